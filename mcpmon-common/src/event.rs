@@ -1,0 +1,265 @@
+//! Records the kernel programs write into the rings, and the counters beside them.
+//!
+//! A record in a ring is aligned to 8 bytes only: read it with an unaligned read.
+
+use crate::{
+    assert_layout,
+    limits::{ARGV_MAX, COMM_LEN, FILENAME_MAX},
+    pod,
+    process::{FileKey, ProcessEntry},
+};
+
+/// What a record is: the first field of its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// [`ExecRecord`]
+    Exec = 1,
+    /// [`ForkRecord`]
+    Fork = 2,
+    /// [`ExitRecord`]
+    Exit = 3,
+    /// [`ConnectRecord`]
+    Connect = 4,
+}
+
+/// First part of every record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// [`Kind`].
+    pub kind: u16,
+    /// Ring it was meant for: 0 bulk, 1 urgent.
+    pub ring: u16,
+    /// CPU it was written on.
+    pub cpu: u32,
+    /// Counts every record attempted on this CPU and ring, lost ones too: a gap proves a loss.
+    pub sequence: u64,
+    /// `CLOCK_BOOTTIME` (`CLOCK_MONOTONIC` before 5.7), nanoseconds.
+    pub time: u64,
+}
+
+/// Identity of a process that survives reuse of its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct ProcessKey {
+    /// Start time since boot, nanoseconds; 0 where unknown.
+    pub start: u64,
+    /// Thread group id in the initial pid namespace.
+    pub pid: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+/// A successful `execve`. Followed in the ring by `argv_copied` bytes of arguments, NUL-separated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ExecRecord {
+    /// Common part.
+    pub header: Header,
+    /// The process.
+    pub process: ProcessKey,
+    /// Its real parent.
+    pub parent: ProcessKey,
+    /// Inode facts of the file that runs (for a script: the interpreter).
+    pub file: FileKey,
+    /// Link count of that file; 0 for a deleted or anonymous one.
+    pub links: u32,
+    /// `FLAG_*` bits.
+    pub flags: u32,
+    /// What the kernel knew of the process before this exec.
+    pub entry: ProcessEntry,
+    /// cgroup v2 id.
+    pub cgroup: u64,
+    /// Real user id.
+    pub uid: u32,
+    /// Bytes of the argument vector, all of it.
+    pub argv_total: u32,
+    /// Bytes of it that follow this record.
+    pub argv_copied: u32,
+    /// Bytes of `filename` in use, without the NUL.
+    pub filename_len: u32,
+    /// Command name after the exec.
+    pub comm: [u8; COMM_LEN],
+    /// Path given to `execve` (for a script: the script).
+    pub filename: [u8; FILENAME_MAX],
+}
+
+impl ExecRecord {
+    /// The process was killed before its first instruction: its file is on the refused list.
+    pub const FLAG_KILLED: u32 = 1;
+    /// The argument vector could not be read.
+    pub const FLAG_ARGV_FAULT: u32 = 1 << 1;
+}
+
+/// An [`ExecRecord`] with room for the longest arguments: the scratch the kernel fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ExecBuffer {
+    /// Fixed part.
+    pub record: ExecRecord,
+    /// Argument bytes.
+    pub argv: [u8; ARGV_MAX],
+}
+
+/// A tracked process started another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ForkRecord {
+    /// Common part.
+    pub header: Header,
+    /// The new process.
+    pub process: ProcessKey,
+    /// The one that called fork.
+    pub parent: ProcessKey,
+    /// What the child inherited.
+    pub entry: ProcessEntry,
+}
+
+/// The last thread of a tracked process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ExitRecord {
+    /// Common part.
+    pub header: Header,
+    /// The process.
+    pub process: ProcessKey,
+    /// What it was.
+    pub entry: ProcessEntry,
+    /// Status word as `wait(2)` gives it.
+    pub status: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+/// A connection, or a datagram to an address given with the call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ConnectRecord {
+    /// Common part.
+    pub header: Header,
+    /// Thread group that asked.
+    pub process: ProcessKey,
+    /// What it is.
+    pub entry: ProcessEntry,
+    /// cgroup v2 id.
+    pub cgroup: u64,
+    /// Socket cookie.
+    pub cookie: u64,
+    /// Address the rules were tried on, network order; IPv4 in the first four bytes.
+    pub address: [u8; 16],
+    /// Address as the caller gave it, in the same form.
+    pub given: [u8; 16],
+    /// Rule that matched; 0 for none.
+    pub rule: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Port, host order.
+    pub port: u16,
+    /// 4 or 6: family of `address`.
+    pub family: u8,
+    /// 4 or 6: family of `given`.
+    pub given_family: u8,
+    /// [`Form`](crate::address::Form) of the address as given.
+    pub form: u8,
+    /// `IPPROTO_*` of the socket.
+    pub protocol: u8,
+    /// [`Action`].
+    pub action: u8,
+    /// [`Hook`].
+    pub hook: u8,
+    /// Command name.
+    pub comm: [u8; COMM_LEN],
+}
+
+/// What the kernel did with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Action {
+    /// Let through.
+    Allow = 0,
+    /// Refused with `EPERM`.
+    Deny = 1,
+    /// A rule would have refused it, but nothing is enforced.
+    WouldDeny = 2,
+}
+
+/// Where a connection was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Hook {
+    /// `cgroup/connect4` or `connect6`.
+    Connect = 0,
+    /// `cgroup/sendmsg4` or `sendmsg6`.
+    Send = 1,
+}
+
+/// Index into the per-CPU counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counter {
+    /// Execs seen.
+    ExecSeen = 0,
+    /// Exec records lost to a full ring.
+    ExecLost,
+    /// Forks and exits of tracked processes seen.
+    ProcessSeen,
+    /// Fork and exit records lost.
+    ProcessLost,
+    /// Connections a rule or a server's process made reportable.
+    ConnectSeen,
+    /// Their records lost.
+    ConnectLost,
+    /// Connections refused.
+    Denied,
+    /// Records of refusals lost; the refusals themselves never are.
+    DeniedLost,
+    /// Connections a rule would have refused.
+    WouldDeny,
+    /// Processes that did not fit the process table.
+    ProcessTableFull,
+    /// Kernel reads that failed.
+    ReadFailed,
+    /// Executables refused at exec.
+    ExecKilled,
+}
+
+impl Counter {
+    /// Number of counters.
+    pub const COUNT: u32 = 12;
+    /// Names, in index order.
+    pub const NAMES: [&'static str; Self::COUNT as usize] = [
+        "exec_seen",
+        "exec_lost",
+        "process_seen",
+        "process_lost",
+        "connect_seen",
+        "connect_lost",
+        "denied",
+        "denied_lost",
+        "would_deny",
+        "process_table_full",
+        "read_failed",
+        "exec_killed",
+    ];
+}
+
+assert_layout!(Header, size 24, sequence at 8, time at 16);
+assert_layout!(ProcessKey, size 16, pid at 8);
+assert_layout!(ExecRecord, size 408, process at 24, parent at 40, file at 56, links at 88, entry at 96,
+    cgroup at 112, uid at 120, argv_copied at 128, comm at 136, filename at 152);
+assert_layout!(ExecBuffer, size 408 + ARGV_MAX, argv at 408);
+assert_layout!(ForkRecord, size 72, entry at 56);
+assert_layout!(ExitRecord, size 64, entry at 40, status at 56);
+assert_layout!(ConnectRecord, size 136, process at 24, entry at 40, cgroup at 56, address at 72, given at 88,
+    rule at 104, port at 112, comm at 120);
+pod!(
+    Header,
+    ProcessKey,
+    ExecRecord,
+    ExecBuffer,
+    ForkRecord,
+    ExitRecord,
+    ConnectRecord
+);
+const _: () = assert!(Counter::ExecKilled as u32 + 1 == Counter::COUNT);

@@ -1,0 +1,24 @@
+//! Bounds of what the kernel side copies and keeps. Units are bytes unless said otherwise.
+
+/// Bytes of the argument vector copied with an exec record; its true length is reported beside it.
+pub const ARGV_MAX: usize = 4096;
+/// Bytes of the path given to `execve`, NUL included.
+pub const FILENAME_MAX: usize = 256;
+/// Bytes of a task's command name (`TASK_COMM_LEN`).
+pub const COMM_LEN: usize = 16;
+
+/// Ring for what may wait 10 ms: execs outside agent trees, exits, forks, allowed connections.
+pub const BULK_RING: u32 = 4 << 20;
+/// Ring for what wakes the reader at once: refusals and execs inside agent trees.
+pub const URGENT_RING: u32 = 1 << 20;
+
+/// Entries of one address table (of each of its two copies).
+pub const NETWORK_ENTRIES: u32 = 1 << 17;
+/// Entries of one port table (of each of its two copies).
+pub const PORT_ENTRIES: u32 = 1 << 17;
+/// Tracked processes. A full table is counted and reported as lost enforcement.
+pub const PROCESS_ENTRIES: u32 = 1 << 18;
+/// Command names of agents.
+pub const AGENT_NAMES: u32 = 256;
+/// Executables refused at exec.
+pub const REFUSED_EXECUTABLES: u32 = 1 << 14;

@@ -1,0 +1,60 @@
+//! Offsets of kernel structure fields, read from the running kernel's BTF and patched in at load.
+
+use crate::{assert_layout, pod};
+
+/// Byte offsets inside kernel structures. `u32::MAX` marks a field this kernel does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Offsets {
+    /// `task_struct.tgid`
+    pub task_tgid: u32,
+    /// `task_struct.pid`
+    pub task_pid: u32,
+    /// `task_struct.real_parent`
+    pub task_real_parent: u32,
+    /// `task_struct.group_leader`
+    pub task_group_leader: u32,
+    /// `task_struct.start_boottime` (`real_start_time` before 5.5)
+    pub task_start_boottime: u32,
+    /// `task_struct.mm`
+    pub task_mm: u32,
+    /// `task_struct.signal`
+    pub task_signal: u32,
+    /// `task_struct.exit_code`
+    pub task_exit_code: u32,
+    /// `signal_struct.live`
+    pub signal_live: u32,
+    /// `signal_struct.group_exit_code`
+    pub signal_group_exit_code: u32,
+    /// `mm_struct.arg_start`
+    pub mm_arg_start: u32,
+    /// `mm_struct.arg_end`
+    pub mm_arg_end: u32,
+    /// `linux_binprm.file`
+    pub bprm_file: u32,
+    /// `linux_binprm.filename`
+    pub bprm_filename: u32,
+    /// `file.f_inode`
+    pub file_inode: u32,
+    /// `inode.i_ino`
+    pub inode_ino: u32,
+    /// `inode.i_sb`
+    pub inode_sb: u32,
+    /// `inode.i_size`
+    pub inode_size: u32,
+    /// Seconds of the change time: `i_ctime_sec`, or the first half of `i_ctime`/`__i_ctime`.
+    pub inode_ctime_sec: u32,
+    /// Nanoseconds of the change time.
+    pub inode_ctime_nsec: u32,
+    /// `inode.i_nlink`
+    pub inode_nlink: u32,
+    /// `inode.i_mode`
+    pub inode_mode: u32,
+    /// `super_block.s_dev`
+    pub sb_dev: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+assert_layout!(Offsets, size 96, mm_arg_start at 40, sb_dev at 88);
+pod!(Offsets);

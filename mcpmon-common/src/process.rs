@@ -1,0 +1,53 @@
+//! What the kernel knows of a process: whether it belongs to an MCP server or to an agent.
+
+use crate::{assert_layout, pod};
+
+/// An entry of the process table, keyed by thread group id. Copied to children on fork, kept across
+/// exec, dropped when the last thread exits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ProcessEntry {
+    /// Number of the server instance this process belongs to; 0 for none.
+    pub instance: u32,
+    /// Egress list that holds for it; 0 for none.
+    pub egress: u32,
+    /// `FLAG_*` bits.
+    pub flags: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+impl ProcessEntry {
+    /// An agent, or a descendant of one: rules of scope `agents` hold.
+    pub const FLAG_AGENT: u32 = 1;
+    /// Started, but not yet judged by the agent: every egress list holds at once.
+    pub const FLAG_PENDING: u32 = 1 << 1;
+
+    /// Whether `flag` is set.
+    #[must_use]
+    pub const fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Identity of an executable file as the kernel sees it at exec.
+///
+/// The device is the kernel's internal `s_dev`, which differs from `stat(2)` on btrfs and overlayfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FileKey {
+    /// Inode number.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Change time, nanoseconds since the epoch.
+    pub ctime: u64,
+    /// `super_block.s_dev`.
+    pub device: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+assert_layout!(ProcessEntry, size 16, flags at 8);
+assert_layout!(FileKey, size 32, device at 24);
+pod!(ProcessEntry, FileKey);

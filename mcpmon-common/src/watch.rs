@@ -1,0 +1,91 @@
+//! Keys and values of the address tables, and the one word that selects which copy is in force.
+//!
+//! A longest-prefix look-up answers with one entry, so each entry already holds every rule whose range
+//! covers its own: the compiler of the list merges them (see `mcpmon-core::policy::network`).
+
+use crate::{assert_layout, pod};
+
+/// List number of the host-wide rules; other numbers are egress lists of servers.
+pub const LIST_HOST: u32 = 0;
+/// Egress list that is the union of all others, for processes not judged yet.
+pub const LIST_PENDING: u32 = 1;
+/// First number of a server's own egress list.
+pub const LIST_FIRST_SERVER: u32 = 2;
+
+/// Rule number of the self-test's address: refused even where nothing else is enforced.
+pub const RULE_CANARY: u32 = 1;
+/// First number of a configured rule.
+pub const RULE_FIRST: u32 = 2;
+
+/// Bits of the list number in front of the address in a table key's prefix length.
+pub const LIST_BITS: u32 = 32;
+
+/// Key data of the IPv4 table; the trie's prefix length is [`LIST_BITS`] plus the address prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key4 {
+    /// List number, big-endian.
+    pub list: [u8; 4],
+    /// Address, network order.
+    pub address: [u8; 4],
+}
+
+/// Key data of the IPv6 table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key6 {
+    /// List number, big-endian.
+    pub list: [u8; 4],
+    /// Address, network order.
+    pub address: [u8; 16],
+}
+
+/// What holds for a range: rule numbers, 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct NetworkEntry {
+    /// Refused for every process of the host.
+    pub deny_host: u32,
+    /// Refused for agents and their descendants.
+    pub deny_agents: u32,
+    /// Reported.
+    pub watch: u32,
+    /// Key into the port table where some ports differ; 0 where none does.
+    pub ports: u32,
+}
+
+/// Key of the port table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PortKey {
+    /// [`NetworkEntry::ports`] of the range.
+    pub set: u32,
+    /// Port, host order.
+    pub port: u16,
+    /// Explicit padding.
+    pub reserved: u16,
+}
+
+/// The control word: one aligned 64-bit store switches all of it at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Control {
+    /// [`Control::TABLE_B`], [`Control::ENFORCE`], [`Control::EGRESS`].
+    pub word: u64,
+}
+
+impl Control {
+    /// The second copy of the tables is in force.
+    pub const TABLE_B: u64 = 1;
+    /// Refusals are carried out; without it they are only reported.
+    pub const ENFORCE: u64 = 1 << 1;
+    /// Some server has an egress list: new processes start as pending.
+    pub const EGRESS: u64 = 1 << 2;
+}
+
+assert_layout!(Key4, size 8, address at 4);
+assert_layout!(Key6, size 20, address at 4);
+assert_layout!(NetworkEntry, size 16, ports at 12);
+assert_layout!(PortKey, size 8, port at 4);
+assert_layout!(Control, size 8);
+pod!(Key4, Key6, NetworkEntry, PortKey, Control);

@@ -1,0 +1,1 @@
+//! Pins of executables, scripts and packages, and how a start compares with them.

@@ -1,0 +1,1 @@
+//! MCP server launches, recognised from their argument vectors.

@@ -1,0 +1,3 @@
+//! What things look like: reads values and says what they are; knows no policy and no registry.
+
+pub mod launch;

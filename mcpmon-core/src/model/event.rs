@@ -1,0 +1,272 @@
+//! The one record type: what happened, told the same way to every sink.
+//!
+//! Identity (`id`) and host are added where events are recorded; nothing here reads a clock.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Digest, ServerId, SessionId, Severity, Timestamp};
+
+/// Something worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// Agent session, where known.
+    pub session_id: Option<SessionId>,
+    /// Server it concerns.
+    pub server_id: Option<ServerId>,
+    /// Which sense saw it.
+    pub layer: Layer,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was done.
+    pub action: Action,
+    /// Rule that decided, by its configured name.
+    pub rule: Option<String>,
+    /// Why, in a sentence, with the remedy where there is one.
+    pub reason: Option<String>,
+    /// Process it concerns.
+    pub process: Option<ProcessRef>,
+    /// Container of that process.
+    pub container: Option<ContainerRef>,
+    /// What it was.
+    pub kind: EventKind,
+}
+
+/// Where an event was sensed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// eBPF programs.
+    Kernel,
+    /// A wrapped server's pipes.
+    Stdio,
+    /// The MCP-over-HTTP proxy.
+    McpHttp,
+    /// The LLM reverse proxy.
+    Llm,
+    /// mcpmon itself.
+    Agent,
+}
+
+/// A process as events name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRef {
+    /// Process id in the initial pid namespace.
+    pub pid: u32,
+    /// Executable.
+    pub exe: Option<PathBuf>,
+    /// Command name.
+    pub comm: Option<String>,
+    /// Real user id.
+    pub uid: Option<u32>,
+}
+
+/// A container as events name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerRef {
+    /// Id given by the runtime.
+    pub container_id: Option<String>,
+    /// Kubernetes pod.
+    pub pod_uid: Option<String>,
+    /// Kubernetes namespace.
+    pub namespace: Option<String>,
+    /// Kubernetes pod name.
+    pub pod: Option<String>,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerType {
+    /// Pipes of a child process.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, the 2024-11-05 transport.
+    Sse,
+}
+
+/// Transport protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP, MPTCP included.
+    Tcp,
+    /// UDP, UDP-Lite included.
+    Udp,
+    /// Anything else.
+    Other,
+}
+
+/// Why a connection is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the address of a registered server.
+    AgentToServer,
+    /// From a server's process tree.
+    ServerEgress,
+    /// To a watched or denied address.
+    Watch,
+}
+
+/// Which part of a server a pin covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PinPart {
+    /// The file that runs: a binary, or the interpreter.
+    Executable,
+    /// The entry script.
+    Script,
+    /// The package directory with its dependencies.
+    Package,
+}
+
+/// What happened, with the fields of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+#[expect(
+    missing_docs,
+    reason = "field names are the documented interface, see docs/events.md"
+)]
+pub enum EventKind {
+    /// A server launch was seen and its serving process identified.
+    #[serde(rename = "mcp_server_started")]
+    ServerStarted {
+        command: String,
+        args: Vec<String>,
+        wrapped: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exe_sha256: Option<Digest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        script: Option<PathBuf>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        script_sha256: Option<Digest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        package: Option<PathBuf>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        package_sha256: Option<Digest>,
+        pin: PinState,
+        launcher_pid: u32,
+        /// How the launch was recognised.
+        matched_pattern: String,
+    },
+    /// The serving process ended.
+    #[serde(rename = "mcp_server_exited")]
+    ServerExited {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_status: Option<i32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+        duration_ms: u64,
+    },
+    /// A part of the server differs from its pin.
+    #[serde(rename = "mcp_server_binary_mismatch")]
+    BinaryMismatch {
+        path: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected_hash: Option<Digest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        actual_hash: Option<Digest>,
+        part: PinPart,
+        /// Files of a package that changed, at most 20.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed_files: Vec<String>,
+    },
+    /// A server was refused before or at its start.
+    #[serde(rename = "mcp_server_denied")]
+    ServerDenied { cause: String },
+    /// A connection that concerns MCP.
+    #[serde(rename = "mcp_network_connection")]
+    NetworkConnection {
+        remote_addr: SocketAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote_name: Option<String>,
+        direction: Direction,
+        protocol: Transport,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_type: Option<ServerType>,
+        /// The address as the caller gave it, where it was written in another form.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_addr: Option<SocketAddr>,
+    },
+    /// A policy took effect.
+    #[serde(rename = "policy_loaded")]
+    PolicyLoaded { path: String, hash: Digest },
+    /// A policy was refused; the one before stays in force.
+    #[serde(rename = "policy_rejected")]
+    PolicyRejected { path: String, errors: Vec<String> },
+    /// A self-test failed, or a part of the enforcement is missing.
+    #[serde(rename = "mcp_enforcement_degraded")]
+    EnforcementDegraded { component: String, cause: String },
+    /// The part works again.
+    #[serde(rename = "mcp_enforcement_restored")]
+    EnforcementRestored { component: String, cause: String },
+    /// Records were dropped.
+    #[serde(rename = "mcp_events_lost")]
+    EventsLost {
+        #[serde(rename = "where")]
+        place: String,
+        count: u64,
+    },
+}
+
+/// How a start compares with the pins of its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PinState {
+    /// Pins are switched off.
+    Off,
+    /// Pinned now, on first sight.
+    Pinned,
+    /// Equal to the pins.
+    Match,
+    /// No pin, and none is made without approval.
+    NotPinned,
+    /// Differs from a pin.
+    Mismatch,
+    /// Could not be hashed.
+    Unknown,
+}
+
+impl EventKind {
+    /// The `type` field.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ServerStarted { .. } => "mcp_server_started",
+            Self::ServerExited { .. } => "mcp_server_exited",
+            Self::BinaryMismatch { .. } => "mcp_server_binary_mismatch",
+            Self::ServerDenied { .. } => "mcp_server_denied",
+            Self::NetworkConnection { .. } => "mcp_network_connection",
+            Self::PolicyLoaded { .. } => "policy_loaded",
+            Self::PolicyRejected { .. } => "policy_rejected",
+            Self::EnforcementDegraded { .. } => "mcp_enforcement_degraded",
+            Self::EnforcementRestored { .. } => "mcp_enforcement_restored",
+            Self::EventsLost { .. } => "mcp_events_lost",
+        }
+    }
+}
+
+impl Event {
+    /// An event with nothing but its time, layer and kind; severity info, action allow.
+    #[must_use]
+    pub const fn new(timestamp: Timestamp, layer: Layer, kind: EventKind) -> Self {
+        Self {
+            timestamp,
+            session_id: None,
+            server_id: None,
+            layer,
+            severity: Severity::Info,
+            action: Action::Allow,
+            rule: None,
+            reason: None,
+            process: None,
+            container: None,
+            kind,
+        }
+    }
+}

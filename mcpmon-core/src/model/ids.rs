@@ -1,0 +1,133 @@
+//! Identifiers that have been checked once and are safe to print, store and match from then on.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Name of an MCP server, as configured or derived from its launch.
+///
+/// 1 to 128 characters, none of them white space or control characters, so that an id can neither
+/// break a table nor forge a log line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ServerId(String);
+
+/// Why a text is no server id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerIdError {
+    /// Nothing there.
+    #[error("a server id cannot be empty")]
+    Empty,
+    /// Over 128 characters.
+    #[error("a server id has at most {max} characters, this one has {length}", max = ServerId::MAX)]
+    TooLong {
+        /// Its length in characters.
+        length: usize,
+    },
+    /// White space, control, or invisible formatting character.
+    #[error("a server id cannot contain {character:?}")]
+    BadCharacter {
+        /// The first such character.
+        character: char,
+    },
+}
+
+impl ServerId {
+    /// Longest id, in characters.
+    pub const MAX: usize = 128;
+
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// Where it is empty, too long, or contains a character an id cannot have.
+    pub fn new(text: impl Into<String>) -> Result<Self, ServerIdError> {
+        let text = text.into();
+        let length = text.chars().count();
+        if length == 0 {
+            return Err(ServerIdError::Empty);
+        }
+        if length > Self::MAX {
+            return Err(ServerIdError::TooLong { length });
+        }
+        match text
+            .chars()
+            .find(|&c| c.is_whitespace() || c.is_control() || is_invisible(c))
+        {
+            Some(character) => Err(ServerIdError::BadCharacter { character }),
+            None => Ok(Self(text)),
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Zero-width, bidirectional and tag characters: an id with one looks like another id.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for ServerId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Name of an agent session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Wraps a session name made by mcpmon itself.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("" => Err(ServerIdError::Empty); "empty")]
+    #[test_case("a b" => Err(ServerIdError::BadCharacter { character: ' ' }); "space")]
+    #[test_case("a\u{200b}b" => Err(ServerIdError::BadCharacter { character: '\u{200b}' }); "zero width")]
+    #[test_case("a\u{1b}[31m" => Err(ServerIdError::BadCharacter { character: '\u{1b}' }); "escape")]
+    #[test_case("@scope/name" => Ok(()); "npm name")]
+    fn ids_are_checked(text: &str) -> Result<(), ServerIdError> {
+        ServerId::new(text).map(drop)
+    }
+
+    #[test]
+    fn length_is_counted_in_characters() {
+        assert!(ServerId::new("é".repeat(128)).is_ok_and(|id| id.as_str().len() == 256));
+        assert_eq!(
+            ServerId::new("é".repeat(129)),
+            Err(ServerIdError::TooLong { length: 129 })
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The vocabulary: ids, digests, time, events. Knows no other module of the core.
+
+mod digest;
+mod event;
+mod glob;
+mod ids;
+mod severity;
+mod time;
+
+pub use digest::{Digest, ParseDigestError};
+pub use event::{
+    ContainerRef, Direction, Event, EventKind, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
+};
+pub use glob::NameGlob;
+pub use ids::{ServerId, ServerIdError, SessionId};
+pub use severity::{Action, Severity};
+pub use time::Timestamp;

@@ -1,0 +1,62 @@
+//! How bad something is, and what was done about it.
+
+use serde::{Deserialize, Serialize};
+
+/// Severity of an event, ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Ordinary activity.
+    #[default]
+    Info,
+    /// Worth a look in hindsight.
+    Low,
+    /// Worth a look.
+    Medium,
+    /// Probably an attack, or a loss of protection.
+    High,
+    /// An attack that was stopped, or one that may have succeeded.
+    Critical,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Nothing stood against it.
+    #[default]
+    Allow,
+    /// Let through and recorded as notable.
+    Audit,
+    /// Would have been stopped, were enforcement on.
+    WouldBlock,
+    /// Stopped.
+    Block,
+}
+
+impl Severity {
+    /// The name used in configuration, events and filters.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+impl Action {
+    /// The name used in configuration, events and filters.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Audit => "audit",
+            Self::WouldBlock => "would_block",
+            Self::Block => "block",
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Compiled rules. A [`Policy`] that exists is valid: every check happens on the way in.
+
+use std::time::Duration;
+
+use crate::model::{NameGlob, ServerId};
+
+pub mod network;
+mod server;
+
+pub use network::{Cidr, Endpoint, HostName, NetworkPolicy, NetworkRule, RuleAction, Scope};
+pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};
+
+/// Everything a configuration says, checked and ready to use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Whether anything is blocked.
+    pub mode: Mode,
+    /// Declared servers, in the order of the file; ids are unique.
+    pub servers: Vec<Server>,
+    /// Which servers may be used at all.
+    pub server_policy: ServerPolicy,
+    /// Addresses watched and refused.
+    pub network: NetworkPolicy,
+    /// Which commands are MCP servers.
+    pub detection: LaunchPatterns,
+    /// Pins of executables, scripts and packages.
+    pub pinning: Pinning,
+    /// Starting of servers.
+    pub exec: ExecPolicy,
+}
+
+/// Whether verdicts are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Blocks block.
+    #[default]
+    Enforce,
+    /// Every block becomes an audit, marked as one that would have blocked.
+    Observe,
+}
+
+/// Which servers may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServerPolicy {
+    /// All of them.
+    #[default]
+    None,
+    /// Only those that match.
+    Allowlist(Vec<NameGlob>),
+    /// All but those that match.
+    Denylist(Vec<NameGlob>),
+}
+
+impl ServerPolicy {
+    /// Whether `server` is refused.
+    #[must_use]
+    pub fn denies(&self, server: &ServerId) -> bool {
+        let listed = |globs: &[NameGlob]| globs.iter().any(|glob| glob.matches(server.as_str()));
+        match self {
+            Self::None => false,
+            Self::Allowlist(allowed) => !listed(allowed),
+            Self::Denylist(denied) => listed(denied),
+        }
+    }
+}
+
+/// Patterns over commands, beside the built-in ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchPatterns {
+    /// Whether launches are recognised at all.
+    pub enabled: bool,
+    /// Replaces the built-in patterns where set.
+    pub server_patterns: Option<Vec<NameGlob>>,
+    /// Further commands that are MCP servers.
+    pub custom_servers: Vec<NameGlob>,
+    /// Commands that match a pattern and are no MCP servers.
+    pub exclude_servers: Vec<NameGlob>,
+}
+
+impl Default for LaunchPatterns {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            server_patterns: None,
+            custom_servers: Vec::new(),
+            exclude_servers: Vec::new(),
+        }
+    }
+}
+
+/// `mcp.version_pinning`, as far as it concerns files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pinning {
+    /// Whether files are pinned: `enabled` and `pin_binary`.
+    pub enabled: bool,
+    /// What a difference does.
+    pub on_change: OnChange,
+    /// Whether a server seen for the first time is pinned without approval.
+    pub auto_trust_first: bool,
+}
+
+impl Default for Pinning {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_change: OnChange::Block,
+            auto_trust_first: true,
+        }
+    }
+}
+
+/// What a difference from a pin does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// The server may not start.
+    #[default]
+    Block,
+    /// It starts, and the difference is reported.
+    Alert,
+    /// Nothing.
+    Allow,
+}
+
+/// The `exec` section.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecPolicy {
+    /// Whether a server whose pinned file changed is refused.
+    pub gate: Gate,
+    /// Servers started outside a wrapper.
+    pub unwrapped: Unwrapped,
+}
+
+/// `exec.gate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gate {
+    /// The strongest mechanism this kernel has.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+}
+
+/// `exec.unwrapped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unwrapped {
+    /// Nothing.
+    Allow,
+    /// Reported.
+    #[default]
+    Alert,
+    /// Refused.
+    Deny,
+}
+
+/// Default of `network.resolve_interval`.
+pub const DEFAULT_RESOLVE_INTERVAL: Duration = Duration::from_secs(30);

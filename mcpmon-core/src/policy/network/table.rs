@@ -1,0 +1,1 @@
+//! Compiles rules and resolved names into the entries the kernel looks up.

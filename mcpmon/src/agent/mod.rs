@@ -1,0 +1,1 @@
+//! Composition root: wires config, senses, core and store together; control socket and self-test.

@@ -1,0 +1,3 @@
+//! The command line: the only module that prints. One verb per file in `commands/`.
+
+pub mod commands;

@@ -1,0 +1,1 @@
+//! YAML to [`Policy`](mcpmon_core::policy::Policy): raw mirror, compile, load.

@@ -1,0 +1,1 @@
+//! Containers and pods, read from cgroup paths.

@@ -1,0 +1,1 @@
+//! Digests of what really runs: executable, script, package.

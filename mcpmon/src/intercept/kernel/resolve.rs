@@ -1,0 +1,1 @@
+//! Names to addresses, again and again.

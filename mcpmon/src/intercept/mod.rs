@@ -1,0 +1,3 @@
+//! The senses.
+
+pub mod kernel;

@@ -1,0 +1,1 @@
+//! The store: bounded queue, one writer thread, schema migrations, typed queries.

@@ -1,0 +1,1 @@
+//! Attempts to connect by every path.
