@@ -1,2 +1,86 @@
+//! mcpmon's kernel programs: filter, copy, emit. Which connection is refused is looked up in maps; no
+//! rule lives here.
+//!
+//! This file holds the entry points only; each maps the outcome of a `try_` function to a return code.
+
 #![no_std]
 #![no_main]
+#![expect(unsafe_code, reason = "kernel helpers and context access are unsafe by nature")]
+
+mod connect;
+mod emit;
+mod error;
+mod exec;
+mod maps;
+mod process;
+mod task;
+
+use aya_ebpf::{
+    macros::{cgroup_sock_addr, raw_tracepoint},
+    programs::{RawTracePointContext, SockAddrContext},
+};
+use mcpmon_common::event::Hook;
+
+use crate::emit::count_failure;
+
+/// `cgroup_sock_addr` verdicts.
+const REFUSE: i32 = 0;
+const PROCEED: i32 = 1;
+
+#[cgroup_sock_addr(connect4)]
+fn connect4(ctx: SockAddrContext) -> i32 {
+    verdict(connect::try_v4(&ctx, Hook::Connect))
+}
+
+#[cgroup_sock_addr(connect6)]
+fn connect6(ctx: SockAddrContext) -> i32 {
+    verdict(connect::try_v6(&ctx, Hook::Connect))
+}
+
+#[cgroup_sock_addr(sendmsg4)]
+fn sendmsg4(ctx: SockAddrContext) -> i32 {
+    verdict(connect::try_v4(&ctx, Hook::Send))
+}
+
+#[cgroup_sock_addr(sendmsg6)]
+fn sendmsg6(ctx: SockAddrContext) -> i32 {
+    verdict(connect::try_v6(&ctx, Hook::Send))
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+fn process_exec(ctx: RawTracePointContext) -> i32 {
+    if let Err(error) = exec::try_exec(&ctx) {
+        count_failure(error);
+    }
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+fn process_fork(ctx: RawTracePointContext) -> i32 {
+    if let Err(error) = process::try_fork(&ctx) {
+        count_failure(error);
+    }
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+fn process_exit(ctx: RawTracePointContext) -> i32 {
+    if let Err(error) = process::try_exit(&ctx) {
+        count_failure(error);
+    }
+    0
+}
+
+#[inline(always)]
+fn verdict(refused: bool) -> i32 {
+    if refused { REFUSE } else { PROCEED }
+}
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,279 @@
+//! Connections and addressed datagrams: normalise, look up, refuse, report.
+
+use aya_ebpf::{
+    bindings::bpf_sock_addr,
+    helpers::{
+        bpf_get_current_comm, bpf_get_current_uid_gid,
+        generated::{bpf_get_current_cgroup_id, bpf_get_socket_cookie},
+    },
+    programs::SockAddrContext,
+};
+use mcpmon_common::{
+    address::{Form, LOOPBACK4, LOOPBACK6, classify6},
+    event::{Action, ConnectRecord, Counter, Hook, Kind, ProcessKey},
+    process::ProcessEntry,
+    watch::{Control, LIST_HOST, LIST_PENDING, NetworkEntry, RULE_CANARY},
+};
+
+use crate::{
+    emit::{Ring, count, emit, header},
+    maps::{at_port, control, network4, network6, process},
+    task,
+};
+
+/// Rules that matched an address; 0 for none.
+#[derive(Clone, Copy, Default)]
+struct Rules {
+    deny: u32,
+    watch: u32,
+}
+
+/// An address the rules were tried on.
+#[derive(Clone, Copy)]
+enum Tried {
+    V4([u8; 4]),
+    V6([u8; 16]),
+}
+
+/// Who asks, and what is in force: read once, so that one connection is judged by one list.
+struct Judge {
+    control: u64,
+    entry: ProcessEntry,
+    port: u16,
+}
+
+/// Judges an IPv4 destination; true refuses it.
+#[inline(always)]
+pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
+    let sock_addr = ctx.sock_addr;
+    // SAFETY: the context is valid for the program's run; the verifier checks each access.
+    let (given, port) = unsafe { ((*sock_addr).user_ip4.to_ne_bytes(), port(sock_addr)) };
+    let judge = Judge::new(port);
+    let (form, mut address) = if given == [0; 4] { (Form::Any, LOOPBACK4) } else { (Form::Plain, given) };
+    let mut rules = judge.rules4(address);
+    if matches!(form, Form::Any) && rules.deny == 0 {
+        // From a bound socket the unspecified address leads to the socket's own address.
+        // SAFETY: as above.
+        let own = unsafe { bound4(sock_addr, hook) };
+        if own != [0; 4] {
+            address = own;
+            rules = judge.rules4(own);
+        }
+    }
+    judge.conclude(ctx, hook, rules, Tried::V4(address), form, Tried::V4(given))
+}
+
+/// Judges an IPv6 destination, with the IPv4 address it may stand for; true refuses it.
+#[inline(always)]
+pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
+    let sock_addr = ctx.sock_addr;
+    // SAFETY: the context is valid for the program's run. Field by field: the verifier allows 4- and
+    // 8-byte loads of a context only.
+    let (words, port) = unsafe {
+        let ip6 = &raw const (*sock_addr).user_ip6;
+        let word = |index: usize| core::ptr::read_volatile(ip6.cast::<u32>().add(index));
+        ([word(0), word(1), word(2), word(3)], port(sock_addr))
+    };
+    let judge = Judge::new(port);
+    let given = bytes(words);
+    let target = classify6(words);
+    let v6 = if matches!(target.form, Form::Any) { LOOPBACK6 } else { given };
+    let mut rules = Rules::default();
+    let mut tried = Tried::V6(v6);
+    if target.try6 {
+        rules = judge.rules6(v6);
+    }
+    if target.try4 && rules.deny == 0 {
+        let inner = judge.rules4(target.v4);
+        if inner.deny != 0 || rules.watch == 0 {
+            if inner.deny != 0 || inner.watch != 0 || !target.try6 {
+                tried = Tried::V4(target.v4);
+            }
+            rules = inner;
+        }
+    }
+    judge.conclude(ctx, hook, rules, tried, target.form, Tried::V6(given))
+}
+
+impl Judge {
+    #[inline(always)]
+    fn new(port: u16) -> Self {
+        Self { control: control(), entry: process(task::current_pid()).unwrap_or_default(), port }
+    }
+
+    #[inline(always)]
+    fn rules4(&self, address: [u8; 4]) -> Rules {
+        self.rules(|list| network4(self.control, list, address))
+    }
+
+    #[inline(always)]
+    fn rules6(&self, address: [u8; 16]) -> Rules {
+        self.rules(|list| network6(self.control, list, address))
+    }
+
+    /// The host list for everyone, then the egress list of the server the process belongs to.
+    #[inline(always)]
+    fn rules(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> Rules {
+        let mut rules = Rules::default();
+        if let Some(entry) = look_up(LIST_HOST) {
+            let entry = at_port(self.control, entry, self.port);
+            rules.watch = entry.watch;
+            rules.deny = entry.deny_host;
+            if rules.deny == 0 && self.entry.has(ProcessEntry::FLAG_AGENT) {
+                rules.deny = entry.deny_agents;
+            }
+        }
+        let list = self.egress_list();
+        if rules.deny == 0
+            && list != LIST_HOST
+            && let Some(entry) = look_up(list)
+        {
+            rules.deny = at_port(self.control, entry, self.port).deny_host;
+        }
+        rules
+    }
+
+    #[inline(always)]
+    fn egress_list(&self) -> u32 {
+        if self.entry.has(ProcessEntry::FLAG_PENDING) && self.control & Control::EGRESS != 0 {
+            LIST_PENDING
+        } else {
+            self.entry.egress
+        }
+    }
+
+    /// Refuses or not, counts, and reports what concerns MCP; true refuses.
+    #[inline(always)]
+    fn conclude(
+        &self,
+        ctx: &SockAddrContext,
+        hook: Hook,
+        rules: Rules,
+        address: Tried,
+        form: Form,
+        given: Tried,
+    ) -> bool {
+        let enforced = self.control & Control::ENFORCE != 0 || rules.deny == RULE_CANARY;
+        let action = match (rules.deny, enforced) {
+            (0, _) => Action::Allow,
+            (_, true) => Action::Deny,
+            (_, false) => Action::WouldDeny,
+        };
+        let refused = matches!(action, Action::Deny);
+        if !refused && rules.watch == 0 && self.entry.instance == 0 && matches!(action, Action::Allow) {
+            return false;
+        }
+        count(Counter::ConnectSeen);
+        let (ring, lost) = match action {
+            Action::Deny => {
+                count(Counter::Denied);
+                (Ring::Urgent, Counter::DeniedLost)
+            }
+            Action::WouldDeny => {
+                count(Counter::WouldDeny);
+                (Ring::Bulk, Counter::ConnectLost)
+            }
+            Action::Allow => (Ring::Bulk, Counter::ConnectLost),
+        };
+        let rule = if rules.deny == 0 { rules.watch } else { rules.deny };
+        emit(ring, self.record(ctx, hook, ring, rule, action, (address, form, given)), lost);
+        refused
+    }
+
+    #[inline(always)]
+    fn record(
+        &self,
+        ctx: &SockAddrContext,
+        hook: Hook,
+        ring: Ring,
+        rule: u32,
+        action: Action,
+        (address, form, given): (Tried, Form, Tried),
+    ) -> ConnectRecord {
+        let pid = task::current_pid();
+        ConnectRecord {
+            header: header(Kind::Connect, ring),
+            process: task::key(task::current()).unwrap_or(ProcessKey { start: 0, pid, reserved: 0 }),
+            entry: self.entry,
+            // SAFETY: a helper without arguments.
+            cgroup: unsafe { bpf_get_current_cgroup_id() },
+            // SAFETY: the context is what the helper wants.
+            cookie: unsafe { bpf_get_socket_cookie(ctx.sock_addr.cast()) },
+            address: address.octets(),
+            given: given.octets(),
+            rule,
+            uid: bpf_get_current_uid_gid() as u32,
+            port: self.port,
+            family: address.family(),
+            given_family: given.family(),
+            form: form as u8,
+            // SAFETY: as above.
+            protocol: unsafe { (*ctx.sock_addr).protocol as u8 },
+            action: action as u8,
+            hook: hook as u8,
+            comm: bpf_get_current_comm().unwrap_or([0; 16]),
+        }
+    }
+}
+
+impl Tried {
+    #[inline(always)]
+    const fn octets(self) -> [u8; 16] {
+        match self {
+            Self::V4([a, b, c, d]) => [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Self::V6(octets) => octets,
+        }
+    }
+
+    #[inline(always)]
+    const fn family(self) -> u8 {
+        match self {
+            Self::V4(_) => 4,
+            Self::V6(_) => 6,
+        }
+    }
+}
+
+#[inline(always)]
+fn bytes(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let mut index = 0;
+    while index < 4 {
+        let word = words[index].to_ne_bytes();
+        bytes[index * 4] = word[0];
+        bytes[index * 4 + 1] = word[1];
+        bytes[index * 4 + 2] = word[2];
+        bytes[index * 4 + 3] = word[3];
+        index += 1;
+    }
+    bytes
+}
+
+/// Destination port in host order; the context keeps it in network order in the low half of a word.
+///
+/// # Safety
+/// `sock_addr` is the program's context.
+#[inline(always)]
+unsafe fn port(sock_addr: *const bpf_sock_addr) -> u16 {
+    // SAFETY: by contract.
+    u16::from_be(unsafe { (*sock_addr).user_port } as u16)
+}
+
+/// Address the socket is bound to (or the source named with the datagram).
+///
+/// # Safety
+/// `sock_addr` is the program's context.
+#[inline(always)]
+unsafe fn bound4(sock_addr: *const bpf_sock_addr, hook: Hook) -> [u8; 4] {
+    // SAFETY: by contract; the verifier checks the socket pointer.
+    unsafe {
+        if matches!(hook, Hook::Send) {
+            let source = (*sock_addr).msg_src_ip4;
+            if source != 0 {
+                return source.to_ne_bytes();
+            }
+        }
+        let socket = (*sock_addr).__bindgen_anon_1.sk;
+        if socket.is_null() { [0; 4] } else { (*socket).src_ip4.to_ne_bytes() }
+    }
+}

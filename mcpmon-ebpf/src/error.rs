@@ -1,0 +1,23 @@
+//! Why a program gave up on a record. Refusals never depend on any of these.
+
+use mcpmon_common::event::Counter;
+
+/// A failure, by what it costs.
+#[derive(Clone, Copy)]
+pub(crate) enum Error {
+    /// A kernel or user address could not be read.
+    Read,
+    /// The process table has no room: a process is not tracked.
+    ProcessTableFull,
+}
+
+impl Error {
+    /// The counter that tells the agent.
+    #[inline(always)]
+    pub(crate) const fn counter(self) -> Counter {
+        match self {
+            Self::Read => Counter::ReadFailed,
+            Self::ProcessTableFull => Counter::ProcessTableFull,
+        }
+    }
+}

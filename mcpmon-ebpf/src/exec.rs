@@ -1,0 +1,140 @@
+//! A successful exec: who, which file, which arguments; killed here if its file is refused.
+
+use aya_ebpf::{
+    helpers::{
+        bpf_get_current_comm, bpf_get_current_uid_gid, bpf_probe_read_kernel_str_bytes,
+        generated::{bpf_get_current_cgroup_id, bpf_probe_read_user, bpf_ringbuf_output, bpf_send_signal},
+    },
+    programs::RawTracePointContext,
+};
+use mcpmon_common::{
+    event::{Counter, ExecBuffer, ExecRecord, Kind},
+    limits::ARGV_MAX,
+    process::{FileKey, ProcessEntry},
+    watch::Control,
+};
+
+use crate::{
+    emit::{Ring, count, header},
+    error::Error,
+    maps::{self, AGENT_NAMES, EXEC_SCRATCH, PROCESSES, REFUSED, offset},
+    task::{self, Address, read},
+};
+
+const SIGKILL: u32 = 9;
+/// Bit of `i_ctime_nsec` that says a multigrain timestamp was read; no part of the time.
+const CTIME_QUERIED: u32 = 1 << 31;
+
+/// `sched_process_exec(task, old_pid, bprm)`: runs in the new image, before its first instruction.
+#[inline(always)]
+pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
+    count(Counter::ExecSeen);
+    let task = ctx.arg::<u64>(0) as Address;
+    let bprm = ctx.arg::<u64>(2) as Address;
+    let Some(buffer) = EXEC_SCRATCH.get_ptr_mut(0) else { return Err(Error::Read) };
+    // SAFETY: a per-CPU slot that no other program of ours uses.
+    let ExecBuffer { record, argv } = unsafe { &mut *buffer };
+
+    record.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    let (entry, tracked) = track(task::current_pid(), &record.comm)?;
+    record.entry = entry;
+    let ring = if tracked { Ring::Urgent } else { Ring::Bulk };
+    record.header = header(Kind::Exec, ring);
+
+    let inode = file_facts(bprm, record)?;
+    record.flags = 0;
+    // SAFETY: entries are written by the agent only; the value is not used.
+    if unsafe { REFUSED.get(&inode) }.is_some() {
+        // SAFETY: a helper; it signals the current process.
+        if unsafe { bpf_send_signal(SIGKILL) } == 0 {
+            record.flags |= ExecRecord::FLAG_KILLED;
+            count(Counter::ExecKilled);
+        }
+    }
+
+    record.process = task::key(task)?;
+    record.parent = task::key(read::<Address>(task, offset!(task_real_parent))?)?;
+    // SAFETY: a helper without arguments.
+    record.cgroup = unsafe { bpf_get_current_cgroup_id() };
+    record.uid = bpf_get_current_uid_gid() as u32;
+    filename(bprm, record)?;
+    arguments(task, record, argv)?;
+
+    let length = core::mem::size_of::<ExecRecord>() + (record.argv_copied as usize).min(ARGV_MAX);
+    // SAFETY: the scratch is at least `length` bytes; the verifier checks it again.
+    let lost = unsafe {
+        bpf_ringbuf_output(
+            core::ptr::from_ref(ring.map()).cast_mut().cast(),
+            buffer.cast(),
+            length as u64,
+            ring.flags(),
+        )
+    };
+    if lost < 0 {
+        count(Counter::ExecLost);
+    }
+    Ok(())
+}
+
+/// Brings the process table up to date with the new image, and says whether the process is in it.
+#[inline(always)]
+fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
+    let known = maps::process(pid);
+    let mut entry = known.unwrap_or_default();
+    // SAFETY: entries are written by the agent only; the value is not used.
+    if unsafe { AGENT_NAMES.get(comm) }.is_some() {
+        entry.flags |= ProcessEntry::FLAG_AGENT;
+    }
+    if entry.instance == 0 && maps::control() & Control::EGRESS != 0 {
+        entry.flags |= ProcessEntry::FLAG_PENDING;
+    }
+    if known != Some(entry) && entry != ProcessEntry::default() {
+        PROCESSES.insert(&pid, &entry, 0).map_err(|_| Error::ProcessTableFull)?;
+    }
+    Ok((entry, entry != ProcessEntry::default()))
+}
+
+/// Inode facts of the file that runs.
+#[inline(always)]
+fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> {
+    let file = read::<Address>(bprm, offset!(bprm_file))?;
+    let inode = read::<Address>(file, offset!(file_inode))?;
+    let superblock = read::<Address>(inode, offset!(inode_sb))?;
+    let seconds = read::<u64>(inode, offset!(inode_ctime_sec))?;
+    let nanoseconds = read::<u32>(inode, offset!(inode_ctime_nsec))? & !CTIME_QUERIED;
+    record.links = read(inode, offset!(inode_nlink))?;
+    record.file = FileKey {
+        inode: read(inode, offset!(inode_ino))?,
+        size: read(inode, offset!(inode_size))?,
+        ctime: seconds.wrapping_mul(1_000_000_000).wrapping_add(u64::from(nanoseconds)),
+        device: read(superblock, offset!(sb_dev))?,
+        reserved: 0,
+    };
+    Ok(record.file)
+}
+
+#[inline(always)]
+fn filename(bprm: Address, record: &mut ExecRecord) -> Result<(), Error> {
+    let pointer = read::<Address>(bprm, offset!(bprm_filename))?;
+    // SAFETY: the helper checks the address and stops at the buffer's end.
+    let copied = unsafe { bpf_probe_read_kernel_str_bytes(pointer as *const u8, &mut record.filename) };
+    record.filename_len = copied.map_err(|_| Error::Read)?.len() as u32;
+    Ok(())
+}
+
+#[inline(always)]
+fn arguments(task: Address, record: &mut ExecRecord, argv: &mut [u8; ARGV_MAX]) -> Result<(), Error> {
+    let mm = read::<Address>(task, offset!(task_mm))?;
+    let start = read::<u64>(mm, offset!(mm_arg_start))?;
+    let end = read::<u64>(mm, offset!(mm_arg_end))?;
+    let total = end.saturating_sub(start);
+    record.argv_total = total.min(u64::from(u32::MAX)) as u32;
+    let length = total.min(ARGV_MAX as u64) as u32;
+    // SAFETY: `length` is bounded by the buffer; the helper checks the user address.
+    let failed = unsafe { bpf_probe_read_user(argv.as_mut_ptr().cast(), length, start as *const _) } != 0;
+    record.argv_copied = if failed { 0 } else { length };
+    if failed {
+        record.flags |= ExecRecord::FLAG_ARGV_FAULT;
+    }
+    Ok(())
+}

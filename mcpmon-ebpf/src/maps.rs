@@ -1,0 +1,139 @@
+//! Every map, and the functions that say what it is for.
+
+use aya_ebpf::{
+    Global,
+    bindings::BPF_F_NO_PREALLOC,
+    macros::map,
+    maps::{Array, HashMap, LpmTrie, PerCpuArray, RingBuf, lpm_trie::Key},
+};
+use mcpmon_common::{
+    event::{Counter, ExecBuffer},
+    limits::{
+        AGENT_NAMES as AGENT_NAMES_MAX, BULK_RING, COMM_LEN, NETWORK_ENTRIES, PORT_ENTRIES, PROCESS_ENTRIES,
+        REFUSED_EXECUTABLES, URGENT_RING,
+    },
+    offsets::Offsets,
+    process::{FileKey, ProcessEntry},
+    watch::{Control, Key4, Key6, LIST_BITS, NetworkEntry, PortKey},
+};
+
+/// Says which ABI the object was built for; the loader asks for it by name.
+#[map]
+pub(crate) static ABI_V1: Array<u32> = Array::with_max_entries(1, 0);
+
+#[map]
+pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
+
+// Each address table exists twice: one is in force while the other is filled, and one store of the
+// control word swaps them.
+#[map]
+pub(crate) static NETWORK4_A: LpmTrie<Key4, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
+#[map]
+pub(crate) static NETWORK4_B: LpmTrie<Key4, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
+#[map]
+pub(crate) static NETWORK6_A: LpmTrie<Key6, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
+#[map]
+pub(crate) static NETWORK6_B: LpmTrie<Key6, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
+#[map]
+pub(crate) static PORTS_A: HashMap<PortKey, NetworkEntry> = HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
+#[map]
+pub(crate) static PORTS_B: HashMap<PortKey, NetworkEntry> = HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
+
+#[map]
+pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entries(PROCESS_ENTRIES, BPF_F_NO_PREALLOC);
+#[map]
+pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_entries(AGENT_NAMES_MAX, 0);
+#[map]
+pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, BPF_F_NO_PREALLOC);
+
+#[map]
+pub(crate) static BULK: RingBuf = RingBuf::with_byte_size(BULK_RING, 0);
+#[map]
+pub(crate) static URGENT: RingBuf = RingBuf::with_byte_size(URGENT_RING, 0);
+#[map]
+pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(2, 0);
+#[map]
+pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
+#[map]
+pub(crate) static EXEC_SCRATCH: PerCpuArray<ExecBuffer> = PerCpuArray::with_max_entries(1, 0);
+
+/// Patched by the loader from the running kernel's BTF, then frozen: the verifier sees constants.
+#[unsafe(no_mangle)]
+pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
+    task_tgid: 0,
+    task_pid: 0,
+    task_real_parent: 0,
+    task_group_leader: 0,
+    task_start_boottime: 0,
+    task_mm: 0,
+    task_signal: 0,
+    task_exit_code: 0,
+    signal_live: 0,
+    signal_group_exit_code: 0,
+    mm_arg_start: 0,
+    mm_arg_end: 0,
+    bprm_file: 0,
+    bprm_filename: 0,
+    file_inode: 0,
+    inode_ino: 0,
+    inode_sb: 0,
+    inode_size: 0,
+    inode_ctime_sec: 0,
+    inode_ctime_nsec: 0,
+    inode_nlink: 0,
+    inode_mode: 0,
+    sb_dev: 0,
+    reserved: 0,
+});
+
+/// Reads one field of [`OFFSETS`] without copying the rest.
+macro_rules! offset {
+    ($field:ident) => {{
+        let offsets = (&raw const $crate::maps::OFFSETS).cast::<mcpmon_common::offsets::Offsets>();
+        // SAFETY: Global is transparent over Offsets; volatile, because the loader patches the section.
+        unsafe { core::ptr::read_volatile(&raw const (*offsets).$field) as usize }
+    }};
+}
+pub(crate) use offset;
+
+/// The control word in force.
+#[inline(always)]
+pub(crate) fn control() -> u64 {
+    CONTROL.get(0).map_or(0, |control| control.word)
+}
+
+/// What holds for an IPv4 address in `list`.
+#[inline(always)]
+pub(crate) fn network4(control: u64, list: u32, address: [u8; 4]) -> Option<NetworkEntry> {
+    let key = Key::new(LIST_BITS + 32, Key4 { list: list.to_be_bytes(), address });
+    let table = if control & Control::TABLE_B == 0 { &NETWORK4_A } else { &NETWORK4_B };
+    table.get(&key).copied()
+}
+
+/// What holds for an IPv6 address in `list`.
+#[inline(always)]
+pub(crate) fn network6(control: u64, list: u32, address: [u8; 16]) -> Option<NetworkEntry> {
+    let key = Key::new(LIST_BITS + 128, Key6 { list: list.to_be_bytes(), address });
+    let table = if control & Control::TABLE_B == 0 { &NETWORK6_A } else { &NETWORK6_B };
+    table.get(&key).copied()
+}
+
+/// Narrows a range's entry to `port`.
+#[inline(always)]
+pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEntry {
+    if entry.ports == 0 {
+        return entry;
+    }
+    let key = PortKey { set: entry.ports, port, reserved: 0 };
+    let table = if control & Control::TABLE_B == 0 { &PORTS_A } else { &PORTS_B };
+    // SAFETY: entries of the table in force are never written; the copy is taken at once.
+    unsafe { table.get(&key) }.copied().unwrap_or(entry)
+}
+
+/// What is known of a process.
+#[inline(always)]
+pub(crate) fn process(pid: u32) -> Option<ProcessEntry> {
+    // SAFETY: a concurrent update by the agent may tear between fields; each field is one word and is
+    // read on its own.
+    unsafe { PROCESSES.get(&pid) }.copied()
+}

@@ -1,0 +1,61 @@
+//! Which process belongs to which server or agent: inherited on fork, dropped with the last thread.
+
+use aya_ebpf::programs::RawTracePointContext;
+use mcpmon_common::event::{Counter, ExitRecord, ForkRecord, Kind};
+
+use crate::{
+    emit::{Ring, count, emit, header},
+    error::Error,
+    maps::{PROCESSES, offset, process},
+    task::{self, Address, read},
+};
+
+/// `sched_process_fork(parent, child)`: runs in the parent, before the child does.
+#[inline(always)]
+pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
+    let parent = task::current_pid();
+    let Some(entry) = process(parent) else { return Ok(()) };
+    let child = task::key(ctx.arg::<u64>(1) as Address)?;
+    if child.pid == parent {
+        return Ok(()); // a thread
+    }
+    PROCESSES.insert(&child.pid, &entry, 0).map_err(|_| Error::ProcessTableFull)?;
+    if entry.instance == 0 {
+        return Ok(());
+    }
+    count(Counter::ProcessSeen);
+    let record = ForkRecord {
+        header: header(Kind::Fork, Ring::Bulk),
+        process: child,
+        parent: task::key(task::current())?,
+        entry,
+    };
+    emit(Ring::Bulk, record, Counter::ProcessLost);
+    Ok(())
+}
+
+/// `sched_process_exit(task)`: runs for every thread, after it left the live count.
+#[inline(always)]
+pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
+    let pid = task::current_pid();
+    let Some(entry) = process(pid) else { return Ok(()) };
+    let task = ctx.arg::<u64>(0) as Address;
+    let signal = read::<Address>(task, offset!(task_signal))?;
+    if read::<u32>(signal, offset!(signal_live))? != 0 {
+        return Ok(());
+    }
+    // Absent only if the agent dropped it in between, which is what is wanted.
+    let _absent = PROCESSES.remove(&pid);
+    count(Counter::ProcessSeen);
+    let group = read::<u32>(signal, offset!(signal_group_exit_code))?;
+    let status = if group == 0 { read(task, offset!(task_exit_code))? } else { group };
+    let record = ExitRecord {
+        header: header(Kind::Exit, Ring::Bulk),
+        process: task::key(task)?,
+        entry,
+        status,
+        reserved: 0,
+    };
+    emit(Ring::Bulk, record, Counter::ProcessLost);
+    Ok(())
+}
