@@ -1,1 +1,0 @@
-//! Compiles rules and resolved names into the entries the kernel looks up.

@@ -1,0 +1,54 @@
+//! What names mean right now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use crate::policy::{HostName, Policy, RemoteHost, Transport, network::Target};
+
+/// Addresses of names. IPv4-mapped addresses are kept as IPv4.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved(BTreeMap<HostName, BTreeSet<IpAddr>>);
+
+impl Resolved {
+    /// Adds addresses of `name`.
+    pub fn add(&mut self, name: &HostName, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.0
+            .entry(name.clone())
+            .or_default()
+            .extend(addresses.into_iter().map(|address| address.to_canonical()));
+    }
+
+    /// Addresses of `name`, in order; none where it has not been resolved.
+    pub fn addresses(&self, name: &HostName) -> impl Iterator<Item = IpAddr> {
+        self.0.get(name).into_iter().flatten().copied()
+    }
+}
+
+/// Every name `policy` needs resolved.
+#[must_use]
+pub fn names(policy: &Policy) -> BTreeSet<HostName> {
+    let rules = policy.network.rules.iter().flat_map(|rule| &rule.hosts);
+    let servers = policy
+        .servers
+        .iter()
+        .filter_map(|server| match &server.transport {
+            Transport::Remote {
+                host: RemoteHost::Name(name),
+                ..
+            } => Some(name),
+            Transport::Remote {
+                host: RemoteHost::Address(_),
+                ..
+            }
+            | Transport::Stdio { .. } => None,
+        });
+    let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
+    let endpoints = egress.flat_map(|egress| egress.allow.iter().chain(&egress.deny));
+    let endpoints = endpoints.filter_map(|endpoint| match &endpoint.target {
+        Target::Name(name) => Some(name),
+        Target::Range(_) => None,
+    });
+    rules.chain(servers).chain(endpoints).cloned().collect()
+}
