@@ -49,7 +49,11 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
     // SAFETY: the context is valid for the program's run; the verifier checks each access.
     let (given, port) = unsafe { ((*sock_addr).user_ip4.to_ne_bytes(), port(sock_addr)) };
     let judge = Judge::new(port);
-    let (form, mut address) = if given == [0; 4] { (Form::Any, LOOPBACK4) } else { (Form::Plain, given) };
+    let (form, mut address) = if given == [0; 4] {
+        (Form::Any, LOOPBACK4)
+    } else {
+        (Form::Plain, given)
+    };
     let mut rules = judge.rules4(address);
     if matches!(form, Form::Any) && rules.deny == 0 {
         // From a bound socket the unspecified address leads to the socket's own address.
@@ -77,7 +81,11 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     let judge = Judge::new(port);
     let given = bytes(words);
     let target = classify6(words);
-    let v6 = if matches!(target.form, Form::Any) { LOOPBACK6 } else { given };
+    let v6 = if matches!(target.form, Form::Any) {
+        LOOPBACK6
+    } else {
+        given
+    };
     let mut rules = Rules::default();
     let mut tried = Tried::V6(v6);
     if target.try6 {
@@ -98,7 +106,11 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
 impl Judge {
     #[inline(always)]
     fn new(port: u16) -> Self {
-        Self { control: control(), entry: process(task::current_pid()).unwrap_or_default(), port }
+        Self {
+            control: control(),
+            entry: process(task::current_pid()).unwrap_or_default(),
+            port,
+        }
     }
 
     #[inline(always)]
@@ -176,7 +188,11 @@ impl Judge {
             Action::Allow => (Ring::Bulk, Counter::ConnectLost),
         };
         let rule = if rules.deny == 0 { rules.watch } else { rules.deny };
-        emit(ring, self.record(ctx, hook, ring, rule, action, (address, form, given)), lost);
+        emit(
+            ring,
+            self.record(ctx, hook, ring, rule, action, (address, form, given)),
+            lost,
+        );
         refused
     }
 
@@ -193,7 +209,11 @@ impl Judge {
         let pid = task::current_pid();
         ConnectRecord {
             header: header(Kind::Connect, ring),
-            process: task::key(task::current()).unwrap_or(ProcessKey { start: 0, pid, reserved: 0 }),
+            process: task::key(task::current()).unwrap_or(ProcessKey {
+                start: 0,
+                pid,
+                reserved: 0,
+            }),
             entry: self.entry,
             // SAFETY: a helper without arguments.
             cgroup: unsafe { bpf_get_current_cgroup_id() },
@@ -274,6 +294,10 @@ unsafe fn bound4(sock_addr: *const bpf_sock_addr, hook: Hook) -> [u8; 4] {
             }
         }
         let socket = (*sock_addr).__bindgen_anon_1.sk;
-        if socket.is_null() { [0; 4] } else { (*socket).src_ip4.to_ne_bytes() }
+        if socket.is_null() {
+            [0; 4]
+        } else {
+            (*socket).src_ip4.to_ne_bytes()
+        }
     }
 }

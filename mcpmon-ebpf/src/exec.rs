@@ -31,7 +31,9 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     count(Counter::ExecSeen);
     let task = ctx.arg::<u64>(0) as Address;
     let bprm = ctx.arg::<u64>(2) as Address;
-    let Some(buffer) = EXEC_SCRATCH.get_ptr_mut(0) else { return Err(Error::Read) };
+    let Some(buffer) = EXEC_SCRATCH.get_ptr_mut(0) else {
+        return Err(Error::Read);
+    };
     // SAFETY: a per-CPU slot that no other program of ours uses.
     let ExecBuffer { record, argv } = unsafe { &mut *buffer };
 
@@ -89,7 +91,9 @@ fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
         entry.flags |= ProcessEntry::FLAG_PENDING;
     }
     if known != Some(entry) && entry != ProcessEntry::default() {
-        PROCESSES.insert(&pid, &entry, 0).map_err(|_| Error::ProcessTableFull)?;
+        PROCESSES
+            .insert(&pid, &entry, 0)
+            .map_err(|_| Error::ProcessTableFull)?;
     }
     Ok((entry, entry != ProcessEntry::default()))
 }
@@ -106,7 +110,9 @@ fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> 
     record.file = FileKey {
         inode: read(inode, offset!(inode_ino))?,
         size: read(inode, offset!(inode_size))?,
-        ctime: seconds.wrapping_mul(1_000_000_000).wrapping_add(u64::from(nanoseconds)),
+        ctime: seconds
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(u64::from(nanoseconds)),
         device: read(superblock, offset!(sb_dev))?,
         reserved: 0,
     };

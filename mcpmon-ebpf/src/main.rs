@@ -5,7 +5,10 @@
 
 #![no_std]
 #![no_main]
-#![expect(unsafe_code, reason = "kernel helpers and context access are unsafe by nature")]
+#![expect(
+    unsafe_code,
+    reason = "kernel helpers and context access are unsafe by nature"
+)]
 
 mod connect;
 mod emit;

@@ -35,16 +35,20 @@ pub(crate) static NETWORK6_A: LpmTrie<Key6, NetworkEntry> = LpmTrie::with_max_en
 #[map]
 pub(crate) static NETWORK6_B: LpmTrie<Key6, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
 #[map]
-pub(crate) static PORTS_A: HashMap<PortKey, NetworkEntry> = HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
+pub(crate) static PORTS_A: HashMap<PortKey, NetworkEntry> =
+    HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
 #[map]
-pub(crate) static PORTS_B: HashMap<PortKey, NetworkEntry> = HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
+pub(crate) static PORTS_B: HashMap<PortKey, NetworkEntry> =
+    HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
 
 #[map]
-pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entries(PROCESS_ENTRIES, BPF_F_NO_PREALLOC);
+pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> =
+    HashMap::with_max_entries(PROCESS_ENTRIES, BPF_F_NO_PREALLOC);
 #[map]
 pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_entries(AGENT_NAMES_MAX, 0);
 #[map]
-pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, BPF_F_NO_PREALLOC);
+pub(crate) static REFUSED: HashMap<FileKey, u32> =
+    HashMap::with_max_entries(REFUSED_EXECUTABLES, BPF_F_NO_PREALLOC);
 
 #[map]
 pub(crate) static BULK: RingBuf = RingBuf::with_byte_size(BULK_RING, 0);
@@ -105,16 +109,36 @@ pub(crate) fn control() -> u64 {
 /// What holds for an IPv4 address in `list`.
 #[inline(always)]
 pub(crate) fn network4(control: u64, list: u32, address: [u8; 4]) -> Option<NetworkEntry> {
-    let key = Key::new(LIST_BITS + 32, Key4 { list: list.to_be_bytes(), address });
-    let table = if control & Control::TABLE_B == 0 { &NETWORK4_A } else { &NETWORK4_B };
+    let key = Key::new(
+        LIST_BITS + 32,
+        Key4 {
+            list: list.to_be_bytes(),
+            address,
+        },
+    );
+    let table = if control & Control::TABLE_B == 0 {
+        &NETWORK4_A
+    } else {
+        &NETWORK4_B
+    };
     table.get(&key).copied()
 }
 
 /// What holds for an IPv6 address in `list`.
 #[inline(always)]
 pub(crate) fn network6(control: u64, list: u32, address: [u8; 16]) -> Option<NetworkEntry> {
-    let key = Key::new(LIST_BITS + 128, Key6 { list: list.to_be_bytes(), address });
-    let table = if control & Control::TABLE_B == 0 { &NETWORK6_A } else { &NETWORK6_B };
+    let key = Key::new(
+        LIST_BITS + 128,
+        Key6 {
+            list: list.to_be_bytes(),
+            address,
+        },
+    );
+    let table = if control & Control::TABLE_B == 0 {
+        &NETWORK6_A
+    } else {
+        &NETWORK6_B
+    };
     table.get(&key).copied()
 }
 
@@ -124,8 +148,16 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
     if entry.ports == 0 {
         return entry;
     }
-    let key = PortKey { set: entry.ports, port, reserved: 0 };
-    let table = if control & Control::TABLE_B == 0 { &PORTS_A } else { &PORTS_B };
+    let key = PortKey {
+        set: entry.ports,
+        port,
+        reserved: 0,
+    };
+    let table = if control & Control::TABLE_B == 0 {
+        &PORTS_A
+    } else {
+        &PORTS_B
+    };
     // SAFETY: entries of the table in force are never written; the copy is taken at once.
     unsafe { table.get(&key) }.copied().unwrap_or(entry)
 }

@@ -14,12 +14,16 @@ use crate::{
 #[inline(always)]
 pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
     let parent = task::current_pid();
-    let Some(entry) = process(parent) else { return Ok(()) };
+    let Some(entry) = process(parent) else {
+        return Ok(());
+    };
     let child = task::key(ctx.arg::<u64>(1) as Address)?;
     if child.pid == parent {
         return Ok(()); // a thread
     }
-    PROCESSES.insert(&child.pid, &entry, 0).map_err(|_| Error::ProcessTableFull)?;
+    PROCESSES
+        .insert(&child.pid, &entry, 0)
+        .map_err(|_| Error::ProcessTableFull)?;
     if entry.instance == 0 {
         return Ok(());
     }
@@ -48,7 +52,11 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     let _absent = PROCESSES.remove(&pid);
     count(Counter::ProcessSeen);
     let group = read::<u32>(signal, offset!(signal_group_exit_code))?;
-    let status = if group == 0 { read(task, offset!(task_exit_code))? } else { group };
+    let status = if group == 0 {
+        read(task, offset!(task_exit_code))?
+    } else {
+        group
+    };
     let record = ExitRecord {
         header: header(Kind::Exit, Ring::Bulk),
         process: task::key(task)?,

@@ -1,5 +1,14 @@
-//! The kernel sense: load and attach, rings to observations, lists to maps.
+//! The kernel sense: load and attach, rings to records, lists to maps.
 
+pub mod addresses;
+pub mod btf;
+pub mod cgroup;
 pub mod container;
 pub mod hash;
+pub mod preflight;
+pub mod processes;
+pub mod records;
 pub mod resolve;
+pub mod rings;
+pub mod sensor;
+mod sys;

@@ -1,0 +1,17 @@
+//! Embeds the kernel object, built beforehand: a release needs no eBPF toolchain.
+
+use std::{env, fs, path::PathBuf};
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
+    let built = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bpf/mcpmon-ebpf");
+    let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
+    println!("cargo::rerun-if-changed={}", object.display());
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("mcpmon-ebpf");
+    if let Err(error) = fs::copy(&object, out) {
+        println!(
+            "cargo::error=no kernel object at {}: {error}; build it with `cargo xtask build-ebpf`, or name one with MCPMON_BPF_OBJECT",
+            object.display()
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! Offsets of kernel structure fields, read from the running kernel's BTF.
+//!
+//! rustc emits no CO-RE relocations, so the loader patches offsets instead. Format:
+//! <https://docs.kernel.org/bpf/btf.html>.
+
+use mcpmon_common::offsets::Offsets;
+
+/// Where the kernel keeps its own type information.
+pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why offsets could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BtfError {
+    /// The file is missing or unreadable.
+    #[error("failed to read {KERNEL_BTF}: the kernel must be built with CONFIG_DEBUG_INFO_BTF")]
+    Read(#[source] std::io::Error),
+    /// The bytes are no BTF.
+    #[error("the kernel's type information is malformed: {0}")]
+    Malformed(&'static str),
+    /// A field this program needs is not there.
+    #[error("this kernel has no field `{structure}.{field}`: it is not supported")]
+    Missing {
+        /// Structure name.
+        structure: &'static str,
+        /// Field names that were looked for.
+        field: &'static str,
+    },
+}
+
+/// Offsets for the running kernel.
+///
+/// # Errors
+/// Where the kernel has no BTF, or lacks a field.
+pub fn kernel_offsets() -> Result<Offsets, BtfError> {
+    offsets(&std::fs::read(KERNEL_BTF).map_err(BtfError::Read)?)
+}
+
+/// Offsets from BTF bytes.
+///
+/// # Errors
+/// Where the bytes are malformed, or a field is missing.
+pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
+    let btf = Btf::parse(bytes)?;
+    let (ctime_sec, ctime_nsec) = btf.change_time()?;
+    Ok(Offsets {
+        task_tgid: btf.field("task_struct", "tgid")?,
+        task_pid: btf.field("task_struct", "pid")?,
+        task_real_parent: btf.field("task_struct", "real_parent")?,
+        task_group_leader: btf.field("task_struct", "group_leader")?,
+        task_start_boottime: btf.either("task_struct", "start_boottime", "real_start_time")?,
+        task_mm: btf.field("task_struct", "mm")?,
+        task_signal: btf.field("task_struct", "signal")?,
+        task_exit_code: btf.field("task_struct", "exit_code")?,
+        signal_live: btf.field("signal_struct", "live")?,
+        signal_group_exit_code: btf.field("signal_struct", "group_exit_code")?,
+        mm_arg_start: btf.field("mm_struct", "arg_start")?,
+        mm_arg_end: btf.field("mm_struct", "arg_end")?,
+        bprm_file: btf.field("linux_binprm", "file")?,
+        bprm_filename: btf.field("linux_binprm", "filename")?,
+        file_inode: btf.field("file", "f_inode")?,
+        inode_ino: btf.field("inode", "i_ino")?,
+        inode_sb: btf.field("inode", "i_sb")?,
+        inode_size: btf.field("inode", "i_size")?,
+        inode_ctime_sec: ctime_sec,
+        inode_ctime_nsec: ctime_nsec,
+        inode_nlink: btf.either("inode", "i_nlink", "__i_nlink")?,
+        inode_mode: btf.field("inode", "i_mode")?,
+        sb_dev: btf.field("super_block", "s_dev")?,
+        reserved: 0,
+    })
+}
+
+const MAGIC: u16 = 0xeb9f;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+/// Anonymous structures nest a few levels in the kernel; deeper is malformed or hostile.
+const MAX_DEPTH: u32 = 16;
+
+struct Btf<'a> {
+    strings: &'a [u8],
+    /// Types by id; id 0 is `void`.
+    types: Vec<Type<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Type<'a> {
+    name: u32,
+    info: u32,
+    /// Bytes behind the common part: members, for structures.
+    data: &'a [u8],
+}
+
+impl Type<'_> {
+    const fn kind(&self) -> u32 {
+        self.info >> 24 & 0x1f
+    }
+
+    const fn is_composite(&self) -> bool {
+        matches!(self.kind(), KIND_STRUCT | KIND_UNION)
+    }
+}
+
+impl<'a> Btf<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, BtfError> {
+        let malformed = BtfError::Malformed;
+        let header = |offset| word(bytes, offset).ok_or(malformed("header cut short"));
+        if header(0)? & 0xffff != u32::from(MAGIC) {
+            return Err(malformed("wrong magic number"));
+        }
+        let header_len = header(4)? as usize;
+        let section = |offset: u32, length: u32| {
+            let start = header_len.checked_add(offset as usize)?;
+            bytes.get(start..start.checked_add(length as usize)?)
+        };
+        let types = section(header(8)?, header(12)?).ok_or(malformed("type section out of bounds"))?;
+        let strings = section(header(16)?, header(20)?).ok_or(malformed("string section out of bounds"))?;
+        Ok(Self {
+            strings,
+            types: Self::types(types)?,
+        })
+    }
+
+    fn types(mut rest: &'a [u8]) -> Result<Vec<Type<'a>>, BtfError> {
+        let mut types = vec![Type {
+            name: 0,
+            info: 0,
+            data: &[],
+        }];
+        while !rest.is_empty() {
+            let cut_short = BtfError::Malformed("type cut short");
+            let (Some(name), Some(info)) = (word(rest, 0), word(rest, 4)) else {
+                return Err(cut_short);
+            };
+            let count = (info & 0xffff) as usize;
+            let extra = match info >> 24 & 0x1f {
+                2 | 7..=12 | 16 | 18 => 0,
+                1 | 14 | 17 => 4,
+                3 => 12,
+                KIND_STRUCT | KIND_UNION | 15 | 19 => count * 12,
+                6 | 13 => count * 8,
+                _ => return Err(BtfError::Malformed("unknown kind of type")),
+            };
+            let Some((data, behind)) = rest.get(12..).and_then(|data| data.split_at_checked(extra)) else {
+                return Err(cut_short);
+            };
+            types.push(Type { name, info, data });
+            rest = behind;
+        }
+        Ok(types)
+    }
+
+    fn name(&self, offset: u32) -> &'a [u8] {
+        let tail = self.strings.get(offset as usize..).unwrap_or_default();
+        tail.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// Byte offset of a field, looked for in every structure of that name and in its anonymous members.
+    fn field(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
+        self.types
+            .iter()
+            .filter(|t| t.kind() == KIND_STRUCT && self.name(t.name) == structure.as_bytes())
+            .find_map(|t| self.bit_offset(t, field.as_bytes(), 0))
+            .map(|bits| bits / 8)
+            .ok_or(BtfError::Missing { structure, field })
+    }
+
+    fn either(&self, structure: &'static str, new: &'static str, old: &'static str) -> Result<u32, BtfError> {
+        self.field(structure, new)
+            .or_else(|error| self.field(structure, old).map_err(|_| error))
+    }
+
+    /// `i_ctime_sec` and `i_ctime_nsec` (6.11), `__i_ctime` (6.6), or `i_ctime`.
+    fn change_time(&self) -> Result<(u32, u32), BtfError> {
+        if let Ok(seconds) = self.field("inode", "i_ctime_sec") {
+            return Ok((seconds, self.field("inode", "i_ctime_nsec")?));
+        }
+        let time = self.either("inode", "__i_ctime", "i_ctime")?;
+        Ok((time, time + self.field("timespec64", "tv_nsec")?))
+    }
+
+    fn bit_offset(&self, composite: &Type<'_>, field: &[u8], depth: u32) -> Option<u32> {
+        let bitfields = composite.info >> 31 == 1;
+        composite.data.chunks_exact(12).find_map(|member| {
+            let name = self.name(word(member, 0)?);
+            let offset = word(member, 8)?;
+            let offset = if bitfields { offset & 0x00ff_ffff } else { offset };
+            if name == field {
+                return Some(offset);
+            }
+            let inner = self.types.get(word(member, 4)? as usize)?;
+            if !name.is_empty() || !inner.is_composite() || depth == MAX_DEPTH {
+                return None;
+            }
+            self.bit_offset(inner, field, depth + 1)
+                .map(|within| offset + within)
+        })
+    }
+}
+
+fn word(bytes: &[u8], offset: usize) -> Option<u32> {
+    let bytes = bytes.get(offset..offset + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `struct outer { int a; struct { int b; }; }`, an `int`, and an anonymous structure.
+    fn sample() -> Vec<u8> {
+        let strings = b"\0int\0outer\0a\0b\0";
+        let types: [&[u32]; 3] = [
+            &[1, 1 << 24, 4, 32],
+            &[0, 4 << 24 | 1, 4, 13, 1, 0],
+            &[5, 4 << 24 | 2, 8, 11, 1, 0, 0, 2, 32],
+        ];
+        let types: Vec<u8> = types
+            .concat()
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        let header = [
+            u32::from(MAGIC) | 1 << 16,
+            24,
+            0,
+            types.len() as u32,
+            types.len() as u32,
+            strings.len() as u32,
+        ];
+        let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.extend(types);
+        bytes.extend(strings);
+        bytes
+    }
+
+    #[test]
+    fn fields_are_found_inside_anonymous_structures() {
+        let bytes = sample();
+        let btf = Btf::parse(&bytes).expect("sample");
+        assert_eq!(btf.field("outer", "a").expect("a"), 0);
+        assert_eq!(btf.field("outer", "b").expect("b"), 4);
+        let missing = btf.field("outer", "c").expect_err("no such field").to_string();
+        assert_eq!(missing, "this kernel has no field `outer.c`: it is not supported");
+    }
+
+    #[test]
+    fn cut_or_altered_bytes_are_errors_not_panics() {
+        let bytes = sample();
+        for length in 0..bytes.len() {
+            if let Ok(btf) = Btf::parse(&bytes[..length]) {
+                assert!(btf.field("outer", "a").is_err(), "cut at {length}");
+            }
+        }
+        for index in 0..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[index] ^= 0xff;
+            if let Ok(btf) = Btf::parse(&altered) {
+                drop(btf.field("outer", "b"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_running_kernel_has_every_field() {
+        if !std::path::Path::new(KERNEL_BTF).exists() {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "no {KERNEL_BTF}: this test needs a kernel with BTF"
+            );
+            return;
+        }
+        let offsets = kernel_offsets().expect("offsets");
+        assert!(
+            offsets.task_tgid > 0 && offsets.mm_arg_end == offsets.mm_arg_start + 8,
+            "{offsets:?}"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The kernel's process table, written by the agent: which process belongs to which server or agent.
+
+use aya::maps::{HashMap, MapData, MapError};
+use mcpmon_common::process::{FileKey, ProcessEntry};
+
+/// The table of tracked processes.
+#[derive(Debug)]
+pub struct ProcessTable {
+    entries: HashMap<MapData, u32, ProcessEntry>,
+}
+
+impl ProcessTable {
+    pub(super) fn new(entries: HashMap<MapData, u32, ProcessEntry>) -> Self {
+        Self { entries }
+    }
+
+    /// What the kernel knows of `pid`.
+    #[must_use]
+    pub fn get(&self, pid: u32) -> Option<ProcessEntry> {
+        self.entries.get(&pid, 0).ok()
+    }
+
+    /// Sets what the kernel knows of `pid`; children inherit it from now on.
+    ///
+    /// # Errors
+    /// Where the table is full.
+    pub fn set(&mut self, pid: u32, entry: ProcessEntry) -> Result<(), MapError> {
+        self.entries.insert(pid, entry, 0)
+    }
+
+    /// Forgets `pid`.
+    pub fn remove(&mut self, pid: u32) {
+        // Absent where the kernel was faster.
+        drop(self.entries.remove(&pid));
+    }
+
+    /// Every tracked process.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, ProcessEntry)> {
+        self.entries.iter().filter_map(Result::ok)
+    }
+}
+
+/// Executables that are killed at exec.
+#[derive(Debug)]
+pub struct RefusedFiles {
+    files: HashMap<MapData, FileKey, u32>,
+}
+
+impl RefusedFiles {
+    pub(super) fn new(files: HashMap<MapData, FileKey, u32>) -> Self {
+        Self { files }
+    }
+
+    /// From now on, a process that executes exactly this file, unchanged, is killed before its first
+    /// instruction.
+    ///
+    /// # Errors
+    /// Where the list is full.
+    pub fn refuse(&mut self, file: FileKey) -> Result<(), MapError> {
+        self.files.insert(file, 1, 0)
+    }
+
+    /// Lets the file run again.
+    pub fn accept(&mut self, file: &FileKey) {
+        // Absent where it was never refused.
+        drop(self.files.remove(file));
+    }
+}

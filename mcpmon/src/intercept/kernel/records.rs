@@ -1,0 +1,234 @@
+//! Ring bytes to typed records. Bytes from a ring are checked like any other input.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use mcpmon_common::{
+    address::Form,
+    event::{Action, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind},
+    limits::{ARGV_MAX, FILENAME_MAX},
+};
+
+use super::sys::read_unaligned;
+
+/// What the kernel reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A successful exec.
+    Exec(Exec),
+    /// A server's process started another.
+    Fork(ForkRecord),
+    /// A tracked process ended.
+    Exit(ExitRecord),
+    /// A connection.
+    Connect(Connect),
+}
+
+/// An exec with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// Fixed part.
+    pub record: ExecRecord,
+    /// Arguments as far as they were copied; the last one may be cut.
+    pub argv: Vec<String>,
+    /// Path given to `execve`.
+    pub filename: String,
+    /// Command name.
+    pub comm: String,
+}
+
+/// A connection with its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connect {
+    /// Fixed part.
+    pub record: ConnectRecord,
+    /// Address the rules were tried on.
+    pub address: IpAddr,
+    /// Address as the caller gave it.
+    pub given: IpAddr,
+    /// How it was written.
+    pub form: Form,
+    /// What was done.
+    pub action: Action,
+    /// Where it was seen.
+    pub hook: Hook,
+    /// Command name.
+    pub comm: String,
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Too short for what they claim to be.
+    #[error("a record of {length} bytes is cut short")]
+    Short {
+        /// Bytes there.
+        length: usize,
+    },
+    /// A field has no meaning.
+    #[error("a record has {value} as its {field}")]
+    Field {
+        /// Which one.
+        field: &'static str,
+        /// What it holds.
+        value: u32,
+    },
+}
+
+impl Record {
+    /// Parses one ring record.
+    ///
+    /// # Errors
+    /// Where the bytes are too short or a field has no meaning.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let short = RecordError::Short { length: bytes.len() };
+        let header: Header = read_unaligned(bytes).ok_or(short)?;
+        match header.kind {
+            kind if kind == Kind::Exec as u16 => Exec::parse(bytes).map(Self::Exec),
+            kind if kind == Kind::Fork as u16 => read_unaligned(bytes).map(Self::Fork).ok_or(short),
+            kind if kind == Kind::Exit as u16 => read_unaligned(bytes).map(Self::Exit).ok_or(short),
+            kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
+            kind => Err(RecordError::Field {
+                field: "kind",
+                value: kind.into(),
+            }),
+        }
+    }
+
+    /// The common part.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        match self {
+            Self::Exec(exec) => &exec.record.header,
+            Self::Fork(record) => &record.header,
+            Self::Exit(record) => &record.header,
+            Self::Connect(connect) => &connect.record.header,
+        }
+    }
+}
+
+impl Exec {
+    fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let short = RecordError::Short { length: bytes.len() };
+        let record: ExecRecord = read_unaligned(bytes).ok_or(short)?;
+        let copied = (record.argv_copied as usize).min(ARGV_MAX);
+        let argv = bytes
+            .get(size_of::<ExecRecord>()..)
+            .and_then(|rest| rest.get(..copied))
+            .ok_or(short)?;
+        let filename = &record.filename[..(record.filename_len as usize).min(FILENAME_MAX)];
+        Ok(Self {
+            argv: split_arguments(argv),
+            filename: lossy(filename),
+            comm: text(&record.comm),
+            record,
+        })
+    }
+
+    /// Whether arguments are missing at the end.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.record.argv_copied < self.record.argv_total
+    }
+}
+
+impl Connect {
+    fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let record: ConnectRecord =
+            read_unaligned(bytes).ok_or(RecordError::Short { length: bytes.len() })?;
+        let unknown = |field, value: u8| RecordError::Field {
+            field,
+            value: value.into(),
+        };
+        Ok(Self {
+            address: address(record.family, record.address).ok_or(unknown("family", record.family))?,
+            given: address(record.given_family, record.given)
+                .ok_or(unknown("family", record.given_family))?,
+            form: match record.form {
+                0 => Form::Plain,
+                1 => Form::Mapped,
+                2 => Form::Any,
+                3 => Form::Nat64,
+                4 => Form::SixToFour,
+                value => return Err(unknown("form", value)),
+            },
+            action: match record.action {
+                0 => Action::Allow,
+                1 => Action::Deny,
+                2 => Action::WouldDeny,
+                value => return Err(unknown("action", value)),
+            },
+            hook: match record.hook {
+                0 => Hook::Connect,
+                1 => Hook::Send,
+                value => return Err(unknown("hook", value)),
+            },
+            comm: text(&record.comm),
+            record,
+        })
+    }
+}
+
+fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
+    match family {
+        4 => Some(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]).into()),
+        6 => Some(Ipv6Addr::from(octets).into()),
+        _ => None,
+    }
+}
+
+/// NUL-separated arguments; the last has no NUL where it was cut.
+fn split_arguments(bytes: &[u8]) -> Vec<String> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if bytes.is_empty() {
+        Vec::new()
+    } else {
+        bytes.split(|byte| *byte == 0).map(lossy).collect()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(b"" => Vec::<String>::new(); "none")]
+    #[test_case(b"npx\0-y\0" => vec!["npx".to_owned(), "-y".to_owned()]; "whole")]
+    #[test_case(b"a\0\0b\0" => vec!["a".to_owned(), String::new(), "b".to_owned()]; "empty one inside")]
+    #[test_case(b"a\0bc" => vec!["a".to_owned(), "bc".to_owned()]; "cut")]
+    #[test_case(b"\xff\0" => vec!["\u{fffd}".to_owned()]; "not UTF-8")]
+    fn arguments(bytes: &[u8]) -> Vec<String> {
+        split_arguments(bytes)
+    }
+
+    #[test]
+    fn short_or_strange_bytes_are_errors() {
+        assert_eq!(Record::parse(&[]), Err(RecordError::Short { length: 0 }));
+        for length in 0..200 {
+            let mut bytes = vec![0; length];
+            for kind in 0..6u8 {
+                if let Some(first) = bytes.first_mut() {
+                    *first = kind;
+                }
+                drop(Record::parse(&bytes));
+            }
+        }
+        let mut connect = vec![0; size_of::<ConnectRecord>()];
+        connect[0] = Kind::Connect as u8;
+        assert_eq!(
+            Record::parse(&connect),
+            Err(RecordError::Field {
+                field: "family",
+                value: 0
+            })
+        );
+    }
+}
