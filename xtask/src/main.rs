@@ -1,1 +1,60 @@
-fn main() {}
+//! Everything a developer runs: `cargo xtask COMMAND`. One file per command.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O shell")]
+
+mod build_ebpf;
+mod ci;
+mod packages;
+mod privilege;
+mod run;
+mod shell;
+mod test;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::shell::{Environment, say};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Builds, runs, tests and measures mcpmon",
+    disable_version_flag = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build the kernel programs, after preparing whatever their build needs
+    BuildEbpf,
+    /// Build mcpmon and run it; as root where the command needs it
+    Run {
+        /// Arguments of mcpmon, after `--`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Run every test, after preparing whatever the tests need
+    Test,
+    /// What CI runs: format, lints, documentation, dependencies, tests
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::BuildEbpf => build_ebpf::run().map(|object| {
+            shell::print(object.display());
+            ExitCode::SUCCESS
+        }),
+        Command::Run { arguments } => run::run(&arguments),
+        Command::Test => test::run().map(|()| ExitCode::SUCCESS),
+        Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        say(format_args!("error: {error:#}"));
+        let environment = error.chain().any(|cause| cause.is::<Environment>());
+        ExitCode::from(if environment { 3 } else { 1 })
+    })
+}

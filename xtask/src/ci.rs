@@ -1,0 +1,98 @@
+//! `cargo xtask ci`: what a change must pass. Everything runs as under `CI=true`: what cannot run fails.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{
+    build_ebpf,
+    shell::{self, Environment, step},
+    test,
+};
+
+/// Fixed, so that a new release's new checks arrive as a change of ours.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Runs every check, cheap ones first.
+pub(crate) fn run() -> Result<()> {
+    if !shell::is_ci() {
+        return Err(
+            Environment("`cargo xtask ci` runs under CI=true; start it with .ci/run".to_owned()).into(),
+        );
+    }
+    components()?;
+    step("format", || {
+        shell::run(shell::cargo().args(["fmt", "--all", "--check"]))
+    })?;
+    build_ebpf::run()?;
+    step("lints", lints)?;
+    step("lints of the kernel programs", build_ebpf::clippy)?;
+    step("documentation", documentation)?;
+    step("dependencies", dependencies)?;
+    test::run()
+}
+
+/// A minimal rustup profile has neither.
+fn components() -> Result<()> {
+    let missing = |name: &&&str| shell::ask("cargo", &[name, "--version"]).is_none();
+    let missing: Vec<&&str> = ["fmt", "clippy"].iter().filter(missing).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing
+        .iter()
+        .map(|name| if **name == "fmt" { "rustfmt" } else { **name });
+    step("add what a minimal toolchain lacks", || {
+        shell::run(shell::command("rustup").args(["component", "add"]).args(names))
+    })
+}
+
+fn lints() -> Result<()> {
+    let workspace = [
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--exclude",
+        "mcpmon-ebpf",
+        "--all-targets",
+    ];
+    shell::run(shell::cargo().args(workspace).args(["--", "--deny", "warnings"]))
+}
+
+fn documentation() -> Result<()> {
+    let mut doc = shell::cargo();
+    doc.args([
+        "doc",
+        "--locked",
+        "--workspace",
+        "--exclude",
+        "mcpmon-ebpf",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    shell::run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// Licences, duplicate versions and sources. Advisories are left out: their database is not part of the repository.
+fn dependencies() -> Result<()> {
+    let root = shell::target().join(format!("tools/cargo-deny-{CARGO_DENY}"));
+    let deny = root.join("bin/cargo-deny");
+    if !deny.exists() {
+        let mut install = shell::cargo();
+        install.args([
+            "install",
+            "cargo-deny",
+            "--version",
+            &format!("={CARGO_DENY}"),
+            "--locked",
+            "--quiet",
+        ]);
+        install.args(["--no-default-features", "--root"]).arg(&root);
+        step(
+            &format!("install cargo-deny {CARGO_DENY} under target/tools; some minutes"),
+            || shell::run(&mut install),
+        )?;
+    }
+    let check = ["--workspace", "--locked", "check", "bans", "licenses", "sources"];
+    shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
+}

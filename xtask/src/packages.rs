@@ -1,0 +1,103 @@
+//! The distribution's packages: what is installed, what can be had, and how it is installed.
+
+use std::{
+    collections::BTreeSet,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::Result;
+
+use crate::{
+    privilege::{self, Change, Privilege},
+    shell::{self, Environment},
+};
+
+/// Whether `apt-get update` has run in this process.
+static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
+
+/// Whether this distribution has apt.
+pub(crate) fn apt_exists() -> bool {
+    shell::which("apt-get").is_some()
+}
+
+/// Those of `names` that are installed.
+pub(crate) fn installed(names: &[&str]) -> BTreeSet<String> {
+    let is_installed = |name: &&&str| {
+        shell::ask(
+            "dpkg-query",
+            &["--show", "--showformat=${db:Status-Status}", name],
+        )
+        .is_some_and(|status| status == "installed")
+    };
+    names
+        .iter()
+        .filter(is_installed)
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+/// Whether the package lists offer this package.
+pub(crate) fn is_offered(name: &str) -> bool {
+    shell::ask("apt-cache", &["show", "--no-all-versions", name]).is_some_and(|text| !text.trim().is_empty())
+}
+
+/// Whether the package lists are known to be current.
+pub(crate) fn lists_are_fresh() -> bool {
+    LISTS_ARE_FRESH.load(Ordering::Relaxed)
+}
+
+/// Brings the package lists up to date; consent has been given.
+pub(crate) fn refresh() -> Result<()> {
+    shell::run(&mut update())?;
+    LISTS_ARE_FRESH.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `apt-get update`, as root.
+pub(crate) fn update() -> Command {
+    let mut update = shell::command("apt-get");
+    update.args(["update", "--quiet"]);
+    Privilege::current().elevate(update)
+}
+
+/// `apt-get install`, as root, of these packages and nothing that is merely recommended.
+pub(crate) fn install(names: &[String]) -> Command {
+    let mut install = shell::command("apt-get");
+    install
+        .args(["install", "--yes", "--quiet", "--no-install-recommends"])
+        .args(names);
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    Privilege::current().elevate(install)
+}
+
+/// Installs what is missing of `names`, asking once.
+///
+/// # Errors
+/// [`Environment`] where there is no apt, or nobody may or can say yes.
+pub(crate) fn require(purpose: &str, names: &[&str]) -> Result<()> {
+    let present = installed(names);
+    let missing: Vec<String> = names
+        .iter()
+        .filter(|name| !present.contains(**name))
+        .map(|name| (*name).to_owned())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !apt_exists() {
+        let list = missing.join(", ");
+        return Err(Environment(format!(
+            "{purpose} needs these, and there is no apt to install them: {list}"
+        ))
+        .into());
+    }
+    let purpose = format!("{purpose} needs {}", missing.join(", "));
+    if lists_are_fresh() {
+        privilege::consent(&purpose, &[install(&missing)], Change::Adds)?;
+    } else {
+        privilege::consent(&purpose, &[update(), install(&missing)], Change::Adds)?;
+        refresh()?;
+    }
+    shell::run(&mut install(&missing))
+}

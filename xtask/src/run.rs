@@ -1,0 +1,83 @@
+//! `cargo xtask run -- ARGS`: builds mcpmon and runs it, as root only where the command needs root.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    build_ebpf,
+    privilege::Privilege,
+    shell::{self, Environment, say, step},
+};
+
+/// Commands of mcpmon that load kernel programs.
+const PRIVILEGED: [&str; 2] = ["daemon", "doctor"];
+
+/// Runs mcpmon with `arguments` and passes its exit status on.
+pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
+    let binary = build()?;
+    let mut mcpmon = Command::new(binary);
+    mcpmon.args(arguments);
+    let mut mcpmon = match (needs_root(arguments), Privilege::current()) {
+        (true, Privilege::None) => {
+            let command = shell::shown(&mcpmon);
+            return Err(Environment(format!(
+                "this needs root, and there is no sudo; run as root: {command}"
+            ))
+            .into());
+        }
+        (true, privilege) => privilege.elevate(mcpmon),
+        (false, _) => mcpmon,
+    };
+    say(format_args!("$ {}", shell::shown(&mcpmon)));
+    let status = mcpmon.status().context("could not start mcpmon")?;
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Builds the kernel programs and the binary that embeds them.
+pub(crate) fn build() -> Result<PathBuf> {
+    build_ebpf::run()?;
+    step("build mcpmon", || {
+        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    })?;
+    Ok(shell::target().join("debug/mcpmon"))
+}
+
+/// The first word that is no option is the command; the values of global options are passed with `=`.
+fn needs_root(arguments: &[OsString]) -> bool {
+    let is_option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let asks_only = arguments
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h");
+    let command = arguments
+        .iter()
+        .find(|argument| !is_option(argument))
+        .map(OsString::as_os_str);
+    !asks_only && command.is_some_and(|command| PRIVILEGED.iter().any(|name| command == OsStr::new(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_loads_kernel_programs_needs_root() {
+        for (line, expected) in [
+            ("daemon", true),
+            ("--config=a.yaml doctor", true),
+            ("daemon --help", false),
+            ("servers daemon", false),
+            ("", false),
+        ] {
+            let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            assert_eq!(needs_root(&arguments), expected, "{line}");
+        }
+    }
+}

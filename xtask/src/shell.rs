@@ -1,0 +1,158 @@
+//! What every command shares: headings with timing, commands printed before they run, and where the repository is.
+
+use std::{
+    fmt::{self, Display},
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The machine lacks something: exit 3, and the message says the remedy.
+#[derive(Debug)]
+pub(crate) struct Environment(pub(crate) String);
+
+impl Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Environment {}
+
+/// The root of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the repository's root")
+}
+
+/// The build directory, which Cargo may have been told to put elsewhere.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+/// Whether this is a continuous-integration run, where what cannot run fails.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
+}
+
+/// Whether somebody is there to answer a question.
+pub(crate) fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Tells the developer one thing, on stderr.
+#[expect(clippy::print_stderr, reason = "the one place where xtask prints progress")]
+pub(crate) fn say(message: impl Display) {
+    eprintln!("{message}");
+}
+
+/// Prints data, on stdout.
+#[expect(clippy::print_stdout, reason = "the one place where xtask prints data")]
+pub(crate) fn print(data: impl Display) {
+    println!("{data}");
+}
+
+/// Does `work` under a heading, and says how long it took.
+pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    say(format_args!("\n=== {title}"));
+    let start = Instant::now();
+    let done = work().with_context(|| title.to_owned())?;
+    say(format_args!(
+        "=== {title}: done in {:.1} s",
+        start.elapsed().as_secs_f64()
+    ));
+    Ok(done)
+}
+
+/// A command that runs in the repository's root.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(repository());
+    command
+}
+
+/// The Cargo that runs this xtask.
+pub(crate) fn cargo() -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Prints a command, runs it, and fails if it does.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    say(format_args!("$ {}", shown(command)));
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {}", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// What a command that succeeds writes to stdout; `None` where it is missing or fails.
+pub(crate) fn ask(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Option<String> {
+    let Output { status, stdout, .. } = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    status
+        .success()
+        .then(|| String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// The first executable of this name on `PATH`.
+pub(crate) fn which(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
+}
+
+/// The command as one could type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        let value = value?.to_string_lossy().replace('\u{1f}', " ");
+        Some(quoted(&format!("{}={value}", name.to_string_lossy())))
+    });
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    variables
+        .chain(words.map(|word| quoted(&word.to_string_lossy())))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_command_can_be_typed_again() {
+        let mut command = Command::new("cargo");
+        command
+            .args(["build", "--features", "a b", "it's"])
+            .env("RUSTFLAGS", "-C\u{1f}x");
+        assert_eq!(
+            shown(&command),
+            r"'RUSTFLAGS=-C x' cargo build --features 'a b' 'it'\''s'"
+        );
+    }
+
+    #[test]
+    fn a_failing_command_is_named() {
+        let error = run(&mut Command::new("false")).expect_err("false fails");
+        assert!(error.to_string().contains("`false` failed"), "{error}");
+    }
+}
