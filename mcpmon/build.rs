@@ -1,5 +1,7 @@
 //! Embeds the kernel object, built beforehand: a release needs no eBPF toolchain.
 
+#![expect(clippy::disallowed_methods, reason = "build script")]
+
 use std::{env, fs, path::PathBuf};
 
 fn main() {
