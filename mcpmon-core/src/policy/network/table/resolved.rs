@@ -12,6 +12,12 @@ use crate::policy::{HostName, Policy, RemoteHost, Transport, network::Target};
 pub struct Resolved(BTreeMap<HostName, BTreeSet<IpAddr>>);
 
 impl Resolved {
+    /// Nothing resolved yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
     /// Adds addresses of `name`.
     pub fn add(&mut self, name: &HostName, addresses: impl IntoIterator<Item = IpAddr>) {
         self.0
@@ -21,7 +27,7 @@ impl Resolved {
     }
 
     /// Addresses of `name`, in order; none where it has not been resolved.
-    pub fn addresses(&self, name: &HostName) -> impl Iterator<Item = IpAddr> {
+    pub fn addresses<'a>(&'a self, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
         self.0.get(name).into_iter().flatten().copied()
     }
 }

@@ -1,1 +1,0 @@
-//! Names to addresses, again and again.
