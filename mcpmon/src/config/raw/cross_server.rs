@@ -1,0 +1,187 @@
+//! `mcp.cross_server` and `mcp.categories`: attacks that span servers.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Text, units::Lapse};
+
+/// Rules over the calls to several servers of one session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CrossServer {
+    /// Whether these rules are checked.
+    pub(crate) enabled: bool,
+    /// What a rule that fires does.
+    pub(crate) decision: CrossServerDecision,
+    /// What tells that a tool reads, writes or sends.
+    pub(crate) classifier: Classifier,
+    /// A tool that bears the name of another server's tool.
+    pub(crate) shadow_tool: ShadowTool,
+    /// Something read from one server is sent through another.
+    pub(crate) read_then_send: ReadThenSend,
+    /// Many calls in a short time.
+    pub(crate) burst: Burst,
+    /// Calls that follow a read on another server.
+    pub(crate) cross_server_flow: CrossServerFlow,
+}
+
+impl Default for CrossServer {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            decision: CrossServerDecision::default(),
+            classifier: Classifier::default(),
+            shadow_tool: ShadowTool::default(),
+            read_then_send: ReadThenSend::default(),
+            burst: Burst::default(),
+            cross_server_flow: CrossServerFlow::default(),
+        }
+    }
+}
+
+/// What a cross-server rule that fires does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CrossServerDecision {
+    /// Records, and blocks where what was read is found in what is sent.
+    #[default]
+    Evidence,
+    /// Blocks.
+    Block,
+    /// Records.
+    Audit,
+}
+
+/// What tells that a tool reads, writes or sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Classifier {
+    /// Words, annotations and schema of its definition.
+    #[default]
+    Evidence,
+    /// The start of its name.
+    Names,
+}
+
+/// A tool that bears the name of another server's tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ShadowTool {
+    /// Whether this is checked.
+    pub(crate) enabled: bool,
+    /// Whether similar names count too.
+    pub(crate) similarity_check: bool,
+    /// Similarity from which on a name counts, from 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) similarity_threshold: f64,
+}
+
+impl Default for ShadowTool {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            similarity_check: true,
+            similarity_threshold: 0.85,
+        }
+    }
+}
+
+/// Something read from one server is sent through another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ReadThenSend {
+    /// Whether this is checked.
+    pub(crate) enabled: bool,
+    /// How long after the read.
+    pub(crate) window: Text<Lapse>,
+}
+
+impl Default for ReadThenSend {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            window: Text(Lapse(Duration::from_secs(30))),
+        }
+    }
+}
+
+/// Many calls in a short time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Burst {
+    /// Whether this is checked.
+    pub(crate) enabled: bool,
+    /// Most calls within `window`.
+    pub(crate) max_calls: u32,
+    /// How long a call counts.
+    pub(crate) window: Text<Lapse>,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            max_calls: 10,
+            window: Text(Lapse(Duration::from_secs(5))),
+        }
+    }
+}
+
+/// Calls that follow a read on another server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CrossServerFlow {
+    /// Whether this is checked.
+    pub(crate) enabled: bool,
+    /// Whether only calls of one turn of the model count.
+    pub(crate) same_turn_only: bool,
+    /// How long after the read.
+    pub(crate) window: Text<Lapse>,
+    /// Which kinds of calls count.
+    pub(crate) categories: Vec<Category>,
+}
+
+impl Default for CrossServerFlow {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            same_turn_only: true,
+            window: Text(Lapse(Duration::from_secs(30))),
+            categories: vec![Category::Write, Category::Send],
+        }
+    }
+}
+
+/// What a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Category {
+    /// Gets something.
+    Read,
+    /// Changes something.
+    Write,
+    /// Lets something out.
+    Send,
+    /// Runs something.
+    Compute,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// Overrides of the classifier: globs over `TOOL` or `SERVER:TOOL`, by category.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Categories {
+    /// Tools that read.
+    pub(crate) read: Vec<String>,
+    /// Tools that write.
+    pub(crate) write: Vec<String>,
+    /// Tools that send.
+    pub(crate) send: Vec<String>,
+    /// Tools that compute.
+    pub(crate) compute: Vec<String>,
+    /// Tools of which nothing is to be assumed.
+    pub(crate) unknown: Vec<String>,
+}

@@ -1,0 +1,193 @@
+//! What is looked for in definitions, results and arguments, and what is done about it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// Worth a look in hindsight.
+    Low,
+    /// Worth a look.
+    Medium,
+    /// Probably an attack.
+    #[default]
+    High,
+    /// An attack.
+    Critical,
+}
+
+/// Recognition of MCP servers and inspection of tool definitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Detection {
+    /// Whether server launches are recognised and definitions inspected.
+    pub(crate) enabled: bool,
+    /// Globs over commands that are MCP servers; replaces the built-in ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_patterns: Option<Vec<String>>,
+    /// Globs over further commands that are MCP servers.
+    pub(crate) custom_servers: Vec<String>,
+    /// Globs over commands that match a pattern and are no MCP servers.
+    pub(crate) exclude_servers: Vec<String>,
+    /// Built-in patterns over tool definitions.
+    pub(crate) builtin: Builtin,
+    /// Patterns of your own.
+    pub(crate) custom_patterns: Vec<CustomPattern>,
+    /// Severity from which on `on_detection` holds.
+    pub(crate) alert_threshold: Level,
+    /// What a finding in a definition does.
+    pub(crate) on_detection: OnDefinition,
+}
+
+impl Default for Detection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            server_patterns: None,
+            custom_servers: Vec::new(),
+            exclude_servers: Vec::new(),
+            builtin: Builtin::default(),
+            custom_patterns: Vec::new(),
+            alert_threshold: Level::default(),
+            on_detection: OnDefinition::default(),
+        }
+    }
+}
+
+/// Built-in patterns over tool definitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Builtin {
+    /// Requests for keys, tokens and passwords.
+    pub(crate) credential_theft: bool,
+    /// Requests to send data elsewhere.
+    pub(crate) exfiltration: bool,
+    /// Instructions a person does not see.
+    pub(crate) hidden_instructions: bool,
+    /// Shell commands in places where text belongs.
+    pub(crate) shell_injection: bool,
+    /// Paths that climb out of where they should be.
+    pub(crate) path_traversal: bool,
+    /// Instructions about other tools.
+    pub(crate) cross_tool_override: bool,
+    /// Instructions to keep something from the user.
+    pub(crate) stealth_instruction: bool,
+}
+
+impl Default for Builtin {
+    fn default() -> Self {
+        Self {
+            credential_theft: true,
+            exfiltration: true,
+            hidden_instructions: true,
+            shell_injection: true,
+            path_traversal: true,
+            cross_tool_override: true,
+            stealth_instruction: true,
+        }
+    }
+}
+
+/// A pattern of your own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CustomPattern {
+    /// What events call it.
+    pub(crate) name: String,
+    /// Regular expression, without look-around.
+    pub(crate) pattern: String,
+    /// What kind of attack it finds.
+    #[serde(default)]
+    pub(crate) category: String,
+    /// How bad it is.
+    #[serde(default)]
+    pub(crate) severity: Level,
+    /// What it finds, for people.
+    #[serde(default)]
+    pub(crate) description: String,
+}
+
+/// What a finding in a tool definition does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnDefinition {
+    /// It is reported.
+    Alert,
+    /// The tool is left out of `tools/list`.
+    #[default]
+    Hide,
+    /// The whole server is blocked.
+    Block,
+}
+
+/// Inspection of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OutputInspection {
+    /// Whether results are inspected.
+    pub(crate) enabled: bool,
+    /// What a finding does.
+    pub(crate) on_detection: OnOutput,
+}
+
+impl Default for OutputInspection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_detection: OnOutput::default(),
+        }
+    }
+}
+
+/// What a finding in a result does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnOutput {
+    /// It is reported.
+    Alert,
+    /// The result is withheld.
+    #[default]
+    Block,
+}
+
+/// Inspection of arguments: secrets and encoded blobs in values and keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ArgumentInspection {
+    /// Whether arguments are inspected.
+    pub(crate) enabled: bool,
+    /// What a finding does.
+    pub(crate) on_detection: OnArgument,
+}
+
+impl Default for ArgumentInspection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_detection: OnArgument::default(),
+        }
+    }
+}
+
+/// What a finding in an argument does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnArgument {
+    /// It is reported.
+    Alert,
+    /// The call is stopped.
+    #[default]
+    Block,
+    /// The call goes out without it.
+    Redact,
+}
+
+/// Protection of the files that configure agents and servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ConfigGuard {
+    /// Globs over further protected paths; the built-in ones cannot be switched off.
+    pub(crate) extra_paths: Vec<String>,
+}

@@ -1,0 +1,90 @@
+//! The file as written: one struct per section, every key of the interface with its default.
+//!
+//! Knows shapes and formats only; what keys mean together is for `compile`. Doc comments here are the
+//! descriptions in `policies/schema.json`.
+
+mod cross_server;
+mod exec;
+mod format;
+mod inspection;
+mod mcp;
+mod network;
+mod pinning;
+mod proxy;
+mod record;
+mod rules;
+mod server;
+mod units;
+mod url;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::{
+    exec::{Exec, Gate, Unwrapped},
+    format::Text,
+    mcp::{Mcp, ServerGlob},
+    network::{Deny, Network, Scope, Watch},
+    pinning::{OnChange, VersionPinning},
+    record::Record,
+    rules::ListMode,
+    server::{Egress, EgressDefault, Server, ServerKind},
+    url::HttpUrl,
+};
+
+/// Newest version of the format that this program reads.
+pub(crate) const VERSION: u32 = 1;
+
+/// Configuration of mcpmon: which MCP servers may run, what they may do, and what is recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Version of this format; 1 is the only one.
+    pub(crate) version: u32,
+    /// Whether verdicts are carried out.
+    pub(crate) mode: Mode,
+    /// MCP servers, their tools and calls.
+    pub(crate) mcp: Mcp,
+    /// Addresses that are watched or refused.
+    pub(crate) network: Network,
+    /// Starting of MCP servers.
+    pub(crate) exec: Exec,
+    /// The MCP-over-HTTP and LLM proxies.
+    pub(crate) proxy: proxy::Proxy,
+    /// Data-loss prevention on the way to an LLM.
+    pub(crate) dlp: proxy::Dlp,
+    /// What is kept of LLM traffic.
+    pub(crate) llm_storage: proxy::LlmStorage,
+    /// The store and its exports.
+    pub(crate) record: Record,
+    /// Prometheus metrics.
+    pub(crate) metrics: record::Metrics,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            mode: Mode::default(),
+            mcp: Mcp::default(),
+            network: Network::default(),
+            exec: Exec::default(),
+            proxy: proxy::Proxy::default(),
+            dlp: proxy::Dlp::default(),
+            llm_storage: proxy::LlmStorage::default(),
+            record: Record::default(),
+            metrics: record::Metrics::default(),
+        }
+    }
+}
+
+/// Whether verdicts are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// Blocks block.
+    #[default]
+    Enforce,
+    /// Every block becomes an audit, marked `would_block`.
+    Observe,
+}

@@ -1,0 +1,99 @@
+//! `mcp.version_pinning`, `mcp.registry` and `mcp.rate_limits`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Pins of tool definitions and of the files servers run from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct VersionPinning {
+    /// Whether anything is pinned.
+    pub(crate) enabled: bool,
+    /// What a difference from a pin does.
+    pub(crate) on_change: OnChange,
+    /// Whether what is seen for the first time is pinned without approval.
+    pub(crate) auto_trust_first: bool,
+    /// Whether executables, scripts and packages are pinned too.
+    pub(crate) pin_binary: bool,
+}
+
+impl Default for VersionPinning {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_change: OnChange::default(),
+            auto_trust_first: true,
+            pin_binary: true,
+        }
+    }
+}
+
+/// What a difference from a pin does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnChange {
+    /// The tool may not be called, the server may not start.
+    #[default]
+    Block,
+    /// It is reported.
+    Alert,
+    /// Nothing.
+    Allow,
+}
+
+/// The registry of tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Registry {
+    /// Whether a tool is pinned when it is first called.
+    pub(crate) pin_on_first_use: bool,
+    /// Whether the registry survives a restart.
+    pub(crate) persistent: bool,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            pin_on_first_use: true,
+            persistent: true,
+        }
+    }
+}
+
+/// How often servers may be called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RateLimits {
+    /// Whether calls are limited.
+    pub(crate) enabled: bool,
+    /// Calls a minute to a server without an entry of its own.
+    pub(crate) default_rpm: u32,
+    /// Calls it may get at once.
+    pub(crate) default_burst: u32,
+    /// Limits by server id.
+    pub(crate) per_server: BTreeMap<String, RateLimit>,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            default_rpm: 600,
+            default_burst: 60,
+            per_server: BTreeMap::new(),
+        }
+    }
+}
+
+/// How often one server may be called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RateLimit {
+    /// Calls a minute.
+    pub(crate) calls_per_minute: u32,
+    /// Calls at once; `default_burst` where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<u32>,
+}

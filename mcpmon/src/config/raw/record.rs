@@ -1,0 +1,65 @@
+//! The `record` and `metrics` sections.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Text,
+    inspection::Level,
+    units::{Lapse, Size},
+};
+
+/// The store and its exports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Record {
+    /// Database file; empty for `/var/lib/mcpmon/mcpmon.db` (daemon) or the user's state directory.
+    pub(crate) path: String,
+    /// File that every event is appended to as a line of JSON; empty for none.
+    pub(crate) jsonl: String,
+    /// How long events are kept.
+    pub(crate) retention: Text<Lapse>,
+    /// How large the database may become; the oldest events go first.
+    pub(crate) max_size: Text<Size>,
+    /// URL that events are posted to; empty for none.
+    pub(crate) webhook_url: String,
+    /// Severity from which on they are.
+    pub(crate) webhook_min_severity: Level,
+    /// OTLP endpoint; empty for none.
+    pub(crate) otlp_endpoint: String,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            jsonl: String::new(),
+            retention: Text(Lapse(Duration::from_secs(30 * 86_400))),
+            max_size: Text(Size(1 << 30)),
+            webhook_url: String::new(),
+            webhook_min_severity: Level::High,
+            otlp_endpoint: String::new(),
+        }
+    }
+}
+
+/// Prometheus metrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Metrics {
+    /// Where they are served.
+    pub(crate) listen: Text<SocketAddr>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            listen: Text(SocketAddr::from((Ipv4Addr::LOCALHOST, 9484))),
+        }
+    }
+}
