@@ -1,1 +1,109 @@
-//! YAML to [`Policy`](mcpmon_core::policy::Policy): raw mirror, compile, load.
+//! YAML to [`Policy`](mcpmon_core::policy::Policy): where files lie (`sources`, `trust`), what stands in them
+//! (`load`, `raw`), what it means (`compile`), and when it changes (`reload`).
+//!
+//! Knows nothing of the kernel, the store or the terminal.
+
+mod compile;
+mod force;
+mod load;
+mod mistake;
+mod raw;
+mod reload;
+mod settings;
+mod sources;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mcpmon_core::{model::Digest, policy::Policy};
+
+use self::mistake::Mistake;
+pub use self::{
+    force::{Cause, NotInForce},
+    mistake::{Invalid, Problem},
+    reload::Reloader,
+    settings::{RecordSettings, Settings},
+    sources::{LocalConfig, Search, Source, SourceError, Sources},
+    trust::{Distrust, Trust},
+};
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What is decided by.
+    pub policy: Arc<Policy>,
+    /// What the daemon needs to know beside it.
+    pub settings: Settings,
+    /// Keys that are set and have no effect, by name.
+    pub not_in_force: Vec<NotInForce>,
+    /// Where it comes from; never empty.
+    pub sources: Vec<Source>,
+    /// Digest of its text.
+    pub hash: Digest,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read, or is not believed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// What stands in it cannot be used.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The files that were in force are gone.
+    #[error(
+        "the configuration file is gone; what it said stays in force. Put it back, or restart for the embedded default"
+    )]
+    Vanished,
+}
+
+/// Reads what `search` finds.
+///
+/// # Errors
+/// Where a file cannot be read or is not believed, else every mistake in them.
+pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
+    load_sources(&search.read(trust)?)
+}
+
+/// Makes sense of text that was read.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let mut document = load::read(sources.origins());
+    let compiled = compile::compile(&document.config);
+    for finding in compiled.findings {
+        let Some(place) = load::locate(&document.tree, &finding.path) else {
+            continue;
+        };
+        document.mistakes.push(Mistake {
+            place,
+            key: finding.path.to_string(),
+            message: finding.message,
+            related: finding
+                .related
+                .and_then(|path| load::locate(&document.tree, &path)),
+        });
+    }
+    let loaded = Loaded {
+        policy: Arc::new(compiled.policy),
+        settings: compiled.settings,
+        not_in_force: force::not_in_force(&document.tree, &document.config.mcp),
+        sources: sources.names().cloned().collect(),
+        hash: sources.digest(),
+    };
+    Ok(document.mistakes.unless_any(loaded)?)
+}
+
+/// The JSON Schema of a configuration file, for editors.
+#[must_use]
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(raw::Config);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}

@@ -1,1 +1,3 @@
 //! One verb per file.
+
+pub mod policy;

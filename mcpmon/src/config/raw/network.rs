@@ -1,7 +1,5 @@
 //! The `network` section.
 
-use std::time::Duration;
-
 use mcpmon_core::policy::{Cidr, DEFAULT_RESOLVE_INTERVAL, HostName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,6 +99,3 @@ pub(crate) enum ProxyBypass {
     /// Refused.
     Deny,
 }
-
-/// Shortest `resolve_interval`: below it, resolvers start to limit.
-pub(crate) const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,169 @@
+//! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
+
+mod network;
+mod servers;
+
+use std::path::PathBuf;
+
+use mcpmon_core::{
+    model::NameGlob,
+    policy::{
+        ExecPolicy, Gate, LaunchPatterns, Mode, OnChange, Pinning, Policy, ServerPolicy, Unwrapped,
+    },
+};
+
+use super::{
+    load::KeyPath,
+    raw,
+    settings::{RecordSettings, Settings},
+};
+
+/// A policy, and why it may not be used.
+pub(super) struct Compiled {
+    /// Everything that could be made sense of.
+    pub(super) policy: Policy,
+    /// The same, beside the policy.
+    pub(super) settings: Settings,
+    /// What could not; none for a valid configuration.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Something that is wrong with a key.
+pub(super) struct Finding {
+    /// The key.
+    pub(super) path: KeyPath,
+    /// What is wrong with it.
+    pub(super) message: String,
+    /// Another key it concerns.
+    pub(super) related: Option<KeyPath>,
+}
+
+impl Finding {
+    fn new(path: KeyPath, message: impl Into<String>) -> Self {
+        Self {
+            path,
+            message: message.into(),
+            related: None,
+        }
+    }
+}
+
+/// Smallest `record.max_size`: SQLite's own files take part of it.
+const SMALLEST_STORE: u64 = 1 << 20;
+/// Longest name of a rule, in characters.
+const LONGEST_NAME: usize = 128;
+
+/// Compiles `config`.
+pub(super) fn compile(config: &raw::Config) -> Compiled {
+    let mut findings = Vec::new();
+    let servers = servers::compile(&config.mcp.servers, &mut findings);
+    let server_policy = server_policy(&config.mcp);
+    let mut network = network::compile(&config.network, &mut findings);
+    network
+        .rules
+        .extend(network::refused_servers(&servers, &server_policy));
+    let policy = Policy {
+        mode: match config.mode {
+            raw::Mode::Enforce => Mode::Enforce,
+            raw::Mode::Observe => Mode::Observe,
+        },
+        servers,
+        server_policy,
+        network,
+        detection: LaunchPatterns {
+            enabled: config.mcp.detection.enabled,
+            server_patterns: config.mcp.detection.server_patterns.as_deref().map(globs),
+            custom_servers: globs(&config.mcp.detection.custom_servers),
+            exclude_servers: globs(&config.mcp.detection.exclude_servers),
+        },
+        pinning: pinning(&config.mcp.version_pinning),
+        exec: ExecPolicy {
+            gate: match config.exec.gate {
+                raw::Gate::Auto => Gate::Auto,
+                raw::Gate::Off => Gate::Off,
+            },
+            unwrapped: match config.exec.unwrapped {
+                raw::Unwrapped::Allow => Unwrapped::Allow,
+                raw::Unwrapped::Alert => Unwrapped::Alert,
+                raw::Unwrapped::Deny => Unwrapped::Deny,
+            },
+        },
+    };
+    let settings = Settings {
+        record: record(&config.record, &mut findings),
+    };
+    Compiled {
+        policy,
+        settings,
+        findings,
+    }
+}
+
+fn server_policy(mcp: &raw::Mcp) -> ServerPolicy {
+    let ids = |list: &[raw::ServerGlob]| list.iter().map(|entry| NameGlob::new(&entry.id)).collect();
+    match mcp.server_policy {
+        raw::ListMode::None => ServerPolicy::None,
+        raw::ListMode::Allowlist => ServerPolicy::Allowlist(ids(&mcp.allowed_servers)),
+        raw::ListMode::Denylist => ServerPolicy::Denylist(ids(&mcp.denied_servers)),
+    }
+}
+
+const fn pinning(raw: &raw::VersionPinning) -> Pinning {
+    Pinning {
+        enabled: raw.enabled && raw.pin_binary,
+        on_change: match raw.on_change {
+            raw::OnChange::Block => OnChange::Block,
+            raw::OnChange::Alert => OnChange::Alert,
+            raw::OnChange::Allow => OnChange::Allow,
+        },
+        auto_trust_first: raw.auto_trust_first,
+    }
+}
+
+fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
+    let section = KeyPath::root().key("record");
+    let path = Some(PathBuf::from(&raw.path)).filter(|path| !path.as_os_str().is_empty());
+    if path.as_ref().is_some_and(|path| path.is_relative()) {
+        findings.push(Finding::new(
+            section.key("path"),
+            "expected an absolute path: a daemon has no working directory to speak of",
+        ));
+    }
+    let retention = raw.retention.0.0;
+    if retention.is_zero() {
+        findings.push(Finding::new(
+            section.key("retention"),
+            "no event would be kept: expected a duration over 0, for example `30d`",
+        ));
+    }
+    let max_size = raw.max_size.0.0;
+    if max_size < SMALLEST_STORE {
+        findings.push(Finding::new(
+            section.key("max_size"),
+            "too small for a database: expected at least `1MiB`",
+        ));
+    }
+    RecordSettings {
+        path,
+        retention,
+        max_size,
+    }
+}
+
+fn globs(patterns: impl AsRef<[String]>) -> Vec<NameGlob> {
+    patterns.as_ref().iter().map(NameGlob::new).collect()
+}
+
+/// Names go into tables, logs and terminals.
+fn check_name(name: &str, path: KeyPath, findings: &mut Vec<Finding>) {
+    let message = if name.trim().is_empty() {
+        "a name cannot be empty".to_owned()
+    } else if name.chars().count() > LONGEST_NAME {
+        format!("a name has at most {LONGEST_NAME} characters")
+    } else if let Some(character) = name.chars().find(|character| character.is_control()) {
+        format!("a name cannot contain {character:?}")
+    } else {
+        return;
+    };
+    findings.push(Finding::new(path, message));
+}

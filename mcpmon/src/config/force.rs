@@ -1,0 +1,143 @@
+//! Which of the keys that a file sets have no effect in this version.
+
+use std::{collections::BTreeSet, fmt};
+
+use super::{
+    load::{Node, Value},
+    raw::{ListMode, Mcp},
+};
+
+/// A key that is set and has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotInForce {
+    /// The key, `[]` standing for any element of a list: `mcp.servers[].env_deny`.
+    pub key: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a key has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// This version does not enforce it yet.
+    NotYet,
+    /// It is read only where another key has this value.
+    Needs(&'static str),
+}
+
+impl fmt::Display for NotInForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Cause::NotYet => f.write_str(&self.key),
+            Cause::Needs(setting) => write!(f, "{} (needs `{setting}`)", self.key),
+        }
+    }
+}
+
+/// Keys whose whole value is in force.
+const IN_FORCE: [&str; 25] = [
+    "version",
+    "mode",
+    "mcp.servers[].id",
+    "mcp.servers[].type",
+    "mcp.servers[].command",
+    "mcp.servers[].args",
+    "mcp.servers[].url",
+    "mcp.servers[].egress",
+    "mcp.server_policy",
+    "mcp.allowed_servers",
+    "mcp.denied_servers",
+    "mcp.version_pinning",
+    "mcp.detection.enabled",
+    "mcp.detection.server_patterns",
+    "mcp.detection.custom_servers",
+    "mcp.detection.exclude_servers",
+    "network.enforce",
+    "network.watch",
+    "network.deny",
+    "network.agents",
+    "network.resolve_interval",
+    "exec.gate",
+    "record.path",
+    "record.retention",
+    "record.max_size",
+];
+
+/// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty
+/// text) is none of them; one that repeats its default is, because the default has no effect either.
+pub(super) fn not_in_force(tree: &Node, mcp: &Mcp) -> Vec<NotInForce> {
+    let mut found = BTreeSet::new();
+    collect(tree, "", &mut found);
+    let lists = [
+        (
+            "mcp.allowed_servers",
+            mcp.allowed_servers.is_empty(),
+            ListMode::Allowlist,
+            "mcp.server_policy: allowlist",
+        ),
+        (
+            "mcp.denied_servers",
+            mcp.denied_servers.is_empty(),
+            ListMode::Denylist,
+            "mcp.server_policy: denylist",
+        ),
+    ];
+    for (key, empty, mode, setting) in lists {
+        if !empty && mcp.server_policy != mode {
+            found.insert(NotInForce {
+                key: key.to_owned(),
+                cause: Cause::Needs(setting),
+            });
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn collect(node: &Node, path: &str, found: &mut BTreeSet<NotInForce>) {
+    match &node.value {
+        Value::Map(entries) => {
+            for entry in entries {
+                let key = match path {
+                    "" => entry.key.clone(),
+                    _ => format!("{path}.{}", entry.key),
+                };
+                visit(&entry.node, key, found);
+            }
+        }
+        Value::List(items) => {
+            let key = format!("{path}[]");
+            for item in items {
+                collect(item, &key, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
+    }
+}
+
+fn visit(node: &Node, key: String, found: &mut BTreeSet<NotInForce>) {
+    if IN_FORCE.contains(&key.as_str()) || asks_for_nothing(node) {
+        return;
+    }
+    let partly = |known: &&str| {
+        known
+            .strip_prefix(key.as_str())
+            .is_some_and(|rest| rest.starts_with(['.', '[']))
+    };
+    if IN_FORCE.iter().any(|known| partly(&known)) {
+        return collect(node, &key, found);
+    }
+    found.insert(NotInForce {
+        key,
+        cause: Cause::NotYet,
+    });
+}
+
+const fn asks_for_nothing(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::Text(text) => text.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => false,
+    }
+}

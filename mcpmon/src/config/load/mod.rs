@@ -1,0 +1,124 @@
+//! Text of one or more files to one [`Config`], with every mistake on the way.
+//!
+//! serde stops at its first error. So the text becomes a tree with places first; what serde refuses in it is
+//! noted, cut out, and the rest is read again, until nothing is refused. Only a syntax error ends a file early:
+//! behind it nothing is certain. `yaml` alone knows the YAML library.
+
+mod merge;
+mod node;
+mod reader;
+mod suggest;
+mod yaml;
+
+use serde::Deserialize as _;
+
+pub(super) use self::node::{KeyPath, Node, Value};
+use self::reader::{Fault, Subject};
+use super::{
+    mistake::{Mistake, Mistakes, Origin, Place},
+    raw::{Config, VERSION},
+};
+
+/// What was written, free of mistakes of shape, and those that had to be cut out.
+pub(super) struct Document {
+    /// The configuration, defaults filled in.
+    pub(super) config: Config,
+    /// The tree it was read from: where each key stands, and which keys are set at all.
+    pub(super) tree: Node,
+    /// What was cut out.
+    pub(super) mistakes: Mistakes,
+}
+
+/// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
+pub(super) fn read(origins: Vec<Origin>) -> Document {
+    let mut mistakes = Mistakes::new(origins);
+    let mut merged = Node::empty();
+    for index in 0..mistakes.origins().len() {
+        if let Some(tree) = read_one(index, &mut mistakes) {
+            merged = merge::merge(merged, tree);
+        }
+    }
+    let config = shape(&mut merged, &mut mistakes);
+    Document {
+        config,
+        tree: merged,
+        mistakes,
+    }
+}
+
+/// The tree of one file, without what no [`Config`] can be made of.
+fn read_one(index: usize, mistakes: &mut Mistakes) -> Option<Node> {
+    let mut tree = match yaml::parse(&mistakes.origins()[index].text, index) {
+        Ok(tree) => tree,
+        Err(mistake) => {
+            mistakes.push(mistake);
+            return None;
+        }
+    };
+    if let Some(mistake) = other_version(&tree) {
+        mistakes.push(mistake);
+        return None;
+    }
+    shape(&mut tree, mistakes);
+    Some(tree)
+}
+
+/// A file of another version would give nothing but unknown keys.
+fn other_version(tree: &Node) -> Option<Mistake> {
+    let path = KeyPath::root().key("version");
+    let node = tree.find(&path)?;
+    match node.value {
+        Value::Integer(version) if version == i128::from(VERSION) => None,
+        Value::Integer(version) => Some(Mistake {
+            place: node.place,
+            key: path.to_string(),
+            message: format!("version {version} of the format is unknown: this mcpmon reads version {VERSION}"),
+            related: None,
+        }),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+    }
+}
+
+/// Reads `tree`, cutting out what is refused until the rest can be read.
+fn shape(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
+    loop {
+        let fault = match Config::deserialize(&*tree) {
+            Ok(config) => return config,
+            Err(fault) => fault,
+        };
+        if let Some(mistake) = describe(tree, &fault) {
+            mistakes.push(mistake);
+        }
+        if mistakes.is_full() {
+            return Config::default();
+        }
+        match fault.path.is_root() {
+            true => *tree = Node::empty(),
+            false => tree.cut(&fault.path),
+        }
+    }
+}
+
+/// What to tell about `fault`; nothing where it only follows from an earlier cut.
+fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
+    let node = tree.nearest(&fault.path);
+    let place = match fault.subject {
+        Subject::Key => tree.key_place(&fault.path).unwrap_or(node.place),
+        Subject::Value => node.place,
+        Subject::Absent if node.is_incomplete() => return None,
+        Subject::Absent => node.place,
+    };
+    Some(Mistake {
+        place,
+        key: fault.path.to_string(),
+        message: fault.message.clone(),
+        related: None,
+    })
+}
+
+/// The place of a key that `compile` found wanting: its own, or that of what it should stand in. Nothing where
+/// that only follows from an earlier cut.
+pub(super) fn locate(tree: &Node, path: &KeyPath) -> Option<Place> {
+    let node = tree.nearest(path);
+    (!node.is_incomplete()).then_some(node.place)
+}

@@ -1,0 +1,263 @@
+//! What is wrong with a configuration, told with file, line, column and the line itself.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::Serialize;
+
+/// Most mistakes that are told of one configuration.
+const MAX_MISTAKES: usize = 50;
+/// Characters of a line that a snippet shows.
+const SNIPPET_WIDTH: usize = 96;
+
+/// A file, or what stands for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// What people call it: its path.
+    pub(crate) name: String,
+    /// What stands in it.
+    pub(crate) text: String,
+}
+
+/// A place in one of several files. Lines and columns count characters, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Which file.
+    pub(crate) origin: usize,
+    /// Line.
+    pub(crate) line: u32,
+    /// Column.
+    pub(crate) column: u32,
+    /// Characters.
+    pub(crate) length: u32,
+}
+
+impl Place {
+    /// The start of the first file.
+    pub(crate) const START: Self = Self::start_of(0);
+
+    /// The start of a file.
+    pub(crate) const fn start_of(origin: usize) -> Self {
+        Self {
+            origin,
+            line: 1,
+            column: 1,
+            length: 0,
+        }
+    }
+}
+
+/// Something that is wrong, at a place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mistake {
+    /// Where.
+    pub(crate) place: Place,
+    /// The key it concerns; empty for the whole file.
+    pub(crate) key: String,
+    /// What is wrong, and how to put it right.
+    pub(crate) message: String,
+    /// A second place it concerns.
+    pub(crate) related: Option<Place>,
+}
+
+/// Mistakes under collection, with the files they stand in.
+#[derive(Debug)]
+pub(crate) struct Mistakes {
+    origins: Vec<Origin>,
+    found: BTreeSet<Mistake>,
+}
+
+impl Mistakes {
+    /// None yet.
+    pub(crate) const fn new(origins: Vec<Origin>) -> Self {
+        Self {
+            origins,
+            found: BTreeSet::new(),
+        }
+    }
+
+    /// The files.
+    pub(crate) fn origins(&self) -> &[Origin] {
+        &self.origins
+    }
+
+    /// Adds one.
+    pub(crate) fn push(&mut self, mistake: Mistake) {
+        if !self.is_full() {
+            self.found.insert(mistake);
+        }
+    }
+
+    /// Whether no more are told.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= MAX_MISTAKES
+    }
+
+    /// `value`, where nothing is wrong.
+    pub(crate) fn unless_any<T>(self, value: T) -> Result<T, Invalid> {
+        if self.found.is_empty() {
+            return Ok(value);
+        }
+        let truncated = self.is_full();
+        let problems = self
+            .found
+            .iter()
+            .map(|mistake| Problem::new(mistake, &self.origins))
+            .collect();
+        Err(Invalid { problems, truncated })
+    }
+}
+
+/// A configuration that cannot be used, with everything that is wrong with it in the order of the files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Invalid {
+    problems: Vec<Problem>,
+    truncated: bool,
+}
+
+impl Invalid {
+    /// What is wrong; never empty.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, problem) in self.problems.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        if self.truncated {
+            write!(f, "\n\nonly the first {MAX_MISTAKES} mistakes are shown")?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// File it stands in.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// Key it concerns, for example `network.deny[0].cidrs[1]`; empty for the whole file.
+    pub key: String,
+    /// What is wrong, and how to put it right.
+    pub message: String,
+    /// The line, with its number and a mark under the place.
+    #[serde(skip)]
+    snippet: String,
+}
+
+impl Problem {
+    fn new(mistake: &Mistake, origins: &[Origin]) -> Self {
+        let origin = &origins[mistake.place.origin];
+        let related = match mistake.related {
+            Some(place) => format!(
+                " (first at {}:{}:{})",
+                origins[place.origin].name, place.line, place.column
+            ),
+            None => String::new(),
+        };
+        Self {
+            file: origin.name.clone(),
+            line: mistake.place.line,
+            column: mistake.place.column,
+            key: mistake.key.clone(),
+            message: format!("{}{related}", mistake.message),
+            snippet: snippet(&origin.text, mistake.place),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        write!(f, "{}{}", self.message, self.snippet)
+    }
+}
+
+/// The line of `place`, its number before and a mark under it; nothing where the text has no such line.
+fn snippet(text: &str, place: Place) -> String {
+    let index = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let Some(line) = text.lines().nth(index).filter(|line| !line.is_empty()) else {
+        return String::new();
+    };
+    let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let first = column.saturating_sub(SNIPPET_WIDTH / 2);
+    let shown: String = line.chars().skip(first).take(SNIPPET_WIDTH).map(visible).collect();
+    let shown = shown.trim_end();
+    let indent = column - first;
+    let room = shown.chars().count().saturating_sub(indent).max(1);
+    let length = usize::try_from(place.length).unwrap_or(usize::MAX).clamp(1, room);
+    let number = place.line.to_string();
+    let margin = " ".repeat(number.len());
+    format!(
+        "\n {margin} |\n {number} | {shown}\n {margin} | {}{}",
+        " ".repeat(indent),
+        "^".repeat(length)
+    )
+}
+
+/// One cell for every character, and nothing a terminal would act on.
+fn visible(character: char) -> char {
+    match character {
+        '\t' => '→',
+        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{200b}'..='\u{200f}' => '\u{fffd}',
+        other if other.is_control() => '\u{fffd}',
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, line: u32, column: u32, length: u32) -> String {
+        let place = Place {
+            origin: 0,
+            line,
+            column,
+            length,
+        };
+        snippet(text, place)
+    }
+
+    #[test]
+    fn marks_stay_on_their_line() {
+        assert_eq!(at("a: 1\nb: two\n", 2, 4, 3), "\n   |\n 2 | b: two\n   |    ^^^");
+        assert_eq!(at("ab", 1, 2, 99), "\n   |\n 1 | ab\n   |  ^");
+        assert_eq!(at("ab", 1, 3, 0), "\n   |\n 1 | ab\n   |   ^", "the end of a line");
+        assert_eq!(at("a", 7, 1, 1), "", "behind the text");
+    }
+
+    #[test]
+    fn a_snippet_shows_the_part_around_its_mark() {
+        let long = format!("{}x{}", "a".repeat(500), "b".repeat(500));
+        let text = at(&long, 1, 501, 1);
+        let expected = format!(
+            "\n   |\n 1 | {}x{}\n   | {}^",
+            "a".repeat(48),
+            "b".repeat(47),
+            " ".repeat(48)
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn terminals_see_no_control_characters() {
+        assert_eq!(
+            at("\ta\u{1b}[31m\u{202e}", 1, 2, 1),
+            "\n   |\n 1 | →a\u{fffd}[31m\u{fffd}\n   |  ^"
+        );
+    }
+}

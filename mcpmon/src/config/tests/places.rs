@@ -1,0 +1,216 @@
+//! Which files are found, believed and followed.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
+
+use insta::assert_snapshot;
+use mcpmon_core::policy::Mode;
+use tempfile::TempDir;
+use test_case::test_case;
+
+use super::super::{ConfigError, Loaded, Reloader, Search, Source, SourceError, Sources, Trust, load};
+
+const OBSERVE: &str = "mode: observe\n";
+const ENFORCE: &str = "mode: enforce\n";
+
+fn directory() -> TempDir {
+    TempDir::new().expect("a temporary directory")
+}
+
+fn write(path: impl AsRef<Path>, text: &str) {
+    let path = path.as_ref();
+    fs::create_dir_all(path.parent().expect("a directory")).expect("created");
+    fs::write(path, text).expect("written");
+    set_mode(path, 0o644);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("own file");
+}
+
+/// Every place below `root`.
+fn search(root: &Path) -> Search {
+    Search {
+        explicit: None,
+        variable: None,
+        local: Some(root.join("local.yaml")),
+        user: Some(root.join("user.yaml")),
+        system: root.join("etc"),
+    }
+}
+
+fn find(search: &Search) -> Loaded {
+    load(search, Trust::Anyone).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn this_user() -> Trust {
+    Trust::Owner(nix::unistd::geteuid().as_raw())
+}
+
+#[test]
+fn the_first_place_with_a_file_holds_alone() {
+    let root = directory();
+    let root = root.path();
+    let mut search = search(root);
+    let found = |search: &Search| {
+        let names: Vec<_> = find(search).sources.iter().map(ToString::to_string).collect();
+        names.join(" ").replace(&format!("{}/", root.display()), "")
+    };
+    assert_eq!(found(&search), "embedded default");
+    write(root.join("etc/conf.d/20-b.yaml"), OBSERVE);
+    assert_eq!(found(&search), "embedded default etc/conf.d/20-b.yaml");
+    write(root.join("etc/mcpmon.yaml"), ENFORCE);
+    write(root.join("etc/conf.d/10-a.yaml"), ENFORCE);
+    write(root.join("etc/conf.d/.hidden.yaml"), "no: key\n");
+    write(root.join("etc/conf.d/readme.txt"), "no: key\n");
+    assert_eq!(
+        found(&search),
+        "etc/mcpmon.yaml etc/conf.d/10-a.yaml etc/conf.d/20-b.yaml"
+    );
+    assert_eq!(find(&search).policy.mode, Mode::Observe, "by name, the last holds");
+    write(root.join("user.yaml"), ENFORCE);
+    assert_eq!(found(&search), "user.yaml");
+    write(root.join("local.yaml"), ENFORCE);
+    assert_eq!(found(&search), "local.yaml");
+    search.variable = Some(root.join("variable.yaml"));
+    write(root.join("variable.yaml"), ENFORCE);
+    assert_eq!(found(&search), "variable.yaml");
+    search.explicit = Some(root.join("explicit.yaml"));
+    write(root.join("explicit.yaml"), ENFORCE);
+    assert_eq!(found(&search), "explicit.yaml");
+}
+
+#[test]
+fn what_is_named_must_be_there() {
+    let root = directory();
+    let missing = Search {
+        explicit: Some(root.path().join("missing.yaml")),
+        ..search(root.path())
+    };
+    assert_snapshot!(
+        message(load(&missing, Trust::Anyone), root.path()),
+        @""
+    );
+}
+
+#[test]
+fn files_that_are_none() {
+    let root = directory();
+    let root = root.path();
+    let read = |name: &str| message(Sources::read(&root.join(name), Trust::Anyone), root);
+    fs::write(root.join("large.yaml"), "#".repeat((1 << 20) + 1)).expect("written");
+    assert_snapshot!(read("large.yaml"), @"");
+    fs::write(root.join("full.yaml"), "#".repeat(1 << 20)).expect("written");
+    assert!(Sources::read(&root.join("full.yaml"), Trust::Anyone).is_ok());
+    fs::write(root.join("bytes.yaml"), b"mode: enforce\n\xff\n").expect("written");
+    assert_snapshot!(read("bytes.yaml"), @"");
+    assert_snapshot!(read("."), @"");
+    nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).expect("a pipe");
+    assert_snapshot!(read("pipe"), @"");
+}
+
+fn message<T, E: std::fmt::Display>(result: Result<T, E>, root: &Path) -> String {
+    let text = result.err().expect("an error").to_string();
+    text.replace(&root.display().to_string(), "DIR")
+}
+
+#[test_case(0o644, 0o755 => ""; "nobody else writes")]
+#[test_case(0o664, 0o755 => "will not take policy from a file that others can change: DIR/etc/policy.yaml can be written by its group, who could switch enforcement off; run `chmod g-w DIR/etc/policy.yaml`")]
+#[test_case(0o646, 0o755 => "will not take policy from a file that others can change: DIR/etc/policy.yaml can be written by everybody, who could switch enforcement off; run `chmod o-w DIR/etc/policy.yaml`")]
+#[test_case(0o644, 0o777 => "will not take policy from a file that others can change: DIR/etc can be written by its group and everybody, who could switch enforcement off; run `chmod go-w DIR/etc`"; "the directory counts")]
+#[test_case(0o644, 0o1777 => ""; "sticky directories are safe")]
+fn who_may_write(file_mode: u32, directory_mode: u32) -> String {
+    let root = directory();
+    let path = root.path().join("etc/policy.yaml");
+    write(&path, ENFORCE);
+    set_mode(&path, file_mode);
+    set_mode(&root.path().join("etc"), directory_mode);
+    match Sources::read(&path, this_user()) {
+        Ok(_) => String::new(),
+        Err(error) => message(Err::<(), _>(error), root.path()),
+    }
+}
+
+#[test]
+fn anyone_may_write_where_nothing_depends_on_it() {
+    let root = directory();
+    let path = root.path().join("policy.yaml");
+    write(&path, ENFORCE);
+    set_mode(&path, 0o666);
+    assert!(Sources::read(&path, Trust::Anyone).is_ok());
+    assert_eq!(Trust::for_user(1000), Trust::Anyone);
+    assert_eq!(Trust::for_user(0), Trust::Owner(0));
+}
+
+#[test]
+fn links_are_judged_by_where_they_lead() {
+    let root = directory();
+    let root = root.path();
+    write(root.join("open/policy.yaml"), ENFORCE);
+    set_mode(&root.join("open"), 0o777);
+    fs::create_dir(root.join("etc")).expect("created");
+    symlink("../open/policy.yaml", root.join("etc/mcpmon.yaml")).expect("linked");
+    let read = Sources::read(&root.join("etc/mcpmon.yaml"), this_user());
+    assert!(matches!(read, Err(SourceError::Distrusted(_))), "{read:?}");
+}
+
+/// A directory as the kubelet writes it: `mcpmon.yaml` → `..data/mcpmon.yaml`, `..data` → the current version.
+fn config_map(directory: &Path, version: &str, text: &str) {
+    write(directory.join(version).join("mcpmon.yaml"), text);
+    symlink(version, directory.join("..new")).expect("linked");
+    fs::rename(directory.join("..new"), directory.join("..data")).expect("swapped");
+    if !directory.join("mcpmon.yaml").is_symlink() {
+        symlink("..data/mcpmon.yaml", directory.join("mcpmon.yaml")).expect("linked");
+    }
+}
+
+#[test]
+fn a_config_map_is_believed_and_followed() {
+    let root = directory();
+    let etc = root.path().join("etc");
+    fs::create_dir(&etc).expect("created");
+    config_map(&etc, "..2026_01", ENFORCE);
+    let search = search(root.path());
+    let loaded = load(&search, this_user()).unwrap_or_else(|error| panic!("{error}"));
+    let mut reloader = Reloader::new(search, this_user(), &loaded);
+    assert!(reloader.poll().is_none());
+    config_map(&etc, "..2026_02", OBSERVE);
+    let reloaded = reloader.poll().expect("a change").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(reloaded.policy.mode, Mode::Observe);
+    assert!(reloader.poll().is_none());
+}
+
+#[test]
+fn a_change_is_told_once() {
+    let root = directory();
+    let path = root.path().join("etc/mcpmon.yaml");
+    write(&path, ENFORCE);
+    let search = search(root.path());
+    let mut reloader = Reloader::new(search.clone(), Trust::Anyone, &find(&search));
+    write(&path, ENFORCE);
+    assert!(reloader.poll().is_none(), "written again as it was");
+    write(&path, "mode: loud\n");
+    assert!(matches!(reloader.poll(), Some(Err(ConfigError::Invalid(_)))));
+    assert!(reloader.poll().is_none(), "a mistake is told once");
+    fs::remove_file(&path).expect("removed");
+    assert!(
+        matches!(reloader.poll(), Some(Err(ConfigError::Vanished))),
+        "a policy that is gone is not replaced by a weaker one"
+    );
+    assert!(reloader.poll().is_none());
+    write(&path, OBSERVE);
+    let back = reloader.poll().expect("a change").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(back.sources, [Source::File(path)]);
+}
+
+#[test]
+fn the_digest_of_one_file_is_that_of_its_content() {
+    let one = Sources::of_texts(&[("a", ENFORCE)]);
+    assert_eq!(one.digest(), mcpmon_core::model::Digest::of(ENFORCE.as_bytes()));
+    let cut = Sources::of_texts(&[("a", "ab"), ("b", "c")]);
+    let other_cut = Sources::of_texts(&[("a", "a"), ("b", "bc")]);
+    assert_ne!(cut.digest(), other_cut.digest());
+}

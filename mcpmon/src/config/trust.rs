@@ -1,0 +1,131 @@
+//! Who may change a policy file: whoever can, can switch enforcement off.
+
+use std::{
+    fs::Metadata,
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use nix::sys::statvfs::{FsFlags, statvfs};
+
+/// Which files are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// All: who runs this can change nothing that the file's writers could not.
+    Anyone,
+    /// Those that only root and this user can change, or put another file in the place of.
+    Owner(u32),
+}
+
+impl Trust {
+    /// What suits a process of the user `uid`: root enforces for others, so it asks who wrote the rules.
+    #[must_use]
+    pub const fn for_user(uid: u32) -> Self {
+        match uid {
+            0 => Self::Owner(0),
+            _ => Self::Anyone,
+        }
+    }
+}
+
+/// Mode bit of directories in which only owners remove files.
+const STICKY: u32 = 0o1000;
+
+/// Why a file is not believed.
+#[derive(Debug, thiserror::Error)]
+pub enum Distrust {
+    /// It belongs to somebody else.
+    #[error("{path} belongs to user {owner}, who could switch enforcement off; run `chown root {path}`", path = .path.display())]
+    Owner {
+        /// The file, or a directory above it.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Others may write to it.
+    #[error("{path} can be written by {writers}, who could switch enforcement off; run `chmod {remedy} {path}`", path = .path.display())]
+    Writable {
+        /// The file, or a directory above it.
+        path: PathBuf,
+        /// Who may.
+        writers: &'static str,
+        /// The mode that puts it right.
+        remedy: &'static str,
+    },
+    /// It cannot be looked at.
+    #[error("cannot tell who may change {path}", path = .path.display())]
+    Unknown {
+        /// The file, or a directory above it.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Checks the open file behind `path`, whose metadata is `file`, and every directory on the way to it, the way
+/// of the path and that of the file its links lead to.
+pub(super) fn check(path: &Path, file: &Metadata, trust: Trust) -> Result<(), Distrust> {
+    let Trust::Owner(trusted) = trust else {
+        return Ok(());
+    };
+    check_owner(path, file, trusted)?;
+    check_mode(path, file)?;
+    let given = std::path::absolute(path).map_err(|source| unknown(path, source))?;
+    let real = path.canonicalize().map_err(|source| unknown(path, source))?;
+    for directory in given.ancestors().skip(1).chain(real.ancestors().skip(1)) {
+        check_directory(directory, trusted)?;
+    }
+    Ok(())
+}
+
+fn check_directory(directory: &Path, trusted: u32) -> Result<(), Distrust> {
+    let metadata = directory.metadata().map_err(|source| unknown(directory, source))?;
+    check_owner(directory, &metadata, trusted)?;
+    // In a sticky directory only its owner and a file's owner can remove or replace the file.
+    if metadata.mode() & STICKY != 0 {
+        return Ok(());
+    }
+    match check_mode(directory, &metadata) {
+        // A Kubernetes ConfigMap is a directory open to all, mounted read-only.
+        Err(Distrust::Writable { .. }) if is_read_only(directory)? => Ok(()),
+        result => result,
+    }
+}
+
+fn check_owner(path: &Path, metadata: &Metadata, trusted: u32) -> Result<(), Distrust> {
+    match metadata.uid() {
+        owner if owner == 0 || owner == trusted => Ok(()),
+        owner => Err(Distrust::Owner {
+            path: path.to_owned(),
+            owner,
+        }),
+    }
+}
+
+fn check_mode(path: &Path, metadata: &Metadata) -> Result<(), Distrust> {
+    let (writers, remedy) = match (metadata.mode() & 0o020 != 0, metadata.mode() & 0o002 != 0) {
+        (false, false) => return Ok(()),
+        (true, false) => ("its group", "g-w"),
+        (false, true) => ("everybody", "o-w"),
+        (true, true) => ("its group and everybody", "go-w"),
+    };
+    Err(Distrust::Writable {
+        path: path.to_owned(),
+        writers,
+        remedy,
+    })
+}
+
+fn is_read_only(directory: &Path) -> Result<bool, Distrust> {
+    let mount = statvfs(directory).map_err(|errno| unknown(directory, errno.into()))?;
+    Ok(mount.flags().contains(FsFlags::ST_RDONLY))
+}
+
+fn unknown(path: &Path, source: io::Error) -> Distrust {
+    Distrust::Unknown {
+        path: path.to_owned(),
+        source,
+    }
+}
