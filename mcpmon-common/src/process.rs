@@ -13,8 +13,8 @@ pub struct ProcessEntry {
     pub egress: u32,
     /// `FLAG_*` bits.
     pub flags: u32,
-    /// Explicit padding.
-    pub reserved: u32,
+    /// Changes with every exec that sets [`FLAG_PENDING`](Self::FLAG_PENDING): settles that exec and no later one.
+    pub exec: u32,
 }
 
 impl ProcessEntry {

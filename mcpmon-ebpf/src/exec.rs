@@ -62,7 +62,7 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     filename(bprm, record)?;
     arguments(task, record, argv)?;
 
-    let length = core::mem::size_of::<ExecRecord>() + (record.argv_copied as usize).min(ARGV_MAX);
+    let length = size_of::<ExecRecord>() + (record.argv_copied as usize).min(ARGV_MAX);
     // SAFETY: the scratch is at least `length` bytes; the verifier checks it again.
     let lost = unsafe {
         bpf_ringbuf_output(
@@ -89,6 +89,7 @@ fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
     }
     if entry.instance == 0 && maps::control() & Control::EGRESS != 0 {
         entry.flags |= ProcessEntry::FLAG_PENDING;
+        entry.exec = entry.exec.wrapping_add(1);
     }
     if known != Some(entry) && entry != ProcessEntry::default() {
         PROCESSES

@@ -1,3 +1,4 @@
 //! What things look like: reads values and says what they are; knows no policy and no registry.
 
 pub mod launch;
+pub mod starter;

@@ -4,6 +4,7 @@ mod digest;
 mod event;
 mod glob;
 mod ids;
+mod observation;
 mod severity;
 mod time;
 
@@ -13,5 +14,6 @@ pub use event::{
 };
 pub use glob::NameGlob;
 pub use ids::{ServerId, ServerIdError, SessionId};
+pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;

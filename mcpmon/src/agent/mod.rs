@@ -1,3 +1,18 @@
 //! Composition root: wires config, senses, core and store together; control socket and self-test.
 
+mod clock;
+pub mod control;
+pub mod daemon;
+mod describe;
+mod engine;
+pub mod group;
+mod hashing;
+mod health;
+mod host;
+mod inbox;
+mod names;
 pub mod notify;
+mod pins;
+mod probe;
+pub mod selftest;
+pub mod status;

@@ -1,6 +1,6 @@
 //! Reads both rings, urgent first, and proves from sequence numbers what is missing.
 
-use std::{collections::BTreeMap, io, os::fd::AsFd as _, time::Duration};
+use std::{collections::BTreeMap, io, os::fd::{AsFd as _, BorrowedFd}, time::Duration};
 
 use aya::maps::{MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -31,13 +31,15 @@ impl Rings {
         }
     }
 
-    /// Waits until there is something to read, at most [`POLL_INTERVAL`].
+    /// Waits until there is something to read, here or on `other`, at most [`POLL_INTERVAL`].
     ///
     /// # Errors
     /// Where poll(2) fails for another reason than a signal.
-    pub fn wait(&self) -> io::Result<()> {
-        let mut descriptors =
-            [&self.urgent, &self.bulk].map(|ring| PollFd::new(ring.as_fd(), PollFlags::POLLIN));
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let own =
+            [&self.urgent, &self.bulk].map(|ring| ring.as_fd());
+        let mut descriptors: Vec<PollFd<'_>> =
+            own.into_iter().chain(other).map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
         let timeout = PollTimeout::try_from(POLL_INTERVAL).unwrap_or(PollTimeout::ZERO);
         match poll(&mut descriptors, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),

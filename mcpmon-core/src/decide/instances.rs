@@ -1,0 +1,122 @@
+//! Running servers: from the launch that was recognised to the process that serves, and to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    inspect::launch::Stage,
+    model::{Exec, Exit, FileId, InstanceId, ProcessId, ServerId, Timestamp},
+};
+
+/// A server that was launched.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// Which server it is.
+    pub(super) server: ServerId,
+    /// Package, module, image or program, as the launch named it.
+    pub(super) name: String,
+    /// Pattern that recognised it.
+    pub(super) pattern: String,
+    /// First process of the launch.
+    pub(super) launcher: ProcessId,
+    /// Arguments of the launch.
+    pub(super) argv: Vec<String>,
+    /// Live processes, as far as the kernel told.
+    pub(super) members: BTreeSet<ProcessId>,
+    /// How far it is.
+    pub(super) phase: Phase,
+}
+
+/// How far a launch is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The process that serves is not known yet; perhaps there is a candidate.
+    Starting(Option<Serving>),
+    /// Its files are being hashed; its end is told after the result.
+    Hashing(Serving, Option<Exit>),
+    /// It serves.
+    Serving(Serving),
+}
+
+/// The process that serves.
+#[derive(Clone, Debug)]
+pub(super) struct Serving {
+    pub(super) process: ProcessId,
+    pub(super) comm: String,
+    pub(super) uid: u32,
+    pub(super) stage: Stage,
+    pub(super) file: FileId,
+    pub(super) since: Timestamp,
+    pub(super) held: bool,
+}
+
+impl Serving {
+    pub(super) fn new(exec: &Exec, stage: Stage, since: Timestamp) -> Self {
+        Self {
+            process: exec.process,
+            comm: exec.comm.clone(),
+            uid: exec.uid,
+            stage,
+            file: exec.file,
+            since,
+            held: false,
+        }
+    }
+}
+
+impl Instance {
+    /// The serving process, where it is known.
+    pub(super) const fn serving(&self) -> Option<&Serving> {
+        match &self.phase {
+            Phase::Starting(_) => None,
+            Phase::Hashing(serving, _) | Phase::Serving(serving) => Some(serving),
+        }
+    }
+}
+
+/// All running servers.
+#[derive(Debug, Default)]
+pub(super) struct Instances {
+    last: u32,
+    running: BTreeMap<InstanceId, Instance>,
+}
+
+/// Most servers at a time; a launch beyond it is reported and not followed.
+pub(super) const MAX_INSTANCES: usize = 4096;
+
+impl Instances {
+    /// Adds a launch; `None` where there are too many.
+    pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
+        if self.running.len() >= MAX_INSTANCES {
+            return None;
+        }
+        // Numbers of running servers are skipped after an overflow; there are far fewer than numbers.
+        loop {
+            self.last = self.last.checked_add(1).unwrap_or(1);
+            let number = InstanceId(self.last);
+            if !self.running.contains_key(&number) {
+                self.running.insert(number, instance);
+                return Some(number);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, number: InstanceId) -> Option<&Instance> {
+        self.running.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: InstanceId) -> Option<&mut Instance> {
+        self.running.get_mut(&number)
+    }
+
+    pub(super) fn remove(&mut self, number: InstanceId) -> Option<Instance> {
+        self.running.remove(&number)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (InstanceId, &Instance)> {
+        self.running.iter().map(|(number, instance)| (*number, instance))
+    }
+
+    pub(super) fn numbers(&self) -> Vec<InstanceId> {
+        self.running.keys().copied().collect()
+    }
+}

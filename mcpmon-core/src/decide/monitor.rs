@@ -1,0 +1,399 @@
+//! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
+//! their pins; takes `now`, does no I/O.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{
+    instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
+    order::{Judgement, Order},
+    pins::{PinVerdict, Pins, ServerFiles, compare},
+    rulebook::RuleBook,
+    tell,
+};
+use crate::{
+    inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
+    model::{
+        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, ProcessId, ServerId, Severity,
+        Timestamp,
+    },
+    policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
+};
+
+/// Judges what the senses see.
+#[derive(Debug)]
+pub struct Monitor {
+    policy: Arc<Policy>,
+    launches: LaunchRules,
+    rules: RuleBook,
+    egress: BTreeMap<ServerId, u32>,
+    instances: Instances,
+    pins: BTreeMap<ServerId, Pins>,
+}
+
+/// How long a process that only may be the server must live before it is taken for it. A package manager
+/// runs short-lived helpers before the server.
+const CANDIDATE_AGE: Duration = Duration::from_secs(2);
+
+/// A running server, for status and listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its number.
+    pub instance: InstanceId,
+    /// Its name.
+    pub server: ServerId,
+    /// The serving process; the launcher while it is not known.
+    pub process: ProcessId,
+    /// Whether it serves already.
+    pub serving: bool,
+    /// Its processes.
+    pub members: Vec<ProcessId>,
+}
+
+impl Monitor {
+    /// A monitor with the pins of earlier runs.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, tables: &Tables, pins: BTreeMap<ServerId, Pins>) -> Self {
+        let mut monitor = Self {
+            launches: launch_rules(&policy),
+            policy,
+            rules: RuleBook::default(),
+            egress: tables.egress.clone(),
+            instances: Instances::default(),
+            pins,
+        };
+        monitor.rules.replace(tables.rules.clone());
+        monitor
+    }
+
+    /// Puts another policy in force; running servers follow its egress lists.
+    pub fn install(&mut self, policy: Arc<Policy>, tables: &Tables) -> Vec<Order> {
+        if !Arc::ptr_eq(&policy, &self.policy) {
+            self.launches = launch_rules(&policy);
+            self.policy = policy;
+        }
+        self.rules.replace(tables.rules.clone());
+        if self.egress == tables.egress {
+            return Vec::new();
+        }
+        self.egress = tables.egress.clone();
+        let instances = self.instances.iter();
+        instances
+            .flat_map(|(number, instance)| {
+                let egress = self.egress_list(&instance.server);
+                instance.members.iter().map(move |process| Order::Track {
+                    process: *process,
+                    instance: number,
+                    egress,
+                })
+            })
+            .collect()
+    }
+
+    /// Replaces the pins of a server; `None` forgets them.
+    pub fn set_pins(&mut self, server: &ServerId, pins: Option<Pins>) {
+        match pins {
+            Some(pins) => self.pins.insert(server.clone(), pins),
+            None => self.pins.remove(server),
+        };
+    }
+
+    /// Running servers, by number.
+    pub fn running(&self) -> impl Iterator<Item = Running> {
+        self.instances.iter().map(|(number, instance)| Running {
+            instance: number,
+            server: instance.server.clone(),
+            process: instance.serving().map_or(instance.launcher, |serving| serving.process),
+            serving: matches!(instance.phase, Phase::Serving(_)),
+            members: instance.members.iter().copied().collect(),
+        })
+    }
+
+    /// A program was started.
+    pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+        let known = exec.instance.filter(|number| self.instances.get(*number).is_some());
+        let launch = self.recognise(&exec.argv);
+        match (known, launch) {
+            (None, None) => Judgement { orders: settle(exec), ..Judgement::default() },
+            (None, Some(launch)) => self.launched(now, exec, launch),
+            (Some(number), launch) => self.within(now, number, exec, launch),
+        }
+    }
+
+    /// A process of a server started another.
+    pub fn fork(&mut self, fork: Fork) {
+        if let Some(instance) = self.instances.get_mut(fork.instance) {
+            instance.members.insert(fork.process);
+        }
+    }
+
+    /// A process of a server ended.
+    pub fn exit(&mut self, now: Timestamp, exit: Exit) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Some(instance) = self.instances.get_mut(exit.instance) else { return judgement };
+        instance.members.remove(&exit.process);
+        match &mut instance.phase {
+            Phase::Starting(candidate) => {
+                if candidate.as_ref().is_some_and(|candidate| candidate.process == exit.process) {
+                    *candidate = None;
+                }
+            }
+            Phase::Hashing(serving, ended) if serving.process == exit.process => {
+                *ended = Some(exit);
+                return judgement;
+            }
+            Phase::Serving(serving) if serving.process == exit.process => {
+                let serving = serving.clone();
+                judgement.events.push(tell::exited(now, &instance.server, &serving, exit.status));
+                instance.phase = Phase::Starting(None);
+            }
+            Phase::Hashing(..) | Phase::Serving(_) => {}
+        }
+        if instance.members.is_empty() {
+            self.instances.remove(exit.instance);
+        }
+        judgement
+    }
+
+    /// Time passes: candidates that lived long enough are taken for the server.
+    pub fn tick(&mut self, now: Timestamp) -> Judgement {
+        let mut judgement = Judgement::default();
+        for number in self.instances.numbers() {
+            let Some(instance) = self.instances.get_mut(number) else { continue };
+            let Phase::Starting(Some(candidate)) = &instance.phase else { continue };
+            if now.since(candidate.since) >= CANDIDATE_AGE {
+                let serving = candidate.clone();
+                self.serve(number, serving, &mut judgement);
+            }
+        }
+        judgement
+    }
+
+    /// The files of a serving process were hashed.
+    pub fn hashed(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        process: ProcessId,
+        files: ServerFiles,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Some(instance) = self.instances.get_mut(number) else { return judgement };
+        let Phase::Hashing(serving, ended) = &instance.phase else { return judgement };
+        if serving.process != process {
+            return judgement; // the process has become another program since
+        }
+        let (serving, ended) = (serving.clone(), *ended);
+        let verdict =
+            compare(self.pins.get(&instance.server), files.clone(), self.policy.pinning, self.policy.mode);
+        judgement.events.push(tell::started(now, instance, &serving, &files, &verdict));
+        judgement.events.extend(tell::mismatches(now, instance, &serving, &verdict));
+        instance.phase = Phase::Serving(serving.clone());
+        let server = instance.server.clone();
+        self.enforce_pins(now, number, &server, &serving, verdict, &mut judgement);
+        if let Some(exit) = ended {
+            let told = self.exit(now, exit);
+            judgement.events.extend(told.events);
+            judgement.orders.extend(told.orders);
+        }
+        judgement
+    }
+
+    /// A connection was asked for. The kernel has decided it; this says what it was.
+    #[must_use]
+    pub fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
+        let rule = connection.rule.and_then(|number| self.rules.get(number));
+        let own = connection.instance.and_then(|number| self.instances.get(number));
+        tell::connection(now, connection, rule, own.map(|instance| &instance.server), &self.policy)
+    }
+
+    fn recognise(&self, argv: &[String]) -> Option<Launch> {
+        let declared = self.policy.servers.iter().find_map(|server| match &server.transport {
+            Transport::Stdio { command, args } => {
+                matches_declared(command, args, argv).then_some((&server.id, command))
+            }
+            Transport::Remote { .. } => None,
+        });
+        let detected = self.launches.detect(argv);
+        let Some((id, command)) = declared else { return detected };
+        Some(match detected {
+            Some(launch) => Launch { server: id.clone(), ..launch },
+            None => Launch {
+                server: id.clone(),
+                stage: LaunchRules::stage(argv),
+                pattern: format!("mcp.servers[{id}]"),
+                name: command.clone(),
+            },
+        })
+    }
+
+    fn launched(&mut self, now: Timestamp, exec: &Exec, launch: Launch) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Launch { server, stage, pattern, name } = launch;
+        let instance = Instance {
+            server: server.clone(),
+            name,
+            pattern,
+            launcher: exec.process,
+            argv: exec.argv.clone(),
+            members: [exec.process].into(),
+            phase: Phase::Starting(None),
+        };
+        let Some(number) = self.instances.add(instance) else {
+            judgement.events.push(tell::too_many(now, &server, exec, MAX_INSTANCES));
+            judgement.orders.extend(settle(exec));
+            return judgement;
+        };
+        let egress = self.egress_list(&server);
+        judgement.orders.push(Order::Track { process: exec.process, instance: number, egress });
+        judgement.orders.push(Order::MarkStarter { process: exec.parent });
+        if self.policy.server_policy.denies(&server) {
+            self.deny(now, number, exec, &mut judgement);
+        }
+        if stage != Stage::Launcher {
+            self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+        }
+        judgement
+    }
+
+    /// An exec inside a server's process tree.
+    fn within(&mut self, now: Timestamp, number: InstanceId, exec: &Exec, launch: Option<Launch>) -> Judgement {
+        let mut judgement = Judgement { orders: settle(exec), ..Judgement::default() };
+        let Some(instance) = self.instances.get_mut(number) else { return judgement };
+        instance.members.insert(exec.process);
+        let stage = launch.as_ref().map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
+        if stage == Stage::Launcher {
+            return judgement;
+        }
+        let same_server = launch.as_ref().is_some_and(|launch| launch.server == instance.server);
+        let replaces = instance.serving().is_some_and(|serving| serving.process == exec.process);
+        let serves_already = instance.serving().is_some();
+        let certain = same_server || replaces || is_installed_entry(&stage, &instance.name);
+        match (serves_already, certain, launch) {
+            (true, true, _) if replaces => {
+                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+            }
+            (true, _, Some(launch)) if !same_server => {
+                // A server that starts another one: the other is followed on its own.
+                instance.members.remove(&exec.process);
+                let nested = self.launched(now, exec, launch);
+                judgement.events.extend(nested.events);
+                judgement.orders.extend(nested.orders);
+            }
+            (true, _, _) => {}
+            (false, true, _) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (false, false, Some(_)) => {
+                // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
+                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+            }
+            (false, false, None) => instance.phase = Phase::Starting(Some(Serving::new(exec, stage, now))),
+        }
+        judgement
+    }
+
+    /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
+    fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
+        let Some(instance) = self.instances.get_mut(number) else { return };
+        let pinning = self.policy.pinning;
+        let can_block = pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && self.policy.mode == Mode::Enforce
+            && self.policy.exec.gate == Gate::Auto;
+        serving.held = can_block && (self.pins.contains_key(&instance.server) || !pinning.auto_trust_first);
+        if serving.held {
+            judgement.orders.push(Order::Hold { process: serving.process });
+        }
+        judgement.orders.push(Order::Hash {
+            instance: number,
+            process: serving.process,
+            stage: serving.stage.clone(),
+        });
+        instance.phase = Phase::Hashing(serving, None);
+    }
+
+    fn enforce_pins(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        server: &ServerId,
+        serving: &Serving,
+        verdict: PinVerdict,
+        judgement: &mut Judgement,
+    ) {
+        if let Some(pins) = &verdict.store {
+            self.pins.insert(server.clone(), pins.clone());
+            judgement.orders.push(Order::StorePins { server: server.clone(), pins: pins.clone() });
+        }
+        if verdict.action == Action::Block && self.policy.exec.gate == Gate::Auto {
+            judgement.events.push(tell::denied_by_pin(now, server, serving, &verdict));
+            judgement.orders.push(Order::Kill { instance: number });
+            if serving.stage == Stage::Program && verdict.executable_differs() {
+                judgement.orders.push(Order::Refuse { server: server.clone(), file: serving.file });
+            }
+        }
+        if serving.held {
+            judgement.orders.push(Order::Release { process: serving.process });
+        }
+    }
+
+    /// The server policy refuses this server.
+    fn deny(&self, now: Timestamp, number: InstanceId, exec: &Exec, judgement: &mut Judgement) {
+        let Some(instance) = self.instances.get(number) else { return };
+        let mut event = Event::new(
+            now,
+            Layer::Kernel,
+            EventKind::ServerDenied { cause: "the server policy refuses this server".to_owned() },
+        );
+        event.severity = Severity::High;
+        event.server_id = Some(instance.server.clone());
+        event.rule = Some("mcp.server_policy".to_owned());
+        event.process = Some(tell::process(exec.process, &exec.comm, exec.uid));
+        event.reason = Some(format!(
+            "`{}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers to let it run",
+            instance.server
+        ));
+        match self.policy.mode {
+            Mode::Enforce => {
+                event.action = Action::Block;
+                judgement.orders.push(Order::Kill { instance: number });
+            }
+            Mode::Observe => event.action = Action::WouldBlock,
+        }
+        judgement.events.push(event);
+    }
+
+    fn egress_list(&self, server: &ServerId) -> u32 {
+        self.egress.get(server).copied().unwrap_or(0)
+    }
+}
+
+fn launch_rules(policy: &Policy) -> LaunchRules {
+    let patterns = &policy.detection;
+    if !patterns.enabled {
+        return LaunchRules::new(Some(Vec::new()), Vec::new(), Vec::new());
+    }
+    LaunchRules::new(
+        patterns.server_patterns.clone(),
+        patterns.custom_servers.clone(),
+        patterns.exclude_servers.clone(),
+    )
+}
+
+/// A process the kernel holds to every egress list is let go once it is known to be no server.
+fn settle(exec: &Exec) -> Vec<Order> {
+    if exec.pending { vec![Order::Settle { process: exec.process }] } else { Vec::new() }
+}
+
+/// Whether an entry is what a package runner installed for `name`: a script in its cache or environment, or a
+/// module of that name.
+fn is_installed_entry(stage: &Stage, name: &str) -> bool {
+    let bare = name.rsplit('/').next().unwrap_or(name);
+    match stage {
+        Stage::Script { path } => {
+            path.contains("/node_modules/.bin/")
+                || path.contains("/_npx/")
+                || path.rsplit('/').next().is_some_and(|file| file == bare)
+        }
+        Stage::Module { name } => name.replace('_', "-") == bare.replace('_', "-"),
+        Stage::Launcher | Stage::Program | Stage::Container { .. } | Stage::Inline => false,
+    }
+}

@@ -1,0 +1,78 @@
+//! What the shell has to do after a judgement. The core decides it; the shell carries it out.
+
+use super::pins::Pins;
+use crate::{
+    inspect::launch::Stage,
+    model::{Event, FileId, InstanceId, ProcessId, ServerId},
+};
+
+/// What follows from an observation.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// To be recorded, in order.
+    pub events: Vec<Event>,
+    /// To be carried out, in order.
+    pub orders: Vec<Order>,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Tell the kernel that a process, and what it already started, belongs to a server.
+    Track {
+        /// The process.
+        process: ProcessId,
+        /// Its server.
+        instance: InstanceId,
+        /// Egress list of that server; 0 for none.
+        egress: u32,
+    },
+    /// Tell the kernel that a process is no server: it is not held to the egress lists any longer.
+    Settle {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Find who started a server and mark it as an agent.
+    MarkStarter {
+        /// Parent of the launch.
+        process: ProcessId,
+    },
+    /// Stop a process until its files are compared.
+    Hold {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Let a held process go on.
+    Release {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Hash what a process runs from, and report it as [`Monitor::hashed`](super::Monitor::hashed).
+    Hash {
+        /// Its server.
+        instance: InstanceId,
+        /// The serving process.
+        process: ProcessId,
+        /// What it serves, as its arguments say.
+        stage: Stage,
+    },
+    /// Keep pins.
+    StorePins {
+        /// The server.
+        server: ServerId,
+        /// Its pins.
+        pins: Pins,
+    },
+    /// Kill every process of a server.
+    Kill {
+        /// The server.
+        instance: InstanceId,
+    },
+    /// Kill whatever executes this file from now on.
+    Refuse {
+        /// The server whose file it is.
+        server: ServerId,
+        /// The file.
+        file: FileId,
+    },
+}

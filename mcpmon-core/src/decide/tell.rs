@@ -1,0 +1,229 @@
+//! Events, worded: what happened, which rule, why, and what to do about it.
+
+use std::net::SocketAddr;
+
+use super::{
+    instances::{Instance, Serving},
+    pins::{Mismatch, PinVerdict, ServerFiles},
+};
+use crate::{
+    inspect::mask::mask_arguments,
+    model::{
+        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, PinPart, PinState, ProcessId,
+        ProcessRef, ServerId, ServerType, Severity, Timestamp,
+    },
+    policy::{
+        Policy, Transport,
+        network::table::{RuleInfo, RuleKind},
+    },
+};
+
+/// A process as events name it; its executable is added where it is known.
+pub(super) fn process(process: ProcessId, comm: &str, uid: u32) -> ProcessRef {
+    ProcessRef { pid: process.pid, exe: None, comm: Some(comm.to_owned()), uid: Some(uid) }
+}
+
+fn about(now: Timestamp, server: &ServerId, serving: &Serving, kind: EventKind) -> Event {
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.server_id = Some(server.clone());
+    event.process = Some(process(serving.process, &serving.comm, serving.uid));
+    event
+}
+
+/// A server started, with what it runs from.
+pub(super) fn started(
+    now: Timestamp,
+    instance: &Instance,
+    serving: &Serving,
+    files: &ServerFiles,
+    verdict: &PinVerdict,
+) -> Event {
+    let mut argv = mask_arguments(&instance.argv);
+    let args = argv.split_off(argv.len().min(1));
+    let executable = files.executable.hashed();
+    let script = files.script.as_ref().and_then(|part| part.hashed());
+    let package = files.package.as_ref().and_then(|part| part.hashed());
+    let kind = EventKind::ServerStarted {
+        command: argv.pop().unwrap_or_default(),
+        args,
+        wrapped: false,
+        exe_sha256: executable.map(|file| file.digest),
+        script: script.map(|file| file.path.clone()),
+        script_sha256: script.map(|file| file.digest),
+        package: package.map(|package| package.root().to_owned()),
+        package_sha256: package.map(|package| package.digest()),
+        pin: verdict.state,
+        launcher_pid: instance.launcher.pid,
+        matched_pattern: instance.pattern.clone(),
+    };
+    let mut event = about(now, &instance.server, serving, kind);
+    if let Some(process) = &mut event.process {
+        process.exe = executable.map(|file| file.path.clone());
+    }
+    event.action = verdict.action;
+    if !verdict.unhashed.is_empty() {
+        let parts: Vec<String> = verdict
+            .unhashed
+            .iter()
+            .map(|part| format!("{} {}: {}", name(part.part), part.path.display(), part.cause))
+            .collect();
+        event.severity = Severity::Medium;
+        event.reason = Some(format!("could not be compared with its pin: {}", parts.join("; ")));
+    }
+    event
+}
+
+/// One event for each part that differs.
+pub(super) fn mismatches(
+    now: Timestamp,
+    instance: &Instance,
+    serving: &Serving,
+    verdict: &PinVerdict,
+) -> Vec<Event> {
+    let tell = |mismatch: &Mismatch| {
+        let kind = EventKind::BinaryMismatch {
+            path: mismatch.path.clone(),
+            expected_hash: mismatch.expected,
+            actual_hash: mismatch.actual,
+            part: mismatch.part,
+            changed_files: mismatch.changed_files.clone(),
+        };
+        let mut event = about(now, &instance.server, serving, kind);
+        event.action = verdict.action;
+        event.rule = Some("mcp.version_pinning".to_owned());
+        event.severity = match verdict.action {
+            Action::Allow => Severity::Low,
+            Action::Audit => Severity::High,
+            Action::WouldBlock | Action::Block => Severity::Critical,
+        };
+        event.reason = Some(format!("the {} differs from its pin; {}", name(mismatch.part), remedy(&instance.server)));
+        event
+    };
+    verdict.mismatches.iter().map(tell).collect()
+}
+
+/// The server was stopped because of its pins.
+pub(super) fn denied_by_pin(now: Timestamp, server: &ServerId, serving: &Serving, verdict: &PinVerdict) -> Event {
+    let cause = match verdict.state {
+        PinState::Mismatch => {
+            let parts: Vec<&str> = verdict.mismatches.iter().map(|mismatch| name(mismatch.part)).collect();
+            format!("its {} changed since it was pinned", parts.join(" and "))
+        }
+        PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
+        PinState::Unknown => "a part of it could not be hashed".to_owned(),
+        PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
+    };
+    let mut event = about(now, server, serving, EventKind::ServerDenied { cause: cause.clone() });
+    event.action = Action::Block;
+    event.severity = Severity::Critical;
+    event.rule = Some("mcp.version_pinning".to_owned());
+    event.reason = Some(format!("`{server}` was stopped: {cause}; {}", remedy(server)));
+    event
+}
+
+fn remedy(server: &ServerId) -> String {
+    format!("if the change is yours, pin it anew: `mcpmon pins reset --server {server}`, then start it again")
+}
+
+const fn name(part: PinPart) -> &'static str {
+    match part {
+        PinPart::Executable => "executable",
+        PinPart::Script => "script",
+        PinPart::Package => "package",
+    }
+}
+
+/// A server ended.
+pub(super) fn exited(now: Timestamp, server: &ServerId, serving: &Serving, status: Option<u32>) -> Event {
+    let signal = status.map(|status| status & 0x7f).filter(|signal| *signal != 0);
+    let code = status.filter(|_| signal.is_none()).map(|status| status >> 8 & 0xff);
+    let kind = EventKind::ServerExited {
+        exit_status: code.and_then(|code| code.try_into().ok()),
+        signal: signal.and_then(|signal| signal.try_into().ok()),
+        duration_ms: u64::try_from(now.since(serving.since).as_millis()).unwrap_or(u64::MAX),
+    };
+    about(now, server, serving, kind)
+}
+
+/// More servers run than are followed.
+pub(super) fn too_many(now: Timestamp, server: &ServerId, exec: &Exec, max: usize) -> Event {
+    let kind = EventKind::EnforcementDegraded {
+        component: "servers".to_owned(),
+        cause: format!("more than {max} MCP servers run at a time; `{server}` is not followed"),
+    };
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.severity = Severity::High;
+    event.server_id = Some(server.clone());
+    event.process = Some(process(exec.process, &exec.comm, exec.uid));
+    event
+}
+
+/// A connection, with the rule that matched and the server it came from or went to.
+pub(super) fn connection(
+    now: Timestamp,
+    connection: &Connection,
+    rule: Option<&RuleInfo>,
+    own: Option<&ServerId>,
+    policy: &Policy,
+) -> Event {
+    let remote = rule.and_then(|rule| match &rule.kind {
+        RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
+        RuleKind::Watch | RuleKind::Deny(_) | RuleKind::Egress(_) | RuleKind::Canary => None,
+    });
+    let direction = match (remote, own) {
+        (Some(_), _) => Direction::AgentToServer,
+        (None, Some(_)) => Direction::ServerEgress,
+        (None, None) => Direction::Watch,
+    };
+    let name = rule.and_then(|rule| rule.remote_names.get(&connection.address));
+    let given = connection.given != connection.address;
+    let kind = EventKind::NetworkConnection {
+        remote_addr: SocketAddr::new(connection.address, connection.port),
+        remote_name: name.map(ToString::to_string),
+        direction,
+        protocol: connection.transport,
+        server_type: remote.and_then(|id| server_type(policy, id)),
+        given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
+    };
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.server_id = remote.or(own).cloned();
+    event.process = Some(process(connection.process, &connection.comm, connection.uid));
+    event.rule = rule.map(|rule| rule.name.clone());
+    (event.action, event.severity) = match (connection.outcome, rule) {
+        (Outcome::Refused, _) => (Action::Block, Severity::High),
+        (Outcome::WouldRefuse, _) => (Action::WouldBlock, Severity::Medium),
+        (Outcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
+        (Outcome::Passed, None) => (Action::Allow, Severity::Info),
+    };
+    event.reason = rule.and_then(|rule| reason(rule, connection));
+    event
+}
+
+fn reason(rule: &RuleInfo, connection: &Connection) -> Option<String> {
+    let verb = match connection.outcome {
+        Outcome::Passed => return None,
+        Outcome::Refused => "refused",
+        Outcome::WouldRefuse => "would be refused (observing)",
+    };
+    let name = &rule.name;
+    Some(match &rule.kind {
+        RuleKind::Deny(_) | RuleKind::Watch => {
+            format!("{verb} by the rule `{name}` in network.deny; narrow or remove that rule to let it through")
+        }
+        RuleKind::Egress(id) => format!(
+            "{verb} by the egress list of the server `{id}`; add the address to its egress.allow to let it through"
+        ),
+        RuleKind::Server(id) | RuleKind::DeniedServer(id) => format!(
+            "{verb}: the server `{id}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers"
+        ),
+        RuleKind::Canary => format!("{verb}: this address belongs to mcpmon's self-test"),
+    })
+}
+
+fn server_type(policy: &Policy, id: &ServerId) -> Option<ServerType> {
+    let server = policy.servers.iter().find(|server| server.id == *id)?;
+    Some(match &server.transport {
+        Transport::Stdio { .. } => ServerType::Stdio,
+        Transport::Remote { server_type, .. } => *server_type,
+    })
+}

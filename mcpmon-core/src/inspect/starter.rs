@@ -1,0 +1,81 @@
+//! Who started a server: past shells and launchers, but never the system itself.
+
+use crate::model::ProcessId;
+
+/// A process on the way from a launch up to the first process of the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    /// The process.
+    pub process: ProcessId,
+    /// Its command name.
+    pub comm: String,
+}
+
+/// Shells and launchers: they pass a start on, whoever asked for it.
+const TRANSPARENT: &[&str] = &[
+    "ash", "bash", "bunx", "busybox", "csh", "dash", "doas", "env", "fish", "ksh", "mcpmon", "nice", "nohup", "npm",
+    "npx", "pipx", "pnpm", "script", "setsid", "sh", "stdbuf", "su", "sudo", "tcsh", "time", "timeout", "uv", "uvx",
+    "yarn", "zsh",
+];
+
+/// Where a climb ends without an agent: what starts everything else must not count as an agent, or the
+/// whole host would.
+const SYSTEM: &[&str] = &[
+    "(sd-pam)", "alacritty", "conmon", "containerd", "containerd-shim", "cron", "crond", "dbus-daemon", "dockerd",
+    "foot", "gdm-session-wor", "gnome-session-b", "gnome-shell", "gnome-terminal-", "init", "kitty", "konsole",
+    "kthreadd", "login", "lxc-start", "plasmashell", "podman", "ptyxis-agent", "runc", "runsv", "s6-supervise",
+    "screen", "sddm-helper", "sshd", "sshd-session", "supervisord", "systemd", "systemd-run", "tini", "tmux",
+    "tmux: server", "wezterm-gui", "xfce4-terminal", "xterm",
+];
+
+/// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
+#[must_use]
+pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
+    let first = ancestors.iter().find(|ancestor| !is_transparent(&ancestor.comm))?;
+    let is_system = first.process.pid <= 1 || SYSTEM.binary_search(&first.comm.as_str()).is_ok();
+    (!is_system).then_some(first.process)
+}
+
+/// `npm exec foo` sets its command name to that text.
+fn is_transparent(comm: &str) -> bool {
+    let name = comm.trim_start_matches('-').split(' ').next().unwrap_or_default();
+    TRANSPARENT.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn chain(names: &[&str]) -> Vec<Ancestor> {
+        let ancestor = |(pid, name): (u32, &&str)| Ancestor {
+            process: ProcessId { pid, start: 1 },
+            comm: (*name).to_owned(),
+        };
+        (100..).zip(names).map(ancestor).collect()
+    }
+
+    #[test_case(&["sh", "npm exec x", "claude", "bash", "sshd"] => Some(102); "past shells and launchers")]
+    #[test_case(&["node", "zsh"] => Some(100); "an unknown program is the agent")]
+    #[test_case(&["-bash", "sshd", "systemd"] => None; "a login shell is no agent")]
+    #[test_case(&["systemd"] => None; "a unit is no agent")]
+    #[test_case(&["bash", "tmux: server"] => None; "a terminal multiplexer is no agent")]
+    #[test_case(&["sh"] => None; "nothing known above")]
+    #[test_case(&[] => None; "no ancestors")]
+    #[test_case(&["bashful"] => Some(100); "a name that only begins like a shell")]
+    fn the_starter_is_found(names: &[&str]) -> Option<u32> {
+        starter(&chain(names)).map(|process| process.pid)
+    }
+
+    #[test]
+    fn the_lists_are_sorted_for_binary_search() {
+        assert!(TRANSPARENT.is_sorted() && SYSTEM.is_sorted());
+    }
+
+    #[test]
+    fn the_first_process_is_never_an_agent() {
+        let init = Ancestor { process: ProcessId { pid: 1, start: 0 }, comm: "my-init".to_owned() };
+        assert_eq!(starter(&[init]), None);
+    }
+}

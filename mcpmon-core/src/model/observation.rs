@@ -1,0 +1,110 @@
+//! What a sense saw, in the words of the core. All senses build these; the Monitor judges them.
+
+use std::net::IpAddr;
+
+use super::Transport;
+
+/// Identity of a process that survives reuse of its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// Number in the initial pid namespace.
+    pub pid: u32,
+    /// Start time since boot, nanoseconds.
+    pub start: u64,
+}
+
+/// Number of a running server: one launch, with every process that comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(pub u32);
+
+/// Identity of a file as the kernel saw it at exec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// The kernel's own device number.
+    pub device: u32,
+    /// Inode number.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Change time, nanoseconds since the epoch.
+    pub ctime: u64,
+}
+
+/// A program was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exec {
+    /// The process.
+    pub process: ProcessId,
+    /// Its parent.
+    pub parent: ProcessId,
+    /// Server it already belonged to.
+    pub instance: Option<InstanceId>,
+    /// Whether the kernel holds it to every egress list until it is judged.
+    pub pending: bool,
+    /// Arguments, as far as they are known.
+    pub argv: Vec<String>,
+    /// Path given to `execve`.
+    pub filename: String,
+    /// Command name.
+    pub comm: String,
+    /// Real user id.
+    pub uid: u32,
+    /// The file that runs.
+    pub file: FileId,
+}
+
+/// A process of a server started another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// The new process.
+    pub process: ProcessId,
+    /// Server both belong to.
+    pub instance: InstanceId,
+}
+
+/// A process of a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The process.
+    pub process: ProcessId,
+    /// Server it belonged to.
+    pub instance: InstanceId,
+    /// Status word as `wait(2)` gives it; `None` where the end itself was not seen.
+    pub status: Option<u32>,
+}
+
+/// A connection was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Who asked.
+    pub process: ProcessId,
+    /// Its command name.
+    pub comm: String,
+    /// Its real user id.
+    pub uid: u32,
+    /// Server it belongs to.
+    pub instance: Option<InstanceId>,
+    /// Number of the rule that matched.
+    pub rule: Option<u32>,
+    /// Address the rules were tried on.
+    pub address: IpAddr,
+    /// Address as the caller gave it.
+    pub given: IpAddr,
+    /// Port.
+    pub port: u16,
+    /// Transport protocol.
+    pub transport: Transport,
+    /// What the kernel did.
+    pub outcome: Outcome,
+}
+
+/// What the kernel did with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Let it through.
+    Passed,
+    /// Refused it.
+    Refused,
+    /// Let it through, though a rule would have refused it.
+    WouldRefuse,
+}

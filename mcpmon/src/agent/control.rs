@@ -1,0 +1,252 @@
+//! The control socket: one JSON request a line, one JSON answer a line.
+
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixListener,
+    sync::{mpsc, oneshot},
+};
+
+use super::{selftest::Check, status::Status};
+
+/// Where the daemon listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/mcpmon/mcpmon.sock";
+/// Longest request, bytes.
+const MAX_REQUEST: u64 = 64 << 10;
+/// Longest answer a client reads, bytes.
+const MAX_ANSWER: u64 = 16 << 20;
+/// Connections served at a time.
+const MAX_CLIENTS: usize = 32;
+/// How long a client waits for an answer. A self-test takes about a second.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a client may ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The daemon's state.
+    Status,
+    /// Run the self-test now.
+    SelfTest,
+    /// Forget the pins of a server. Root only.
+    ResetPins {
+        /// The server.
+        server: String,
+    },
+}
+
+impl Request {
+    /// Whether only root may ask it.
+    const fn is_privileged(&self) -> bool {
+        match self {
+            Self::Status | Self::SelfTest => false,
+            Self::ResetPins { .. } => true,
+        }
+    }
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", content = "content", rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Request::Status`].
+    Status(Box<Status>),
+    /// To [`Request::SelfTest`].
+    Checks(Vec<Check>),
+    /// It was done.
+    Done,
+    /// It was refused or failed.
+    Error(String),
+}
+
+/// A request on its way to the daemon's main task.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) request: Request,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// Why the socket cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another daemon answers there.
+    #[error("a daemon is already listening on {}; stop it first, or name another socket with --socket", .0.display())]
+    InUse(PathBuf),
+    /// The directory or the socket cannot be made.
+    #[error("failed to make the control socket {path}", path = path.display())]
+    Make {
+        /// The socket.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes the socket, mode 0660, in a directory of mode 0755, both of `group` where there is one.
+///
+/// # Errors
+/// Where another daemon answers there, or the path cannot be made.
+pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<UnixListener, ListenError> {
+    let failed = |source| ListenError::Make { path: path.to_owned(), source };
+    if UnixStream::connect(path).is_ok() {
+        return Err(ListenError::InUse(path.to_owned()));
+    }
+    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        fs::create_dir_all(directory).map_err(failed)?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let listener = bind(path).map_err(failed)?;
+    if group.is_some() {
+        std::os::unix::fs::chown(path, None, group).map_err(failed)?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Binds with no access for anyone else: between bind(2) and chmod(2) nobody may connect.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    use nix::sys::stat::{Mode, umask};
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
+
+/// Serves clients until the daemon's main task is gone.
+pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) {
+    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));
+    loop {
+        let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let asked = asked.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = tokio::time::timeout(CLIENT_TIMEOUT, answer(stream, asked)).await {
+                        tracing::debug!(%error, "a client of the control socket was too slow");
+                    }
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a client on the control socket");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(stream: tokio::net::UnixStream, asked: mpsc::Sender<Asked>) {
+    let peer = stream.peer_cred().map(|peer| peer.uid());
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    let mut reader = tokio::io::BufReader::new(read.take(MAX_REQUEST));
+    let answer = match reader.read_line(&mut line).await {
+        Err(error) => Answer::Error(format!("the request could not be read: {error}")),
+        Ok(_) => match serde_json::from_str::<Request>(&line) {
+            Err(error) => Answer::Error(format!("the request is not understood: {error}")),
+            Ok(request) if request.is_privileged() && !peer.as_ref().is_ok_and(|uid| *uid == 0) => {
+                Answer::Error("only root may ask for this".to_owned())
+            }
+            Ok(request) => ask(request, asked).await,
+        },
+    };
+    let mut text = serde_json::to_string(&answer).expect("an answer has string keys only");
+    text.push('\n');
+    if let Err(error) = write.write_all(text.as_bytes()).await {
+        tracing::debug!(%error, "a client of the control socket left before its answer");
+    }
+}
+
+async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    if asked.send(Asked { request, reply }).await.is_err() {
+        return Answer::Error("the daemon is stopping".to_owned());
+    }
+    answer.await.unwrap_or_else(|_| Answer::Error("the daemon is stopping".to_owned()))
+}
+
+/// Why a client got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("no daemon is listening on {}", .0.display())]
+    NotRunning(PathBuf),
+    /// Not allowed.
+    #[error("no permission for {}", .0.display())]
+    Permission(PathBuf),
+    /// The conversation broke off.
+    #[error("failed to talk to the daemon")]
+    Io(#[source] io::Error),
+    /// The answer makes no sense.
+    #[error("the daemon's answer is not understood; is it of another version?")]
+    Answer(#[source] serde_json::Error),
+}
+
+/// Asks the daemon at `path`.
+///
+/// # Errors
+/// Where there is none, it may not be asked, or it does not answer.
+pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
+    let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => AskError::Permission(path.to_owned()),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
+        _ => AskError::Io(error),
+    })?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT)).map_err(AskError::Io)?;
+    let mut line = serde_json::to_string(request).map_err(AskError::Answer)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).map_err(AskError::Io)?;
+    read_line(stream)
+}
+
+fn read_line<T: DeserializeOwned>(stream: UnixStream) -> Result<T, AskError> {
+    let mut text = String::new();
+    BufReader::new(stream.take(MAX_ANSWER)).read_line(&mut text).map_err(AskError::Io)?;
+    serde_json::from_str(&text).map_err(AskError::Answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_a_stable_form_and_unknown_ones_are_refused() {
+        let text = serde_json::to_string(&Request::ResetPins { server: "files".to_owned() }).expect("json");
+        assert_eq!(text, r#"{"request":"reset_pins","server":"files"}"#);
+        assert!(serde_json::from_str::<Request>(r#"{"request":"shutdown"}"#).is_err());
+        assert!(serde_json::from_str::<Request>(r#"{"request":"reset_pins"}"#).is_err());
+    }
+
+    #[test]
+    fn without_a_daemon_the_error_says_so() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("none.sock");
+        let error = request(&path, &Request::Status).expect_err("nobody listens");
+        assert_eq!(error.to_string(), format!("no daemon is listening on {}", path.display()));
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("run/x.sock");
+        drop(listen(&path, None).expect("first"));
+        let second = listen(&path, None).expect("stale socket");
+        let mode = fs::metadata(&path).expect("socket").permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+        assert!(matches!(listen(&path, None), Err(ListenError::InUse(_))));
+        drop(second);
+    }
+}

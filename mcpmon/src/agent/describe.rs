@@ -1,0 +1,52 @@
+//! Adds to an event what only the host knows: executable and container of its process.
+
+use std::{collections::VecDeque, fs, path::PathBuf};
+
+use mcpmon_core::model::{ContainerRef, Event, ProcessId};
+
+use crate::intercept::kernel::container;
+
+/// Remembers what it looked up for the latest processes.
+#[derive(Debug, Default)]
+pub(super) struct Describer {
+    latest: VecDeque<(ProcessId, Facts)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    exe: Option<PathBuf>,
+    container: Option<ContainerRef>,
+}
+
+/// Processes remembered. A server that connects often is looked up once.
+const REMEMBERED: usize = 64;
+
+impl Describer {
+    /// Fills in what is missing; a process that is gone leaves the event as it is.
+    pub(super) fn describe(&mut self, event: &mut Event, process: ProcessId) {
+        let facts = self.facts(process);
+        if let Some(reference) = &mut event.process
+            && reference.exe.is_none()
+        {
+            reference.exe = facts.exe;
+        }
+        if event.container.is_none() {
+            event.container = facts.container;
+        }
+    }
+
+    fn facts(&mut self, process: ProcessId) -> Facts {
+        if let Some((_, facts)) = self.latest.iter().find(|(known, _)| *known == process) {
+            return facts.clone();
+        }
+        let facts = Facts {
+            exe: fs::read_link(format!("/proc/{}/exe", process.pid)).ok(),
+            container: container::of_process(process.pid),
+        };
+        if self.latest.len() == REMEMBERED {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((process, facts.clone()));
+        facts
+    }
+}

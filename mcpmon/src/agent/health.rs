@@ -1,0 +1,59 @@
+//! What is degraded and since when; a change of it is an event.
+
+use std::collections::BTreeMap;
+
+use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+
+/// Components that do not work, with the cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    degraded: BTreeMap<String, String>,
+}
+
+impl Health {
+    /// Takes note of a component: `cause` says why it does not work, `None` that it does. Returns the event
+    /// where that is news.
+    pub(crate) fn note(&mut self, now: Timestamp, component: &str, cause: Option<String>) -> Option<Event> {
+        let (kind, severity) = match cause {
+            Some(cause) => {
+                if self.degraded.get(component) == Some(&cause) {
+                    return None;
+                }
+                self.degraded.insert(component.to_owned(), cause.clone());
+                (EventKind::EnforcementDegraded { component: component.to_owned(), cause }, Severity::High)
+            }
+            None => {
+                let cause = self.degraded.remove(component)?;
+                (EventKind::EnforcementRestored { component: component.to_owned(), cause }, Severity::Info)
+            }
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        event.severity = severity;
+        Some(event)
+    }
+
+    /// What does not work.
+    pub(crate) const fn degraded(&self) -> &BTreeMap<String, String> {
+        &self.degraded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_are_events() {
+        let mut health = Health::default();
+        let mut note = |cause: Option<&str>| {
+            health.note(Timestamp(1), "network gate", cause.map(str::to_owned)).map(|event| event.kind.name())
+        };
+        assert_eq!(note(None), None);
+        assert_eq!(note(Some("broken")), Some("mcp_enforcement_degraded"));
+        assert_eq!(note(Some("broken")), None);
+        assert_eq!(note(Some("otherwise broken")), Some("mcp_enforcement_degraded"));
+        assert_eq!(note(None), Some("mcp_enforcement_restored"));
+        assert_eq!(note(None), None);
+        assert!(health.degraded().is_empty());
+    }
+}

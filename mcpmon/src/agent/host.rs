@@ -1,0 +1,185 @@
+//! Live processes of the host: who descends from whom, signals, and whether a number still means the same
+//! process.
+
+use std::{fs, io, sync::LazyLock};
+
+use mcpmon_common::event::ProcessKey;
+use mcpmon_core::{inspect::starter::Ancestor, model::ProcessId};
+use nix::{
+    sys::signal::{Signal, kill},
+    time::{ClockId, clock_gettime},
+    unistd::{Pid, SysconfVar, sysconf},
+};
+
+/// Longest chain of ancestors that is climbed.
+const MAX_ANCESTORS: usize = 64;
+/// Most descendants that are listed for one process.
+const MAX_DESCENDANTS: usize = 4096;
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Command name.
+    pub(crate) comm: String,
+    /// Parent.
+    pub(crate) parent: u32,
+    /// Start time since boot in clock ticks.
+    pub(crate) start_ticks: u64,
+}
+
+/// Reads `/proc/PID/stat`; `None` where there is no such process.
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The command name stands in parentheses and may itself contain any character.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (before, after) = (text.find('(')?, text.rfind(')')?);
+    let fields: Vec<&str> = text.get(after + 1..)?.split_ascii_whitespace().collect();
+    Some(Stat {
+        comm: text.get(before + 1..after)?.to_owned(),
+        parent: fields.get(1)?.parse().ok()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+static TICKS_PER_SECOND: LazyLock<u64> =
+    LazyLock::new(|| sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| ticks.try_into().ok()).unwrap_or(100));
+
+/// Nanoseconds of a clock tick.
+fn tick() -> u64 {
+    1_000_000_000 / *TICKS_PER_SECOND
+}
+
+/// A kernel record's process. Its start is rounded down to a tick, as `/proc` tells it, so that both name a
+/// process the same way.
+pub(crate) fn process_id(key: ProcessKey) -> ProcessId {
+    ProcessId { pid: key.pid, start: key.start - key.start % tick() }
+}
+
+/// Identity of the process that has `pid` now.
+pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
+    Some(ProcessId { pid, start: stat(pid)?.start_ticks * tick() })
+}
+
+/// Whether `process` still runs: its number has not been given to another one.
+pub(crate) fn is_alive(process: ProcessId) -> bool {
+    identify(process.pid) == Some(process)
+}
+
+/// Descendants of `pid`, parents before children.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = vec![pid];
+    while let Some(parent) = next.pop() {
+        for child in children(parent) {
+            if found.len() == MAX_DESCENDANTS {
+                return found;
+            }
+            found.push(child);
+            next.push(child);
+        }
+    }
+    found
+}
+
+/// Children of every thread of `pid`.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads
+        .filter_map(Result::ok)
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|line| line.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// `process` and its ancestors, nearest first.
+pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
+    let mut chain = Vec::new();
+    let mut pid = process.pid;
+    while pid != 0 && chain.len() < MAX_ANCESTORS {
+        let (Some(stat), Some(process)) = (stat(pid), identify(pid)) else { break };
+        pid = stat.parent;
+        chain.push(Ancestor { process, comm: stat.comm });
+    }
+    chain
+}
+
+/// Signals a process, unless its number means another one by now.
+pub(crate) fn signal(process: ProcessId, signal: Signal) -> io::Result<()> {
+    if !is_alive(process) {
+        return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
+    }
+    let pid = i32::try_from(process.pid).map_err(io::Error::other)?;
+    kill(Pid::from_raw(pid), signal).map_err(io::Error::from)
+}
+
+/// Every process, in the order they were started.
+pub(crate) fn all() -> Vec<ProcessId> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut processes: Vec<ProcessId> = pids.filter_map(identify).collect();
+    processes.sort_by_key(|process| (process.start, process.pid));
+    processes
+}
+
+/// What must be added to a time since boot to get wall-clock time, nanoseconds.
+pub(crate) fn boot_to_wall() -> i64 {
+    let nanoseconds = |clock| {
+        clock_gettime(clock).map_or(0, |time| time.tv_sec().saturating_mul(1_000_000_000) + time.tv_nsec())
+    };
+    nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Arguments of a running process, at most `limit` bytes of them.
+pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
+    use io::Read as _;
+    let mut bytes = Vec::new();
+    let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else { return Vec::new() };
+    if file.take(limit).read_to_end(&mut bytes).is_err() {
+        return Vec::new();
+    }
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    bytes.split(|byte| *byte == 0).map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()
+}
+
+/// Real user id of a running process.
+pub(crate) fn uid(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_may_hold_anything() {
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
+        let stat = Stat { comm: "a) b (c".to_owned(), parent: 7, start_ticks: 12345 };
+        assert_eq!(parse_stat(text), Some(stat));
+        assert_eq!(parse_stat("42 (cut"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn this_process_is_alive_and_another_start_time_is_not_it() {
+        let own = identify(std::process::id()).expect("own stat");
+        assert!(is_alive(own));
+        assert!(!is_alive(ProcessId { start: own.start + 60_000_000_000, ..own }));
+        assert_eq!(ancestors(own).first().map(|ancestor| ancestor.process), Some(own));
+    }
+
+    #[test]
+    fn descendants_are_found() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        assert!(descendants(std::process::id()).contains(&child.id()));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        assert!(arguments(std::process::id(), 1 << 16).len() >= 1);
+    }
+}

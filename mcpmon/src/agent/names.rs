@@ -1,0 +1,49 @@
+//! The task that keeps names resolved, so that a slow DNS never delays the daemon's other work.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use mcpmon_core::policy::{HostName, network::table::Resolved};
+use tokio::sync::{mpsc, watch};
+
+use super::clock;
+use crate::intercept::kernel::resolve::{Refreshed, Resolver, Sources};
+
+/// What the task is to resolve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) names: BTreeSet<HostName>,
+    pub(super) interval: Duration,
+}
+
+/// What it found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) resolved: Resolved,
+    pub(super) failures: BTreeMap<HostName, String>,
+}
+
+/// Resolves what is wanted now and then every interval; ends when nobody wants anything any more.
+pub(super) async fn keep_resolved(mut wanted: watch::Receiver<Wanted>, found: mpsc::Sender<Found>) {
+    let interval = wanted.borrow_and_update().interval;
+    let mut resolver = Resolver::new(Sources::default(), interval);
+    let mut told = BTreeMap::new();
+    loop {
+        let Wanted { names, interval } = wanted.borrow_and_update().clone();
+        let refreshed = resolver.refresh(&names, clock::now()).await;
+        let failures = resolver.failures();
+        if refreshed == Refreshed::Changed || failures != told {
+            told.clone_from(&failures);
+            let news = Found { resolved: resolver.resolved().clone(), failures };
+            if found.send(news).await.is_err() {
+                return;
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            changed = wanted.changed() => if changed.is_err() { return },
+        }
+    }
+}

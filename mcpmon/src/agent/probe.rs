@@ -1,0 +1,84 @@
+//! Traces of a self-test: what the engine must see of what the test does.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use mcpmon_common::{
+    address::Form,
+    event::{Action, Hook},
+};
+
+use crate::intercept::kernel::records::{Connect, Exec};
+
+/// First argument of the process that a self-test starts; the second is the test's nonce.
+pub(crate) const CANARY_COMMAND: &str = "self-test-exec";
+
+/// A self-test that is under way.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// Tells this test's process from another's.
+    pub(crate) nonce: String,
+    /// Process that makes the connections.
+    pub(crate) pid: u32,
+    pub(crate) seen: Sightings,
+}
+
+/// What was seen of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sightings {
+    /// Refused connections.
+    pub(crate) refusals: Vec<Refusal>,
+    /// The process that was started.
+    pub(crate) exec: Option<SeenExec>,
+}
+
+/// A refused connection as the kernel reported it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) address: IpAddr,
+    pub(crate) form: Form,
+    pub(crate) hook: Hook,
+}
+
+/// An exec as the kernel reported it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenExec {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    pub(crate) filename: PathBuf,
+}
+
+impl Probe {
+    pub(crate) fn new(nonce: String) -> Self {
+        Self { nonce, pid: std::process::id(), seen: Sightings::default() }
+    }
+
+    pub(super) fn see_exec(&mut self, exec: &Exec) {
+        let [_, command, nonce] = exec.argv.as_slice() else { return };
+        if command == CANARY_COMMAND && *nonce == self.nonce {
+            self.seen.exec = Some(SeenExec {
+                pid: exec.record.process.pid,
+                parent: exec.record.parent.pid,
+                inode: exec.record.file.inode,
+                size: exec.record.file.size,
+                filename: exec.filename.clone().into(),
+            });
+        }
+    }
+
+    pub(super) fn see_connection(&mut self, connect: &Connect) {
+        let own = connect.record.process.pid == self.pid && connect.action == Action::Deny;
+        if own && self.seen.refusals.len() < 64 {
+            self.seen.refusals.push(Refusal {
+                address: connect.address,
+                form: connect.form,
+                hook: connect.hook,
+            });
+        }
+    }
+
+    pub(super) fn sightings(&self) -> Sightings {
+        self.seen.clone()
+    }
+}

@@ -1,0 +1,260 @@
+//! Proof that enforcement works now: connections that must be refused, an exec that must be seen.
+//!
+//! One test catches whatever breaks it: wrong offsets, a wrong cgroup, lost links, a stuck ring.
+
+use std::{
+    fs, io,
+    net::{IpAddr, SocketAddr},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use mcpmon_common::{address::Form, event::Hook};
+use mcpmon_core::policy::network::table::CANARY;
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, socket},
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{
+    engine::Message,
+    inbox::Sender,
+    probe::{CANARY_COMMAND, Probe, Sightings},
+};
+
+/// How long the engine has to report what the test did.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Any port: the canary's rule names none.
+const PORT: u16 = 9;
+
+/// A part of the enforcement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Component {
+    /// Connections that a rule refuses are refused.
+    NetworkGate,
+    /// Starts of processes are seen.
+    ExecSensor,
+}
+
+/// One thing that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it belongs to.
+    pub component: Component,
+    /// What it proves.
+    pub name: String,
+    /// How it went.
+    pub outcome: CheckOutcome,
+}
+
+/// How a check went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckOutcome {
+    /// As it must.
+    Passed,
+    /// Not as it must, and why.
+    Failed(String),
+    /// Not possible here, and why.
+    Skipped(String),
+}
+
+/// The ways a connection is tried.
+const ATTEMPTS: [(&str, SockType, Form); 5] = [
+    ("TCP over IPv4", SockType::Stream, Form::Plain),
+    ("UDP over IPv4", SockType::Datagram, Form::Plain),
+    ("TCP over an IPv4-mapped address", SockType::Stream, Form::Mapped),
+    ("TCP over IPv6", SockType::Stream, Form::Plain),
+    ("UDP over IPv6", SockType::Datagram, Form::Plain),
+];
+
+/// Runs the test against a running engine. Blocks for at most about a second.
+pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
+    let nonce = Uuid::now_v7().to_string();
+    if engine.send(Message::Probe(Probe::new(nonce.clone()))).is_err() {
+        return [Component::NetworkGate, Component::ExecSensor].map(engine_ended).into();
+    }
+    let attempts: Vec<Attempt> = ATTEMPTS.iter().enumerate().map(|(index, attempt)| Attempt::make(index, *attempt)).collect();
+    let child = start_canary(&nonce);
+    let expected = attempts.iter().filter(|attempt| attempt.refused()).count();
+    let seen = wait_for(engine, |seen| seen.refusals.len() >= expected && seen.exec.is_some());
+    let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
+    checks.push(exec_check(child, &seen));
+    checks
+}
+
+struct Attempt {
+    name: String,
+    address: IpAddr,
+    form: Form,
+    hook: Hook,
+    outcome: nix::Result<()>,
+}
+
+impl Attempt {
+    fn make(index: usize, (name, kind, form): (&str, SockType, Form)) -> Self {
+        let [v4, v6] = CANARY;
+        let address = if index < 3 { v4 } else { v6 };
+        let target = match (form, address) {
+            (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
+            (Form::Plain | Form::Mapped | Form::Any | Form::Nat64 | Form::SixToFour, other) => other,
+        };
+        let hook = if kind == SockType::Datagram { Hook::Send } else { Hook::Connect };
+        let outcome = attempt(kind, SocketAddr::new(target, PORT));
+        Self { name: format!("{name} is refused"), address, form, hook, outcome }
+    }
+
+    fn refused(&self) -> bool {
+        self.outcome == Err(Errno::EPERM)
+    }
+
+    fn check(&self, seen: &Sightings) -> Check {
+        let reported = seen.refusals.iter().any(|refusal| {
+            refusal.address == self.address && refusal.form == self.form && refusal.hook == self.hook
+        });
+        let outcome = match self.outcome {
+            Err(Errno::EPERM) if reported => CheckOutcome::Passed,
+            Err(Errno::EPERM) => {
+                CheckOutcome::Failed("refused, but no record of it arrived within a second".to_owned())
+            }
+            Err(Errno::EAFNOSUPPORT) => CheckOutcome::Skipped("this host has no IPv6".to_owned()),
+            Ok(()) | Err(Errno::EINPROGRESS) => {
+                CheckOutcome::Failed("a connection that must be refused was let through".to_owned())
+            }
+            Err(error) => CheckOutcome::Failed(format!("failed with {error} instead of EPERM")),
+        };
+        Check { component: Component::NetworkGate, name: self.name.clone(), outcome }
+    }
+}
+
+/// Connects, or sends one byte, without waiting for anyone.
+fn attempt(kind: SockType, target: SocketAddr) -> nix::Result<()> {
+    let family = if target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket: OwnedFd = socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    let target = SockaddrStorage::from(target);
+    if kind == SockType::Datagram {
+        sendto(socket.as_raw_fd(), b"?", &target, MsgFlags::empty()).map(drop)
+    } else {
+        connect(socket.as_raw_fd(), &target)
+    }
+}
+
+/// Identity of a canary process, as it must be reported.
+struct Canary {
+    pid: u32,
+    inode: u64,
+    size: u64,
+}
+
+fn start_canary(nonce: &str) -> io::Result<Canary> {
+    // Not `current_exe`: after an upgrade that path names another file.
+    let path = "/proc/self/exe";
+    let file = fs::metadata(path)?;
+    let mut child = Command::new(path)
+        .args([CANARY_COMMAND, nonce])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let pid = child.id();
+    child.wait()?;
+    Ok(Canary { pid, inode: file.ino(), size: file.size() })
+}
+
+fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
+    let outcome = match (canary, &seen.exec) {
+        (Err(error), _) => CheckOutcome::Failed(format!("failed to start a process: {error}")),
+        (Ok(_), None) => CheckOutcome::Failed("an exec was not reported within a second".to_owned()),
+        (Ok(canary), Some(exec)) => {
+            let right = exec.pid == canary.pid
+                && exec.parent == std::process::id()
+                && exec.inode == canary.inode
+                && exec.size == canary.size
+                && exec.filename.as_os_str() == "/proc/self/exe";
+            if right {
+                CheckOutcome::Passed
+            } else {
+                CheckOutcome::Failed(
+                    "an exec was reported with wrong facts: the kernel's structures are not as its BTF says".to_owned(),
+                )
+            }
+        }
+    };
+    let name = "a process start is seen, with its file and parent".to_owned();
+    Check { component: Component::ExecSensor, name, outcome }
+}
+
+fn wait_for(engine: &Sender<Message>, complete: impl Fn(&Sightings) -> bool) -> Sightings {
+    let deadline = Instant::now() + DEADLINE;
+    let mut seen = Sightings::default();
+    while Instant::now() < deadline {
+        let (reply, answer) = oneshot::channel();
+        if engine.send(Message::Sightings(reply)).is_err() {
+            break;
+        }
+        seen = answer.blocking_recv().unwrap_or_default();
+        if complete(&seen) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    seen
+}
+
+fn engine_ended(component: Component) -> Check {
+    let outcome = CheckOutcome::Failed("the engine thread has ended: restart the daemon".to_owned());
+    Check { component, name: "the engine answers".to_owned(), outcome }
+}
+
+/// Why a part of the enforcement does not work, `None` where it does.
+#[must_use]
+pub fn cause(checks: &[Check], component: Component) -> Option<String> {
+    let causes: Vec<String> = checks
+        .iter()
+        .filter(|check| check.component == component)
+        .filter_map(|check| match &check.outcome {
+            CheckOutcome::Failed(cause) => Some(format!("{}: {cause}", check.name)),
+            CheckOutcome::Passed | CheckOutcome::Skipped(_) => None,
+        })
+        .collect();
+    (!causes.is_empty()).then(|| causes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_for_its_own_component() {
+        let check = |component, name: &str, outcome| Check { component, name: name.to_owned(), outcome };
+        let checks = [
+            check(Component::NetworkGate, "TCP is refused", CheckOutcome::Failed("let through".to_owned())),
+            check(Component::NetworkGate, "UDP is refused", CheckOutcome::Passed),
+            check(Component::ExecSensor, "a start is seen", CheckOutcome::Skipped("why".to_owned())),
+        ];
+        let told = cause(&checks, Component::NetworkGate);
+        assert_eq!(told.as_deref(), Some("TCP is refused: let through"));
+        assert_eq!(cause(&checks, Component::ExecSensor), None);
+    }
+
+    #[test]
+    fn what_is_not_refused_fails_the_check() {
+        let attempt = |outcome| Attempt {
+            name: "x is refused".to_owned(),
+            address: CANARY[0],
+            form: Form::Plain,
+            hook: Hook::Connect,
+            outcome,
+        };
+        let failed = |outcome| matches!(attempt(outcome).check(&Sightings::default()).outcome, CheckOutcome::Failed(_));
+        assert!(failed(Err(Errno::EINPROGRESS)) && failed(Ok(())) && failed(Err(Errno::EPERM)) && failed(Err(Errno::ENETUNREACH)));
+    }
+}

@@ -1,0 +1,122 @@
+//! What `mcpmon status` shows: the truth about what is enforced right now.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::selftest::Check;
+
+/// The daemon's state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the daemon.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime: u64,
+    /// Everything that matters in one word.
+    pub state: State,
+    /// What does not work, by component.
+    pub degraded: BTreeMap<String, String>,
+    /// The policy in force.
+    pub policy: PolicyStatus,
+    /// Address lists.
+    pub network: NetworkStatus,
+    /// The latest self-test.
+    pub checks: Vec<Check>,
+    /// When it ran, RFC 3339.
+    pub checked_at: Option<String>,
+    /// How starts of changed servers are refused.
+    pub exec_gate: String,
+    /// Running servers.
+    pub servers: Vec<RunningServer>,
+    /// Processes the kernel knows as servers' or agents'.
+    pub tracked_processes: usize,
+    /// Counters of the kernel programs.
+    pub counters: BTreeMap<String, u64>,
+    /// Records that sequence numbers prove lost.
+    pub missing_records: u64,
+    /// The store.
+    pub store: StoreStatus,
+    /// Where the programs are attached.
+    pub cgroup: PathBuf,
+}
+
+/// Everything in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// What policy refuses is refused.
+    Enforcing,
+    /// It is reported and let through.
+    Observing,
+    /// Something does not work; [`Status::degraded`] says what.
+    Degraded,
+}
+
+impl State {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforcing => "enforcing",
+            Self::Observing => "observing",
+            Self::Degraded => "degraded",
+        }
+    }
+}
+
+/// The policy in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// Files it came from; empty for the embedded default.
+    pub sources: Vec<String>,
+    /// Digest over them.
+    pub hash: String,
+    /// Keys the files set that this version does not enforce.
+    pub not_in_force: Vec<String>,
+    /// Mistakes of a newer version of the files, which is therefore not in force.
+    pub rejected: Vec<String>,
+}
+
+/// Address lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkStatus {
+    /// Rules.
+    pub rules: usize,
+    /// Single addresses and ranges in the kernel.
+    pub entries: usize,
+    /// Servers whose process tree is restricted.
+    pub egress_lists: usize,
+    /// Names without an address, and why.
+    pub unresolved: BTreeMap<String, String>,
+}
+
+/// A running server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningServer {
+    /// Its name.
+    pub server_id: String,
+    /// The serving process, or the launcher.
+    pub pid: u32,
+    /// Whether it serves already.
+    pub serving: bool,
+    /// Its processes.
+    pub processes: usize,
+}
+
+/// The store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// The file.
+    pub path: PathBuf,
+    /// Events written since the daemon started.
+    pub written: u64,
+    /// Events lost.
+    pub lost: u64,
+    /// Events waiting.
+    pub queued: usize,
+    /// Why the latest write failed.
+    pub last_error: Option<String>,
+}
