@@ -5,6 +5,7 @@ mod event;
 mod glob;
 mod ids;
 mod observation;
+mod manifest;
 mod severity;
 mod time;
 
@@ -15,5 +16,6 @@ pub use event::{
 pub use glob::NameGlob;
 pub use ids::{ServerId, ServerIdError, SessionId};
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
+pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;

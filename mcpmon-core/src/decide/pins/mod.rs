@@ -1,0 +1,393 @@
+//! Pins of executables, scripts and packages, and how a start compares with them.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    model::{Action, Digest, Manifest, PinPart, PinState, ServerId},
+    policy::{Mode, OnChange, Pinning},
+};
+
+/// A file and what it contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedFile {
+    /// Where it was found, inside the server's root; told to the user and not compared.
+    pub path: PathBuf,
+    /// Its content.
+    pub digest: Digest,
+}
+
+/// A package with what it depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedPackage {
+    root: PathBuf,
+    digest: Digest,
+    manifest: Manifest,
+}
+
+impl PinnedPackage {
+    /// A package found at `root`; the digest follows from the manifest.
+    #[must_use]
+    pub fn new(root: PathBuf, manifest: Manifest) -> Self {
+        Self {
+            root,
+            digest: manifest.digest(),
+            manifest,
+        }
+    }
+
+    /// Where it was found, inside the server's root; told to the user and not compared.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Digest of the manifest.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Its files and those of its dependencies.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+/// What was found out about one part of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<T> {
+    /// It was read in full.
+    Hashed(T),
+    /// It exists, or may exist, and could not be hashed.
+    Unknown {
+        /// What could not be hashed.
+        path: PathBuf,
+        /// Why, for the user.
+        cause: String,
+    },
+}
+
+/// The files a server runs from, as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The file that runs: a binary, or the interpreter.
+    pub executable: Part<PinnedFile>,
+    /// The entry script, where there is one.
+    pub script: Option<Part<PinnedFile>>,
+    /// The package with its dependencies, where there is one.
+    pub package: Option<Part<PinnedPackage>>,
+}
+
+/// The pins of one server: what was trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// The file that runs.
+    pub executable: PinnedFile,
+    /// The entry script, where the server has one.
+    pub script: Option<PinnedFile>,
+    /// The package, where the server has one.
+    pub package: Option<PinnedPackage>,
+}
+
+/// A part that differs from its pin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which part.
+    pub part: PinPart,
+    /// Where it is; where it was, if it is gone.
+    pub path: PathBuf,
+    /// The pin; `None` where the part is new.
+    pub expected: Option<Digest>,
+    /// What is there; `None` where the part is gone.
+    pub actual: Option<Digest>,
+    /// Files of a package that changed, at most [`Manifest::MAX_CHANGES`].
+    pub changed_files: Vec<String>,
+}
+
+/// A part that could not be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhashed {
+    /// Which part.
+    pub part: PinPart,
+    /// What could not be hashed.
+    pub path: PathBuf,
+    /// Why, for the user.
+    pub cause: String,
+}
+
+/// How a start compares with its pins, and what follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinVerdict {
+    /// The comparison in one word.
+    pub state: PinState,
+    /// Parts that differ.
+    pub mismatches: Vec<Mismatch>,
+    /// Parts that could not be compared.
+    pub unhashed: Vec<Unhashed>,
+    /// What is done about it.
+    pub action: Action,
+    /// Pins to keep from now on, where they are new.
+    pub store: Option<Pins>,
+}
+
+/// Compares a start with the pins of its server.
+///
+/// | pins | files | state | action |
+/// |---|---|---|---|
+/// | switched off | any | `Off` | allow |
+/// | none | hashed | `Pinned` with `auto_trust_first`, else `NotPinned` | allow, else `on_change` |
+/// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
+/// | some | equal | `Match` | allow |
+/// | some | a part differs, appeared or vanished | `Mismatch` | `on_change` |
+/// | some | a part unknown, no other differs | `Unknown` | `on_change` |
+///
+/// `on_change: allow` lets a difference pass and keeps the pin: only an explicit approval replaces one.
+/// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
+#[must_use]
+pub fn compare(pins: Option<&Pins>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    if !policy.enabled {
+        return PinVerdict::of(PinState::Off, Action::Allow);
+    }
+    match pins {
+        None => first_sight(actual, policy, mode),
+        Some(pins) => against(pins, &actual, policy, mode),
+    }
+}
+
+fn first_sight(actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    let unhashed = actual.unhashed();
+    match (Pins::try_from(actual), policy.auto_trust_first) {
+        (Ok(pins), true) => PinVerdict {
+            store: Some(pins),
+            ..PinVerdict::of(PinState::Pinned, Action::Allow)
+        },
+        (Ok(_), false) => PinVerdict::of(PinState::NotPinned, on_change(policy, mode)),
+        (Err(_), true) => PinVerdict {
+            unhashed,
+            ..PinVerdict::of(PinState::Unknown, Action::Audit)
+        },
+        (Err(_), false) => PinVerdict {
+            unhashed,
+            ..PinVerdict::of(PinState::Unknown, on_change(policy, mode))
+        },
+    }
+}
+
+fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    let mismatches: Vec<_> = [
+        file_mismatch(
+            PinPart::Executable,
+            Some(&pins.executable),
+            Some(&actual.executable),
+        ),
+        file_mismatch(PinPart::Script, pins.script.as_ref(), actual.script.as_ref()),
+        package_mismatch(pins.package.as_ref(), actual.package.as_ref()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let unhashed = actual.unhashed();
+    let (state, action) = if !mismatches.is_empty() {
+        (PinState::Mismatch, on_change(policy, mode))
+    } else if !unhashed.is_empty() {
+        (PinState::Unknown, on_change(policy, mode))
+    } else {
+        (PinState::Match, Action::Allow)
+    };
+    PinVerdict {
+        mismatches,
+        unhashed,
+        ..PinVerdict::of(state, action)
+    }
+}
+
+fn file_mismatch(
+    part: PinPart,
+    pin: Option<&PinnedFile>,
+    actual: Option<&Part<PinnedFile>>,
+) -> Option<Mismatch> {
+    let actual = match actual {
+        Some(Part::Unknown { .. }) => return None,
+        Some(Part::Hashed(file)) => Some(file),
+        None => None,
+    };
+    let (expected, found) = (pin.map(|file| file.digest), actual.map(|file| file.digest));
+    let path = actual.or(pin)?.path.clone();
+    (expected != found).then_some(Mismatch {
+        part,
+        path,
+        expected,
+        actual: found,
+        changed_files: Vec::new(),
+    })
+}
+
+fn package_mismatch(pin: Option<&PinnedPackage>, actual: Option<&Part<PinnedPackage>>) -> Option<Mismatch> {
+    let actual = match actual {
+        Some(Part::Unknown { .. }) => return None,
+        Some(Part::Hashed(package)) => Some(package),
+        None => None,
+    };
+    let (expected, found) = (pin.map(PinnedPackage::digest), actual.map(PinnedPackage::digest));
+    if expected == found {
+        return None;
+    }
+    let changed_files = match (pin, actual) {
+        (Some(pin), Some(actual)) => Manifest::changes(&pin.manifest, &actual.manifest),
+        (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
+    };
+    let path = actual.or(pin)?.root.clone();
+    Some(Mismatch {
+        part: PinPart::Package,
+        path,
+        expected,
+        actual: found,
+        changed_files,
+    })
+}
+
+const fn on_change(policy: Pinning, mode: Mode) -> Action {
+    match (policy.on_change, mode) {
+        (OnChange::Block, Mode::Enforce) => Action::Block,
+        (OnChange::Block, Mode::Observe) => Action::WouldBlock,
+        (OnChange::Alert, Mode::Enforce | Mode::Observe) => Action::Audit,
+        (OnChange::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
+    }
+}
+
+impl ServerFiles {
+    fn unhashed(&self) -> Vec<Unhashed> {
+        [
+            self.executable.unhashed(PinPart::Executable),
+            self.script
+                .as_ref()
+                .and_then(|script| script.unhashed(PinPart::Script)),
+            self.package
+                .as_ref()
+                .and_then(|package| package.unhashed(PinPart::Package)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+impl<T> Part<T> {
+    /// What was hashed, where it was.
+    #[must_use]
+    pub const fn hashed(&self) -> Option<&T> {
+        match self {
+            Self::Hashed(value) => Some(value),
+            Self::Unknown { .. } => None,
+        }
+    }
+
+    fn unhashed(&self, part: PinPart) -> Option<Unhashed> {
+        match self {
+            Self::Unknown { path, cause } => Some(Unhashed {
+                part,
+                path: path.clone(),
+                cause: cause.clone(),
+            }),
+            Self::Hashed(_) => None,
+        }
+    }
+
+    fn settled(self) -> Result<T, Unpinnable> {
+        match self {
+            Self::Hashed(value) => Ok(value),
+            Self::Unknown { .. } => Err(Unpinnable),
+        }
+    }
+}
+
+/// A server cannot be pinned while a part of it could not be hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a server cannot be pinned while a part of it could not be hashed")]
+pub struct Unpinnable;
+
+impl TryFrom<ServerFiles> for Pins {
+    type Error = Unpinnable;
+
+    /// What an approval pins: the files as they are.
+    fn try_from(files: ServerFiles) -> Result<Self, Unpinnable> {
+        Ok(Self {
+            executable: files.executable.settled()?,
+            script: files.script.map(Part::settled).transpose()?,
+            package: files.package.map(Part::settled).transpose()?,
+        })
+    }
+}
+
+impl PinVerdict {
+    const fn of(state: PinState, action: Action) -> Self {
+        Self {
+            state,
+            mismatches: Vec::new(),
+            unhashed: Vec::new(),
+            action,
+            store: None,
+        }
+    }
+
+    /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
+    #[must_use]
+    pub fn reason(&self, server: &ServerId) -> Option<String> {
+        let approve = || format!("if this is expected, run `mcpmon pins trust --server {server}`");
+        let (what, remedy) = match self.state {
+            PinState::Off | PinState::Pinned | PinState::Match => return None,
+            PinState::NotPinned => ("it has never been approved".to_owned(), approve()),
+            PinState::Mismatch => (join(&self.mismatches, Mismatch::describe), approve()),
+            PinState::Unknown => (
+                join(&self.unhashed, Unhashed::describe),
+                "remove the cause, or set `mcp.version_pinning.on_change: alert`".to_owned(),
+            ),
+        };
+        Some(format!("{server}: {what}; {remedy}"))
+    }
+}
+
+fn join<T>(items: &[T], describe: fn(&T) -> String) -> String {
+    items.iter().map(describe).collect::<Vec<_>>().join("; ")
+}
+
+impl Mismatch {
+    fn describe(&self) -> String {
+        let (part, path) = (part_name(self.part), self.path.display());
+        match (self.expected, self.actual) {
+            (Some(_), None) => format!("its pinned {part} {path} is gone"),
+            (None, Some(_)) => format!("it has a {part} {path} that is not pinned"),
+            (Some(expected), Some(actual)) => {
+                format!(
+                    "{part} {path} is {}, pinned is {}",
+                    actual.short(12),
+                    expected.short(12)
+                )
+            }
+            (None, None) => format!("{part} {path} differs from its pin"),
+        }
+    }
+}
+
+impl Unhashed {
+    fn describe(&self) -> String {
+        format!(
+            "{} {} could not be hashed: {}",
+            part_name(self.part),
+            self.path.display(),
+            self.cause
+        )
+    }
+}
+
+const fn part_name(part: PinPart) -> &'static str {
+    match part {
+        PinPart::Executable => "executable",
+        PinPart::Script => "script",
+        PinPart::Package => "package",
+    }
+}
+
+#[cfg(test)]
+mod tests;

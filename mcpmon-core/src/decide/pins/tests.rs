@@ -1,0 +1,218 @@
+use test_case::{test_case, test_matrix};
+
+use super::*;
+use crate::model::ManifestEntry;
+
+fn file(content: &str) -> PinnedFile {
+    PinnedFile {
+        path: PathBuf::from("/srv").join(content),
+        digest: Digest::of(content.as_bytes()),
+    }
+}
+
+fn package(content: &str) -> PinnedPackage {
+    let mut manifest = Manifest::default();
+    manifest.insert(
+        b"index.js",
+        ManifestEntry::File {
+            mode: 0o644,
+            digest: Digest::of(content.as_bytes()),
+        },
+    );
+    PinnedPackage::new(PathBuf::from("/srv/package"), manifest)
+}
+
+fn unknown<T>() -> Part<T> {
+    Part::Unknown {
+        path: PathBuf::from("/srv/huge"),
+        cause: "over 50000 files".to_owned(),
+    }
+}
+
+fn pins() -> Pins {
+    Pins {
+        executable: file("node"),
+        script: Some(file("main")),
+        package: Some(package("one")),
+    }
+}
+
+fn files() -> ServerFiles {
+    ServerFiles {
+        executable: Part::Hashed(file("node")),
+        script: Some(Part::Hashed(file("main"))),
+        package: Some(Part::Hashed(package("one"))),
+    }
+}
+
+fn policy(on_change: OnChange, auto_trust_first: bool) -> Pinning {
+    Pinning {
+        enabled: true,
+        on_change,
+        auto_trust_first,
+    }
+}
+
+fn expected_on_change(on_change: OnChange, mode: Mode) -> Action {
+    match (on_change, mode) {
+        (OnChange::Block, Mode::Enforce) => Action::Block,
+        (OnChange::Block, Mode::Observe) => Action::WouldBlock,
+        (OnChange::Alert, _) => Action::Audit,
+        (OnChange::Allow, _) => Action::Allow,
+    }
+}
+
+/// The files of one row of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Files {
+    Same,
+    Changed,
+    Unknown,
+    ChangedAndUnknown,
+}
+
+impl Files {
+    fn build(self) -> ServerFiles {
+        match self {
+            Self::Same => files(),
+            Self::Changed => ServerFiles {
+                executable: Part::Hashed(file("other")),
+                ..files()
+            },
+            Self::Unknown => ServerFiles {
+                package: Some(unknown()),
+                ..files()
+            },
+            Self::ChangedAndUnknown => ServerFiles {
+                executable: Part::Hashed(file("other")),
+                ..Self::Unknown.build()
+            },
+        }
+    }
+}
+
+#[test_matrix(
+    [None, Some(pins())],
+    [Files::Same, Files::Changed, Files::Unknown, Files::ChangedAndUnknown],
+    [OnChange::Block, OnChange::Alert, OnChange::Allow],
+    [true, false],
+    [Mode::Enforce, Mode::Observe]
+)]
+fn the_whole_matrix(
+    pins: Option<Pins>,
+    files: Files,
+    on_change: OnChange,
+    auto_trust_first: bool,
+    mode: Mode,
+) {
+    let verdict = compare(
+        pins.as_ref(),
+        files.build(),
+        policy(on_change, auto_trust_first),
+        mode,
+    );
+    let unknown = matches!(files, Files::Unknown | Files::ChangedAndUnknown);
+    let refused = expected_on_change(on_change, mode);
+    let expected = match (pins.is_some(), files) {
+        (false, _) if unknown && auto_trust_first => (PinState::Unknown, Action::Audit),
+        (false, _) if unknown => (PinState::Unknown, refused),
+        (false, _) if auto_trust_first => (PinState::Pinned, Action::Allow),
+        (false, _) => (PinState::NotPinned, refused),
+        (true, Files::Same) => (PinState::Match, Action::Allow),
+        (true, Files::Unknown) => (PinState::Unknown, refused),
+        (true, Files::Changed | Files::ChangedAndUnknown) => (PinState::Mismatch, refused),
+    };
+    assert_eq!((verdict.state, verdict.action), expected);
+    assert_eq!(verdict.store.is_some(), verdict.state == PinState::Pinned);
+    assert_eq!(verdict.mismatches.is_empty(), verdict.state != PinState::Mismatch);
+    assert_eq!(verdict.unhashed.is_empty(), !unknown);
+}
+
+#[test_matrix([None, Some(pins())], [OnChange::Block, OnChange::Alert, OnChange::Allow])]
+fn switched_off_compares_nothing(pins: Option<Pins>, on_change: OnChange) {
+    let policy = Pinning {
+        enabled: false,
+        ..policy(on_change, true)
+    };
+    let verdict = compare(
+        pins.as_ref(),
+        Files::ChangedAndUnknown.build(),
+        policy,
+        Mode::Enforce,
+    );
+    assert_eq!(verdict, PinVerdict::of(PinState::Off, Action::Allow));
+}
+
+#[test]
+fn first_sight_pins_what_was_seen() {
+    let verdict = compare(None, files(), Pinning::default(), Mode::Enforce);
+    assert_eq!(verdict.store, Some(pins()));
+    let again = compare(verdict.store.as_ref(), files(), Pinning::default(), Mode::Enforce);
+    assert_eq!(again.state, PinState::Match);
+}
+
+#[test]
+fn a_move_is_no_difference() {
+    let moved = PinnedFile {
+        path: PathBuf::from("/elsewhere/node"),
+        ..file("node")
+    };
+    let actual = ServerFiles {
+        executable: Part::Hashed(moved),
+        ..files()
+    };
+    assert_eq!(
+        compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce).state,
+        PinState::Match
+    );
+}
+
+#[test_case(Pins { executable: file("old"), ..pins() }, files() => vec![(PinPart::Executable, true, true)]; "executable changed")]
+#[test_case(Pins { script: Some(file("old")), ..pins() }, files() => vec![(PinPart::Script, true, true)]; "script changed")]
+#[test_case(Pins { script: None, ..pins() }, files() => vec![(PinPart::Script, false, true)]; "script appeared")]
+#[test_case(pins(), ServerFiles { script: None, ..files() } => vec![(PinPart::Script, true, false)]; "script vanished")]
+#[test_case(Pins { package: Some(package("two")), ..pins() }, files() => vec![(PinPart::Package, true, true)]; "package changed")]
+#[test_case(Pins { package: None, ..pins() }, files() => vec![(PinPart::Package, false, true)]; "package appeared")]
+#[test_case(pins(), ServerFiles { package: None, ..files() } => vec![(PinPart::Package, true, false)]; "package vanished")]
+#[test_case(Pins { script: None, package: None, ..pins() }, ServerFiles { script: None, package: None, ..files() } => vec![]; "a plain binary")]
+fn the_part_is_named(pins: Pins, actual: ServerFiles) -> Vec<(PinPart, bool, bool)> {
+    compare(Some(&pins), actual, Pinning::default(), Mode::Enforce)
+        .mismatches
+        .into_iter()
+        .map(|mismatch| {
+            (
+                mismatch.part,
+                mismatch.expected.is_some(),
+                mismatch.actual.is_some(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_changed_package_names_its_files() {
+    let actual = ServerFiles {
+        package: Some(Part::Hashed(package("two"))),
+        ..files()
+    };
+    let verdict = compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce);
+    assert_eq!(
+        verdict.mismatches,
+        [Mismatch {
+            part: PinPart::Package,
+            path: PathBuf::from("/srv/package"),
+            expected: Some(package("one").digest()),
+            actual: Some(package("two").digest()),
+            changed_files: vec!["changed index.js".to_owned()],
+        }]
+    );
+}
+
+#[test_case(ServerFiles { executable: Part::Hashed(file("other")), ..files() } => Some("weather: executable /srv/other is d9298a10d1b0, pinned is 545ea5384610; if this is expected, run `mcpmon pins trust --server weather`".to_owned()); "changed")]
+#[test_case(ServerFiles { script: None, ..files() } => Some("weather: its pinned script /srv/main is gone; if this is expected, run `mcpmon pins trust --server weather`".to_owned()); "gone")]
+#[test_case(ServerFiles { package: Some(unknown()), ..files() } => Some("weather: package /srv/huge could not be hashed: over 50000 files; remove the cause, or set `mcp.version_pinning.on_change: alert`".to_owned()); "unknown")]
+#[test_case(files() => None; "equal")]
+fn the_reason_says_what_and_how_to_go_on(actual: ServerFiles) -> Option<String> {
+    let server = ServerId::new("weather").expect("a valid id");
+    compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce).reason(&server)
+}

@@ -1,0 +1,381 @@
+//! A package as a sorted list of its files, so that a difference can be named and not only noticed.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use super::{Digest, ParseDigestError};
+
+/// Every file of a package and of the packages it depends on, by path relative to where they are
+/// installed.
+///
+/// Directories are not listed: an empty one changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest(BTreeMap<String, ManifestEntry>);
+
+/// One entry of a [`Manifest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestEntry {
+    /// A regular file.
+    File {
+        /// Permission bits, set-user-id and the like included.
+        mode: u16,
+        /// Digest of its content.
+        digest: Digest,
+    },
+    /// A symbolic link, by its target as it is written.
+    Link(Vec<u8>),
+    /// A socket, pipe or device: it has no content to compare.
+    Special(SpecialFile),
+}
+
+/// Kinds of files that are never read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialFile {
+    /// Named pipe.
+    Pipe,
+    /// Unix socket.
+    Socket,
+    /// Character or block device.
+    Device,
+}
+
+/// A stored manifest that cannot be read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("manifest line {line}: {problem}")]
+pub struct ParseManifestError {
+    /// Line number, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: ManifestProblem,
+}
+
+/// What is wrong with a line of a stored manifest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestProblem {
+    /// Not path, mode, kind and value.
+    #[error("expected four fields separated by tabs")]
+    Fields,
+    /// A mode that is not octal.
+    #[error("the mode is no octal number")]
+    Mode,
+    /// An unknown kind.
+    #[error("the kind is none of file, link, pipe, socket, device")]
+    Kind,
+    /// A file without a digest.
+    #[error("the digest cannot be read")]
+    Digest(#[source] ParseDigestError),
+    /// A link target with a broken escape.
+    #[error("the link target has a broken escape")]
+    Target,
+}
+
+impl Manifest {
+    /// Most lines [`Manifest::changes`] returns.
+    pub const MAX_CHANGES: usize = 20;
+
+    /// Adds or replaces the entry at `path`, given as the bytes of the file system.
+    pub fn insert(&mut self, path: &[u8], entry: ManifestEntry) {
+        self.0.insert(escape(path), entry);
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The escaped paths, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The digest of the encoded manifest: equal exactly where path, mode, kind and content of every
+    /// entry are equal.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.encode().as_bytes())
+    }
+
+    /// One line per entry: path, mode, kind, and digest or target, separated by tabs.
+    ///
+    /// Everything but printable ASCII is escaped, so no name can forge a field, a line or a terminal sequence.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        self.0.iter().fold(
+            String::with_capacity(self.0.len() * 128),
+            |mut text, (path, entry)| {
+                let written = match entry {
+                    ManifestEntry::File { mode, digest } => {
+                        writeln!(text, "{path}\t{mode:o}\tfile\t{digest}")
+                    }
+                    ManifestEntry::Link(target) => writeln!(text, "{path}\t0\tlink\t{}", escape(target)),
+                    ManifestEntry::Special(kind) => writeln!(text, "{path}\t0\t{}\t", kind.name()),
+                };
+                written.expect("writing to a String cannot fail");
+                text
+            },
+        )
+    }
+
+    /// Reads what [`Manifest::encode`] wrote.
+    ///
+    /// # Errors
+    /// At the first line that is no entry.
+    pub fn decode(text: &str) -> Result<Self, ParseManifestError> {
+        text.lines()
+            .enumerate()
+            .map(|(index, line)| {
+                decode_line(line).map_err(|problem| ParseManifestError {
+                    line: index + 1,
+                    problem,
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// What `new` has and `old` has not, or otherwise: `added`, `removed` or `changed` and the path, at
+    /// most [`Manifest::MAX_CHANGES`] lines, the last of which counts the rest where there are more.
+    #[must_use]
+    pub fn changes(old: &Self, new: &Self) -> Vec<String> {
+        let mut changes: BTreeMap<&str, &str> = BTreeMap::new();
+        for (path, entry) in &new.0 {
+            match old.0.get(path) {
+                None => _ = changes.insert(path, "added"),
+                Some(before) if before != entry => _ = changes.insert(path, "changed"),
+                Some(_) => {}
+            }
+        }
+        changes.extend(
+            old.0
+                .keys()
+                .filter(|path| !new.0.contains_key(*path))
+                .map(|path| (path.as_str(), "removed")),
+        );
+        let total = changes.len();
+        let shown = if total > Self::MAX_CHANGES {
+            Self::MAX_CHANGES - 1
+        } else {
+            total
+        };
+        let mut lines: Vec<_> = changes
+            .into_iter()
+            .take(shown)
+            .map(|(path, change)| format!("{change} {path}"))
+            .collect();
+        if shown < total {
+            lines.push(format!("and {} more", total - shown));
+        }
+        lines
+    }
+}
+
+impl SpecialFile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Device => "device",
+        }
+    }
+}
+
+fn decode_line(line: &str) -> Result<(String, ManifestEntry), ManifestProblem> {
+    let mut fields = line.split('\t');
+    let (Some(path), Some(mode), Some(kind), Some(value), None) = (
+        fields.next(),
+        fields.next(),
+        fields.next(),
+        fields.next(),
+        fields.next(),
+    ) else {
+        return Err(ManifestProblem::Fields);
+    };
+    let entry = match kind {
+        "file" => ManifestEntry::File {
+            mode: u16::from_str_radix(mode, 8).ok().ok_or(ManifestProblem::Mode)?,
+            digest: value.parse().map_err(ManifestProblem::Digest)?,
+        },
+        "link" => ManifestEntry::Link(unescape(value).ok_or(ManifestProblem::Target)?),
+        "pipe" => ManifestEntry::Special(SpecialFile::Pipe),
+        "socket" => ManifestEntry::Special(SpecialFile::Socket),
+        "device" => ManifestEntry::Special(SpecialFile::Device),
+        _ => return Err(ManifestProblem::Kind),
+    };
+    Ok((path.to_owned(), entry))
+}
+
+/// Keeps printable ASCII but the backslash, writes every other byte as `\xNN`: no two inputs give one text.
+fn escape(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len()), |mut text, &byte| {
+            match byte {
+                b' '..=b'~' if byte != b'\\' => text.push(char::from(byte)),
+                _ => write!(text, "\\x{byte:02x}").expect("writing to a String cannot fail"),
+            }
+            text
+        })
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digits = after.strip_prefix(b"x")?.get(..2)?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = after.get(3..)?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn file(content: &str) -> ManifestEntry {
+        ManifestEntry::File {
+            mode: 0o644,
+            digest: Digest::of(content.as_bytes()),
+        }
+    }
+
+    fn manifest(entries: &[(&str, ManifestEntry)]) -> Manifest {
+        let mut manifest = Manifest::default();
+        for (path, entry) in entries {
+            manifest.insert(path.as_bytes(), entry.clone());
+        }
+        manifest
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_named() {
+        let old = manifest(&[
+            ("content", file("a")),
+            ("mode", file("a")),
+            ("link", ManifestEntry::Link(b"a".to_vec())),
+            ("kind", file("a")),
+            ("gone", file("a")),
+            ("same", file("a")),
+        ]);
+        let new = manifest(&[
+            ("content", file("b")),
+            (
+                "mode",
+                ManifestEntry::File {
+                    mode: 0o755,
+                    digest: Digest::of(b"a"),
+                },
+            ),
+            ("link", ManifestEntry::Link(b"b".to_vec())),
+            ("kind", ManifestEntry::Special(SpecialFile::Pipe)),
+            ("new", file("a")),
+            ("same", file("a")),
+        ]);
+        assert_eq!(
+            Manifest::changes(&old, &new),
+            [
+                "changed content",
+                "removed gone",
+                "changed kind",
+                "changed link",
+                "changed mode",
+                "added new"
+            ]
+        );
+        assert_ne!(old.digest(), new.digest());
+        assert_eq!(Manifest::changes(&old, &old), [""; 0]);
+    }
+
+    #[test_case(20 => 20; "all of them")]
+    #[test_case(21 => 20; "the rest is counted")]
+    #[test_case(5_000 => 20; "however many")]
+    fn changes_are_bounded(count: usize) -> usize {
+        let mut new = Manifest::default();
+        for index in 0..count {
+            new.insert(format!("{index:05}").as_bytes(), file("a"));
+        }
+        let changes = Manifest::changes(&Manifest::default(), &new);
+        let counted = changes.last().and_then(|line| {
+            line.strip_prefix("and ")?
+                .strip_suffix(" more")?
+                .parse::<usize>()
+                .ok()
+        });
+        assert_eq!(
+            counted.map_or(changes.len(), |rest| changes.len() - 1 + rest),
+            count
+        );
+        changes.len()
+    }
+
+    #[test]
+    fn a_name_cannot_forge_a_line() {
+        let forged = format!("a\t644\tfile\t{}\nb", Digest::of(b"x"));
+        let one = manifest(&[(&forged, file("y"))]);
+        let two = manifest(&[("a", file("x")), ("b", file("y"))]);
+        assert_ne!(one.encode(), two.encode());
+        assert_eq!(one.encode().lines().count(), 1);
+        assert!(
+            Manifest::changes(&two, &one)
+                .iter()
+                .all(|line| !line.contains('\n'))
+        );
+    }
+
+    #[test_case("a\t644\tfile" => ManifestProblem::Fields; "too few")]
+    #[test_case("a\t644\tfile\tx\ty" => ManifestProblem::Fields; "too many")]
+    #[test_case("a\t9\tfile\tx" => ManifestProblem::Mode; "mode")]
+    #[test_case("a\t644\tfile\tx" => ManifestProblem::Digest(ParseDigestError); "digest")]
+    #[test_case("a\t0\tdoor\t" => ManifestProblem::Kind; "kind")]
+    #[test_case("a\t0\tlink\t\\xé" => ManifestProblem::Target; "target")]
+    fn what_is_no_manifest_is_refused(line: &str) -> ManifestProblem {
+        let error =
+            Manifest::decode(&format!("ok\t0\tpipe\t\n{line}\n")).expect_err("the second line is broken");
+        assert_eq!(error.line, 2);
+        error.problem
+    }
+
+    fn any_entry() -> impl Strategy<Value = ManifestEntry> {
+        prop_oneof![
+            (0_u16..0o10000, any::<[u8; 32]>()).prop_map(|(mode, bytes)| ManifestEntry::File {
+                mode,
+                digest: Digest::from_bytes(bytes)
+            }),
+            any::<Vec<u8>>().prop_map(ManifestEntry::Link),
+            Just(ManifestEntry::Special(SpecialFile::Socket)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_is_lossless_and_order_is_irrelevant(
+            entries in proptest::collection::btree_map(any::<Vec<u8>>(), any_entry(), 0..12),
+        ) {
+            let mut forwards = Manifest::default();
+            let mut backwards = Manifest::default();
+            for (path, entry) in &entries {
+                forwards.insert(path, entry.clone());
+            }
+            for (path, entry) in entries.iter().rev() {
+                backwards.insert(path, entry.clone());
+            }
+            prop_assert_eq!(forwards.len(), entries.len());
+            prop_assert_eq!(forwards.digest(), backwards.digest());
+            prop_assert_eq!(Manifest::decode(&forwards.encode()), Ok(forwards));
+        }
+    }
+}
