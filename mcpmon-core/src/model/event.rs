@@ -2,9 +2,12 @@
 //!
 //! Identity (`id`) and host are added where events are recorded; nothing here reads a clock.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Action, Digest, ServerId, SessionId, Severity, Timestamp};
 
@@ -57,6 +60,7 @@ pub struct ProcessRef {
     /// Process id in the initial pid namespace.
     pub pid: u32,
     /// Executable.
+    #[serde(serialize_with = "lossy_option")]
     pub exe: Option<PathBuf>,
     /// Command name.
     pub comm: Option<String>,
@@ -141,11 +145,19 @@ pub enum EventKind {
         wrapped: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exe_sha256: Option<Digest>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "lossy_option"
+        )]
         script: Option<PathBuf>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         script_sha256: Option<Digest>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "lossy_option"
+        )]
         package: Option<PathBuf>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         package_sha256: Option<Digest>,
@@ -166,6 +178,7 @@ pub enum EventKind {
     /// A part of the server differs from its pin.
     #[serde(rename = "mcp_server_binary_mismatch")]
     BinaryMismatch {
+        #[serde(serialize_with = "lossy")]
         path: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expected_hash: Option<Digest>,
@@ -268,5 +281,45 @@ impl Event {
             container: None,
             kind,
         }
+    }
+}
+
+/// Serialises a path with U+FFFD for bytes that are no UTF-8: a hostile file name must not cost the event.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+fn lossy_option<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(Path::to_string_lossy).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_utf8_is_still_told() {
+        let path = PathBuf::from(OsStr::from_bytes(b"/srv/\xff/server.js"));
+        let mut event = Event::new(
+            Timestamp(0),
+            Layer::Kernel,
+            EventKind::BinaryMismatch {
+                path: path.clone(),
+                expected_hash: None,
+                actual_hash: None,
+                part: PinPart::Script,
+                changed_files: Vec::new(),
+            },
+        );
+        event.process = Some(ProcessRef {
+            pid: 7,
+            exe: Some(path),
+            ..ProcessRef::default()
+        });
+        let json = serde_json::to_value(&event).expect("an event always serialises");
+        assert_eq!(json["kind"]["path"], "/srv/\u{fffd}/server.js");
+        assert_eq!(json["process"]["exe"], "/srv/\u{fffd}/server.js");
     }
 }
