@@ -20,8 +20,8 @@ pub(super) struct Instance {
     pub(super) launcher: ProcessId,
     /// Arguments of the launch.
     pub(super) argv: Vec<String>,
-    /// Live processes, as far as the kernel told.
-    pub(super) members: BTreeSet<ProcessId>,
+    /// Live processes, as far as they were seen. Changed through [`Instances`] only.
+    members: BTreeSet<ProcessId>,
     /// How far it is.
     pub(super) phase: Phase,
 }
@@ -64,6 +64,22 @@ impl Serving {
 }
 
 impl Instance {
+    pub(super) fn new(server: ServerId, name: String, pattern: String, exec: &Exec) -> Self {
+        Self {
+            server,
+            name,
+            pattern,
+            launcher: exec.process,
+            argv: exec.argv.clone(),
+            members: BTreeSet::new(),
+            phase: Phase::Starting(None),
+        }
+    }
+
+    pub(super) const fn members(&self) -> &BTreeSet<ProcessId> {
+        &self.members
+    }
+
     /// The serving process, where it is known.
     pub(super) const fn serving(&self) -> Option<&Serving> {
         match &self.phase {
@@ -78,6 +94,7 @@ impl Instance {
 pub(super) struct Instances {
     last: u32,
     running: BTreeMap<InstanceId, Instance>,
+    by_process: BTreeMap<ProcessId, InstanceId>,
 }
 
 /// Most servers at a time; a launch beyond it is reported and not followed.
@@ -108,8 +125,31 @@ impl Instances {
         self.running.get_mut(&number)
     }
 
-    pub(super) fn remove(&mut self, number: InstanceId) -> Option<Instance> {
-        self.running.remove(&number)
+    /// The server a process belongs to.
+    pub(super) fn of(&self, process: ProcessId) -> Option<InstanceId> {
+        self.by_process.get(&process).copied()
+    }
+
+    /// Notes that a process belongs to a server; it leaves the one it belonged to.
+    pub(super) fn join(&mut self, number: InstanceId, process: ProcessId) {
+        if let Some(before) = self.by_process.insert(process, number).filter(|before| *before != number)
+            && let Some(instance) = self.running.get_mut(&before)
+        {
+            instance.members.remove(&process);
+        }
+        if let Some(instance) = self.running.get_mut(&number) {
+            instance.members.insert(process);
+        }
+    }
+
+    /// Notes that a process ended; a server without processes is forgotten.
+    pub(super) fn leave(&mut self, number: InstanceId, process: ProcessId) {
+        self.by_process.remove(&process);
+        let Some(instance) = self.running.get_mut(&number) else { return };
+        instance.members.remove(&process);
+        if instance.members.is_empty() && !matches!(instance.phase, Phase::Hashing(..)) {
+            self.running.remove(&number);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (InstanceId, &Instance)> {

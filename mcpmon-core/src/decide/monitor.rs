@@ -80,7 +80,7 @@ impl Monitor {
         instances
             .flat_map(|(number, instance)| {
                 let egress = self.egress_list(&instance.server);
-                instance.members.iter().map(move |process| Order::Track {
+                instance.members().iter().map(move |process| Order::Track {
                     process: *process,
                     instance: number,
                     egress,
@@ -104,33 +104,39 @@ impl Monitor {
             server: instance.server.clone(),
             process: instance.serving().map_or(instance.launcher, |serving| serving.process),
             serving: matches!(instance.phase, Phase::Serving(_)),
-            members: instance.members.iter().copied().collect(),
+            members: instance.members().iter().copied().collect(),
         })
     }
 
     /// A program was started.
     pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let known = exec.instance.filter(|number| self.instances.get(*number).is_some());
+        // A child that was forked before the kernel knew its parent's server did not inherit it.
+        let inherited = || self.instances.of(exec.process).or_else(|| self.instances.of(exec.parent));
+        let number = known.or_else(inherited);
         let launch = self.recognise(&exec.argv);
-        match (known, launch) {
-            (None, None) => Judgement { orders: settle(exec), ..Judgement::default() },
-            (None, Some(launch)) => self.launched(now, exec, launch),
+        let mut judgement = match (number, launch) {
+            (None, None) => return Judgement { orders: settle(exec), ..Judgement::default() },
+            (None, Some(launch)) => return self.launched(now, exec, launch),
             (Some(number), launch) => self.within(now, number, exec, launch),
+        };
+        if known.is_none()
+            && let Some(number) = self.instances.of(exec.process)
+        {
+            judgement.orders.insert(0, self.track(exec.process, number));
         }
+        judgement
     }
 
     /// A process of a server started another.
     pub fn fork(&mut self, fork: Fork) {
-        if let Some(instance) = self.instances.get_mut(fork.instance) {
-            instance.members.insert(fork.process);
-        }
+        self.instances.join(fork.instance, fork.process);
     }
 
     /// A process of a server ended.
     pub fn exit(&mut self, now: Timestamp, exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
         let Some(instance) = self.instances.get_mut(exit.instance) else { return judgement };
-        instance.members.remove(&exit.process);
         match &mut instance.phase {
             Phase::Starting(candidate) => {
                 if candidate.as_ref().is_some_and(|candidate| candidate.process == exit.process) {
@@ -139,7 +145,6 @@ impl Monitor {
             }
             Phase::Hashing(serving, ended) if serving.process == exit.process => {
                 *ended = Some(exit);
-                return judgement;
             }
             Phase::Serving(serving) if serving.process == exit.process => {
                 let serving = serving.clone();
@@ -148,9 +153,7 @@ impl Monitor {
             }
             Phase::Hashing(..) | Phase::Serving(_) => {}
         }
-        if instance.members.is_empty() {
-            self.instances.remove(exit.instance);
-        }
+        self.instances.leave(exit.instance, exit.process);
         judgement
     }
 
@@ -229,22 +232,13 @@ impl Monitor {
     fn launched(&mut self, now: Timestamp, exec: &Exec, launch: Launch) -> Judgement {
         let mut judgement = Judgement::default();
         let Launch { server, stage, pattern, name } = launch;
-        let instance = Instance {
-            server: server.clone(),
-            name,
-            pattern,
-            launcher: exec.process,
-            argv: exec.argv.clone(),
-            members: [exec.process].into(),
-            phase: Phase::Starting(None),
-        };
-        let Some(number) = self.instances.add(instance) else {
+        let Some(number) = self.instances.add(Instance::new(server.clone(), name, pattern, exec)) else {
             judgement.events.push(tell::too_many(now, &server, exec, MAX_INSTANCES));
             judgement.orders.extend(settle(exec));
             return judgement;
         };
-        let egress = self.egress_list(&server);
-        judgement.orders.push(Order::Track { process: exec.process, instance: number, egress });
+        self.instances.join(number, exec.process);
+        judgement.orders.push(self.track(exec.process, number));
         judgement.orders.push(Order::MarkStarter { process: exec.parent });
         if self.policy.server_policy.denies(&server) {
             self.deny(now, number, exec, &mut judgement);
@@ -258,8 +252,8 @@ impl Monitor {
     /// An exec inside a server's process tree.
     fn within(&mut self, now: Timestamp, number: InstanceId, exec: &Exec, launch: Option<Launch>) -> Judgement {
         let mut judgement = Judgement { orders: settle(exec), ..Judgement::default() };
+        self.instances.join(number, exec.process);
         let Some(instance) = self.instances.get_mut(number) else { return judgement };
-        instance.members.insert(exec.process);
         let stage = launch.as_ref().map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
         if stage == Stage::Launcher {
             return judgement;
@@ -274,7 +268,6 @@ impl Monitor {
             }
             (true, _, Some(launch)) if !same_server => {
                 // A server that starts another one: the other is followed on its own.
-                instance.members.remove(&exec.process);
                 let nested = self.launched(now, exec, launch);
                 judgement.events.extend(nested.events);
                 judgement.orders.extend(nested.orders);
@@ -359,6 +352,11 @@ impl Monitor {
             Mode::Observe => event.action = Action::WouldBlock,
         }
         judgement.events.push(event);
+    }
+
+    fn track(&self, process: ProcessId, number: InstanceId) -> Order {
+        let server = self.instances.get(number).map(|instance| &instance.server);
+        Order::Track { process, instance: number, egress: server.map_or(0, |server| self.egress_list(server)) }
     }
 
     fn egress_list(&self, server: &ServerId) -> u32 {

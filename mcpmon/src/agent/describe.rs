@@ -41,7 +41,7 @@ impl Describer {
         }
         let facts = Facts {
             exe: fs::read_link(format!("/proc/{}/exe", process.pid)).ok(),
-            container: container::of_process(process.pid),
+            container: container::of_process(process.pid).ok().flatten(),
         };
         if self.latest.len() == REMEMBERED {
             self.latest.pop_front();

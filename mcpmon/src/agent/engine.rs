@@ -72,8 +72,8 @@ pub(crate) enum Message {
     },
     /// Forget the pins of a server, and let its refused files run again.
     ForgetPins { server: ServerId, reply: oneshot::Sender<()> },
-    /// Look out for the self-test's traces.
-    Probe(Probe),
+    /// Look out for the self-test's traces; the answer says that it does.
+    Probe(Probe, oneshot::Sender<()>),
     /// Which traces were seen.
     Sightings(oneshot::Sender<Sightings>),
     /// What runs, and the counters.
@@ -287,7 +287,10 @@ impl Core {
                 }
                 answer(reply, ());
             }
-            Message::Probe(probe) => self.probe = Some(probe),
+            Message::Probe(probe, ready) => {
+                self.probe = Some(probe);
+                answer(ready, ());
+            }
             Message::Sightings(reply) => {
                 answer(reply, self.probe.as_ref().map_or_else(Sightings::default, Probe::sightings));
             }

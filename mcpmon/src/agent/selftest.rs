@@ -79,7 +79,9 @@ const ATTEMPTS: [(&str, SockType, Form); 5] = [
 /// Runs the test against a running engine. Blocks for at most about a second.
 pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
-    if engine.send(Message::Probe(Probe::new(nonce.clone()))).is_err() {
+    let (reply, ready) = oneshot::channel();
+    let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
+    if sent.is_err() || ready.blocking_recv().is_err() {
         return [Component::NetworkGate, Component::ExecSensor].map(engine_ended).into();
     }
     let attempts: Vec<Attempt> = ATTEMPTS.iter().enumerate().map(|(index, attempt)| Attempt::make(index, *attempt)).collect();

@@ -321,6 +321,12 @@ impl TryFrom<ServerFiles> for Pins {
 }
 
 impl PinVerdict {
+    /// Whether the file that runs is among the parts that differ.
+    #[must_use]
+    pub fn executable_differs(&self) -> bool {
+        self.mismatches.iter().any(|mismatch| mismatch.part == PinPart::Executable)
+    }
+
     const fn of(state: PinState, action: Action) -> Self {
         Self {
             state,
