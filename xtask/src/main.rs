@@ -21,6 +21,13 @@ use crate::shell::{Environment, say};
     about = "Builds, runs, tests and measures mcpmon",
     disable_version_flag = true
 )]
+
+mod eval;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Builds, runs, tests and measures mcpmon")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -57,4 +64,12 @@ fn main() -> ExitCode {
         let environment = error.chain().any(|cause| cause.is::<Environment>());
         ExitCode::from(if environment { 3 } else { 1 })
     })
+    /// Measure detection on a folder of labelled items
+    Eval(eval::EvalArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Eval(args) => eval::run(&args),
+    }
 }

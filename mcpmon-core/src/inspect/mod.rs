@@ -1,5 +1,6 @@
 //! What things look like: reads values and says what they are; knows no policy and no registry.
 
+pub mod agents;
 pub mod launch;
 pub mod starter;
 pub mod mask;

@@ -1,0 +1,75 @@
+//! Process names of the agents that start MCP servers.
+
+/// Names (`comm`, at most 15 bytes) by which Linux shows well-known agents, sorted.
+///
+/// Only names that are an agent's own: what runs as `node` or `electron`, or shares its name with a common
+/// tool (Amazon Q's `q`, Continue's `cn`), is found through its configuration instead.
+pub const AGENT_NAMES: &[&str] = &[
+    "aider",
+    "amp",
+    "antigravity",
+    "auggie",
+    "claude",
+    "claude-desktop",
+    "cline",
+    "code",
+    "code-insiders",
+    "code-oss",
+    "code-tunnel",
+    "codex",
+    "codium",
+    "copilot",
+    "crush",
+    "cursor",
+    "cursor-agent",
+    "droid",
+    "gemini",
+    "goose",
+    "goosed",
+    "kimi",
+    "kiro",
+    "kiro-cli",
+    "kiro-cli-chat",
+    "lm-studio",
+    "opencode",
+    "qchat",
+    "qwen",
+    "roo",
+    "vibe",
+    "windsurf",
+    "zed",
+    "zed-editor",
+];
+
+/// Whether `comm` is the process name of a known agent.
+#[must_use]
+pub fn is_agent(comm: &str) -> bool {
+    AGENT_NAMES.binary_search(&comm).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("claude" => true)]
+    #[test_case("code" => true)]
+    #[test_case("zed-editor" => true)]
+    #[test_case("aider" => true; "first")]
+    #[test_case("node" => false)]
+    #[test_case("python3" => false)]
+    #[test_case("bash" => false)]
+    #[test_case("q" => false; "shared with other tools")]
+    #[test_case("claudette" => false; "longer")]
+    #[test_case("" => false; "empty")]
+    fn agents(comm: &str) -> bool {
+        is_agent(comm)
+    }
+
+    #[test]
+    fn names_are_sorted_and_fit_the_kernel() {
+        assert!(AGENT_NAMES.is_sorted_by(|a, b| a < b));
+        assert!(AGENT_NAMES.iter().all(|name| (1..=15).contains(&name.len())));
+    }
+}

@@ -1,0 +1,116 @@
+//! A command on its way through launchers: its words, bounded, and the directory it is known to run in.
+
+use std::borrow::Cow;
+
+/// Words of a command that are looked at.
+pub(super) const MAX_WORDS: usize = 256;
+
+/// One word of a command; owned only where a shell line had to be unquoted.
+pub(super) type Word<'a> = Cow<'a, str>;
+
+/// The words of a command, and where it runs if a launcher said so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Command<'a> {
+    /// Program and arguments; never more than [`MAX_WORDS`].
+    pub(super) words: Vec<Word<'a>>,
+    /// Directory set by `cd`, `uv --directory` and the like.
+    pub(super) directory: Option<Word<'a>>,
+}
+
+impl<'a> Command<'a> {
+    /// The first [`MAX_WORDS`] of `argv`.
+    pub(super) fn from_argv<S: AsRef<str>>(argv: &'a [S]) -> Self {
+        Self {
+            words: argv
+                .iter()
+                .take(MAX_WORDS)
+                .map(|word| Cow::Borrowed(word.as_ref()))
+                .collect(),
+            directory: None,
+        }
+    }
+
+    /// The command that starts at word `at`, in `directory` if that is given.
+    pub(super) fn rest(mut self, at: usize, directory: Option<Word<'a>>) -> Self {
+        self.words.drain(..at.min(self.words.len()));
+        self.directory = directory.or(self.directory);
+        self
+    }
+
+    /// The same arguments for the program `name`.
+    pub(super) fn renamed(mut self, name: &str) -> Self {
+        if let Some(program) = self.words.first_mut() {
+            *program = Cow::Owned(name.to_owned());
+        }
+        self
+    }
+
+    /// Word `at`, empty where there is none.
+    pub(super) fn word(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| word.as_ref())
+    }
+
+    /// Name of the program, as launchers are listed: see [`program_name`].
+    pub(super) fn program(&self) -> &str {
+        program_name(self.word(0))
+    }
+}
+
+/// The part of `path` after its last separator.
+pub(super) fn basename(path: &str) -> &str {
+    path.trim_end_matches('/')
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or(path)
+}
+
+/// `path` without directories, the dash of a login shell, and the endings that Windows gives to programs.
+pub(super) fn program_name(path: &str) -> &str {
+    let name = basename(path);
+    let name = name.strip_prefix('-').unwrap_or(name);
+    [".exe", ".cmd"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(name)
+}
+
+/// `name` without the version that distributions add: `python3.12` is `python`.
+pub(super) fn unversioned(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// Whether `word` is `NAME=value`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("/usr/bin/npx" => "npx")]
+    #[test_case("-bash" => "bash"; "login shell")]
+    #[test_case("npx.cmd" => "npx")]
+    #[test_case("C:\\tools\\uvx.exe" => "uvx")]
+    #[test_case("" => "")]
+    #[test_case("/" => ""; "root")]
+    fn program_names(path: &str) -> &str {
+        program_name(path)
+    }
+
+    #[test_case("A=b" => true)]
+    #[test_case("_X1=" => true)]
+    #[test_case("1A=b" => false)]
+    #[test_case("=b" => false)]
+    #[test_case("a-b=c" => false)]
+    #[test_case("npx" => false)]
+    fn assignments(word: &str) -> bool {
+        is_assignment(word)
+    }
+}

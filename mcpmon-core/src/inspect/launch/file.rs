@@ -1,0 +1,198 @@
+//! What the path of a script or program says about whose it is: a package, a project directory, itself.
+
+use super::{
+    command::basename,
+    package::{Name, Origin},
+};
+
+/// Names that any server could have, with `-` for `_`: those under which projects start.
+const ENTRY_POINTS: &[&str] = &[
+    "index",
+    "main",
+    "--main--",
+    "server",
+    "app",
+    "cli",
+    "start",
+    "run",
+    "serve",
+    "stdio",
+    "entry",
+    "launch",
+    "bootstrap",
+    "bundle",
+    "bin",
+    "service",
+    "dist",
+    "build",
+];
+/// Those that say that it is a server, but not which.
+const MCP_ENTRY_POINTS: &[&str] = &[
+    "mcp",
+    "mcp-server",
+    "server-mcp",
+    "mcp-stdio",
+    "mcpserver",
+    "mcp-main",
+    "run-mcp",
+    "start-mcp",
+    "run-mcp-server",
+    "start-mcp-server",
+];
+/// Directories inside a project.
+const INSIDE: &[&str] = &[
+    "dist", "build", "src", "lib", "bin", "out", "app", "server", "servers", "cmd", "target", "release",
+    "debug", "esm", "cjs", "js", "node", "python", "scripts", ".output", "output", "stdio", "main", ".bin",
+    "Scripts",
+];
+/// Directories that hold MCP servers side by side.
+const COLLECTIONS: &[&str] = &["mcp", "mcps", "mcp-servers", "mcp_servers", "mcpservers", ".mcp"];
+/// Directories whose entries are people.
+const HOMES: &[&str] = &["home", "Users"];
+/// Directories from the end of a path that are looked at.
+const MAX_DEPTH: usize = 8;
+
+/// What a path says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileName {
+    /// Name of the package or project the file belongs to, as far as the path tells.
+    pub(super) owner: Option<Name>,
+    /// How far the owner's name speaks for the file.
+    pub(super) part: Part,
+    /// Name of the file without its ending.
+    pub(super) stem: String,
+}
+
+/// Which part of its owner a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The entry point of an installed package.
+    Installed,
+    /// A command in a package cache that npx and the like fill for one launch.
+    Cached,
+    /// The entry point of a project directory.
+    Entry,
+    /// The entry point of a project in a directory of MCP servers.
+    Collected,
+    /// Some file: only its own name speaks for it.
+    Other,
+}
+
+impl FileName {
+    /// Reads `path`, relative to `directory` if that is known.
+    pub(super) fn read(path: &str, directory: Option<&str>) -> Self {
+        let stem = stem(basename(path)).to_owned();
+        let joined = match directory {
+            Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
+            Some(_) | None => path.to_owned(),
+        };
+        let parts: Vec<&str> = joined
+            .split(['/', '\\'])
+            .filter(|part| !part.is_empty() && *part != ".")
+            .collect();
+        let directories = parts.split_last().map_or(&[][..], |(_, directories)| directories);
+        let (owner, part) = owner(directories, &stem);
+        Self { owner, part, stem }
+    }
+}
+
+/// Whether `name` is one that any server could have: a part of one (`index`), or no more than MCP.
+pub(super) fn says_nothing(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    ENTRY_POINTS.contains(&name.as_str()) || MCP_ENTRY_POINTS.contains(&name.as_str())
+}
+
+fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
+    if let Some(modules) = directories.iter().rposition(|part| *part == "node_modules") {
+        return installed(directories, modules, stem);
+    }
+    if let Some(packages) = directories
+        .iter()
+        .rposition(|part| matches!(*part, "site-packages" | "dist-packages"))
+    {
+        return (
+            directories.get(packages + 1).map(|name| Name::bare(name)),
+            Part::Installed,
+        );
+    }
+    let mut outer = directories
+        .iter()
+        .rev()
+        .take(MAX_DEPTH)
+        .skip_while(|part| INSIDE.contains(part));
+    let (Some(project), around) = (outer.next(), outer.next()) else {
+        return (None, Part::Other);
+    };
+    // A person may be called anything.
+    if around.is_some_and(|around| HOMES.contains(around)) {
+        return (None, Part::Other);
+    }
+    let name = Name {
+        scope: None,
+        bare: (*project).to_owned(),
+        origin: Origin::Place,
+    };
+    let of_a_person = outer.next().is_some_and(|beyond| HOMES.contains(beyond));
+    let collected = !of_a_person && around.is_some_and(|around| COLLECTIONS.contains(around));
+    let part = if !(says_nothing(stem) || is_within(stem, project)) {
+        Part::Other
+    } else if collected {
+        Part::Collected
+    } else {
+        Part::Entry
+    };
+    (Some(name), part)
+}
+
+/// The npm package below the `node_modules` at index `modules`.
+fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>, Part) {
+    let inside = &directories[modules + 1..];
+    match inside {
+        [".bin", ..] | [] => {
+            let cached = directories[..modules].iter().any(|part| {
+                matches!(*part, "_npx" | "dlx" | "_dlx")
+                    || part.starts_with("bunx-")
+                    || part.starts_with("dlx-")
+            });
+            (
+                Some(Name::bare(stem)),
+                if cached { Part::Cached } else { Part::Installed },
+            )
+        }
+        [scope, name, ..] if scope.starts_with('@') => (
+            Some(Name {
+                scope: scope.strip_prefix('@').map(str::to_owned),
+                bare: (*name).to_owned(),
+                origin: Origin::Registry,
+            }),
+            Part::Installed,
+        ),
+        [name, ..] => (Some(Name::bare(name)), Part::Installed),
+    }
+}
+
+/// `file` without the ending of a program or script, and an archive's version.
+fn stem(file: &str) -> &str {
+    const ENDINGS: &[&str] = &[
+        "js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "pyw", "pyz", "rb", "php", "pl", "sh",
+        "bash", "jar", "dll", "exe", "cmd", "phar", "lua", "go", "AppImage",
+    ];
+    let Some((stem, ending)) = file.rsplit_once('.') else {
+        return file;
+    };
+    if stem.is_empty() || !ENDINGS.contains(&ending) {
+        return file;
+    }
+    let version = (ending == "jar").then(|| {
+        stem.match_indices('-')
+            .find(|(at, _)| stem[at + 1..].starts_with(|c: char| c.is_ascii_digit()))
+    });
+    version.flatten().map_or(stem, |(at, _)| &stem[..at])
+}
+
+/// Whether every word of `stem` is one of the project's name: `weather.py` in `weather-mcp`.
+fn is_within(stem: &str, project: &str) -> bool {
+    let separators = ['-', '_', '.'];
+    stem.split(separators)
+        .all(|word| project.split(separators).any(|other| other == word))
+}

@@ -1,0 +1,255 @@
+//! Interpreters and virtual machines, and shells: what they are told to run.
+
+use super::{
+    Stage,
+    command::{Command, program_name},
+    options::{End, Options, Role, parse},
+    target::{Step, Subject, is_launcher},
+};
+
+/// A program that runs a file or a module in its own process.
+pub(super) struct Interpreter {
+    names: &'static [&'static str],
+    options: Options,
+    operand: Operand,
+}
+
+/// What the first operand of an interpreter is.
+#[derive(Clone, Copy)]
+enum Operand {
+    /// A file.
+    File,
+    /// A class or an assembly: a module unless it has a file's ending.
+    Class,
+    /// A file, which has this ending; anything else is a command of the tool.
+    FileEnding(&'static str),
+}
+
+use Role::{Code, File, Idle, Module, Value};
+
+const NODE: Options = &[
+    ("-r", Value),
+    ("--require", Value),
+    ("--import", Value),
+    ("--loader", Value),
+    ("--experimental-loader", Value),
+    ("-C", Value),
+    ("--conditions", Value),
+    ("--env-file", Value),
+    ("--icu-data-dir", Value),
+    ("--title", Value),
+    ("--input-type", Value),
+    ("--watch-path", Value),
+    ("--tsconfig", Value),
+    ("-P", Value),
+    ("--project", Value),
+    ("-O", Value),
+    ("--cwd-mode", Value),
+    ("-e", Code),
+    ("--eval", Code),
+    ("-p", Code),
+    ("--print", Code),
+    ("-i", Code),
+    ("--interactive", Code),
+    ("--test", Idle),
+    ("-c", Idle),
+    ("--check", Idle),
+    ("-v", Idle),
+    ("--version", Idle),
+    ("--run", Idle),
+    ("-h", Idle),
+    ("--help", Idle),
+];
+
+const INTERPRETERS: &[Interpreter] = &[
+    Interpreter {
+        names: &["node", "nodejs", "electron"],
+        options: NODE,
+        operand: Operand::File,
+    },
+    Interpreter {
+        names: &["tsx", "ts-node", "ts-node-esm", "vite-node", "babel-node", "esr"],
+        options: NODE,
+        operand: Operand::File,
+    },
+    Interpreter {
+        names: &["python", "pythonw", "pypy", "graalpy"],
+        options: &[
+            ("-W", Value),
+            ("-X", Value),
+            ("--check-hash-based-pycs", Value),
+            ("-m", Module),
+            ("-c", Code),
+            ("-V", Idle),
+            ("--version", Idle),
+            ("-h", Idle),
+            ("--help", Idle),
+        ],
+        operand: Operand::File,
+    },
+    Interpreter {
+        names: &["ruby", "perl", "php", "lua", "luajit", "Rscript", "pwsh"],
+        options: &[
+            ("-e", Code),
+            ("-r", Value),
+            ("-I", Value),
+            ("-d", Value),
+            ("-c", Value),
+            ("-f", File),
+            ("-File", File),
+            ("-Command", Code),
+            ("-ExecutionPolicy", Value),
+            ("-M", Value),
+            ("-v", Idle),
+            ("--version", Idle),
+            ("-S", Idle),
+            ("-l", Value),
+        ],
+        operand: Operand::File,
+    },
+    Interpreter {
+        names: &["java"],
+        options: &[
+            ("-jar", File),
+            ("--module", Module),
+            ("-cp", Value),
+            ("-classpath", Value),
+            ("--class-path", Value),
+            ("--module-path", Value),
+            ("--add-modules", Value),
+            ("--add-opens", Value),
+            ("-version", Idle),
+            ("--version", Idle),
+        ],
+        operand: Operand::Class,
+    },
+    Interpreter {
+        names: &["dotnet"],
+        options: &[
+            ("--fx-version", Value),
+            ("--roll-forward", Value),
+            ("--additionalprobingpath", Value),
+            ("--info", Idle),
+            ("--version", Idle),
+        ],
+        operand: Operand::FileEnding(".dll"),
+    },
+];
+
+/// The interpreter called `name`, which has no version.
+pub(super) fn find(name: &str) -> Option<&'static Interpreter> {
+    INTERPRETERS
+        .iter()
+        .find(|interpreter| interpreter.names.contains(&name))
+}
+
+/// Whether `name` is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    matches!(
+        name,
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" | "fish"
+    )
+}
+
+impl Interpreter {
+    /// What this interpreter runs.
+    pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
+        match parse(&command, 1, self.options).end {
+            End::Module { name, .. } | End::File { path: name, .. } if name.is_empty() => Step::idle(command),
+            // `python -m pipx run x`
+            End::Module { name, rest } if is_launcher(&name) => {
+                Step::Runs(vec![command.rest(rest - 1, None).renamed(&name)])
+            }
+            End::Module { name, rest } => {
+                let stage = Stage::Module {
+                    name: name.clone().into_owned(),
+                };
+                Step::is(Subject::Module(name), stage, command, rest)
+            }
+            End::File { path, rest } => {
+                let stage = Stage::Script {
+                    path: path.clone().into_owned(),
+                };
+                Step::is(Subject::File(path), stage, command, rest)
+            }
+            End::Operand(at) => self.operand(command, at),
+            End::Code | End::Nothing => Step::is(Subject::Code, Stage::Inline, command, usize::MAX),
+            End::Idle | End::Line { .. } => Step::idle(command),
+        }
+    }
+
+    fn operand<'a>(&self, command: Command<'a>, at: usize) -> Step<'a> {
+        let word = command.words[at].clone();
+        if word == "-" {
+            return Step::is(Subject::Code, Stage::Inline, command, usize::MAX);
+        }
+        let module = match self.operand {
+            Operand::File => false,
+            Operand::Class => !word.contains('/') && !word.ends_with(".java"),
+            Operand::FileEnding(ending) if !word.ends_with(ending) => return Step::idle(command),
+            Operand::FileEnding(_) => false,
+        };
+        if module {
+            let stage = Stage::Module {
+                name: word.clone().into_owned(),
+            };
+            return Step::is(Subject::Module(word), stage, command, at + 1);
+        }
+        if let Some(name) = launcher_script(&word) {
+            let name = name.to_owned();
+            return Step::Runs(vec![command.rest(at, None).renamed(&name)]);
+        }
+        let stage = Stage::Script {
+            path: word.clone().into_owned(),
+        };
+        Step::is(Subject::File(word), stage, command, at + 1)
+    }
+}
+
+/// The launcher that `path` is the script of: `/usr/bin/npx`, `…/npm/bin/npx-cli.js`,
+/// `…/node_modules/tsx/dist/cli.mjs`.
+fn launcher_script(path: &str) -> Option<&str> {
+    let file = program_name(path);
+    let modules = path.rsplit_once("/node_modules/").map(|(_, inside)| inside);
+    let Some(stem) = [".js", ".mjs", ".cjs"]
+        .iter()
+        .find_map(|ending| file.strip_suffix(ending))
+    else {
+        // The command `mcp` of a Python environment is the SDK's, that of an npm package is a server.
+        let known = path.contains('/') && is_launcher(file) && !(file == "mcp" && modules.is_some());
+        return known.then_some(file);
+    };
+    // A script of one's own that happens to be called `script.js` is no launcher.
+    let package = modules?.split('/').next()?;
+    [stem.strip_suffix("-cli").unwrap_or(stem), package]
+        .into_iter()
+        .find(|name| is_launcher(name))
+}
+
+/// What a shell runs: the commands of a line, or a script.
+pub(super) fn shell_step(command: Command<'_>) -> Step<'_> {
+    let mut line_follows = false;
+    let mut at = 1;
+    while let Some(word) = command.words.get(at) {
+        let Some(letters) = word
+            .strip_prefix(['-', '+'])
+            .filter(|letters| !letters.is_empty())
+        else {
+            break;
+        };
+        at += 1;
+        match letters {
+            "-" => break,
+            "-rcfile" | "-init-file" | "o" | "O" => at += 1,
+            letters if letters.starts_with('-') => {}
+            letters => line_follows |= letters.contains('c'),
+        }
+    }
+    let Some(operand) = command.words.get(at).cloned() else {
+        return Step::is(Subject::Code, Stage::Inline, command, usize::MAX);
+    };
+    if line_follows {
+        return Step::line(&operand, &command.words[at + 1..], command.directory);
+    }
+    Step::is(Subject::File(operand), Stage::Launcher, command, at + 1)
+}

@@ -1,0 +1,214 @@
+//! Options in front of what a program runs: which take a value, and what that value means here.
+
+use super::command::{Command, Word};
+
+/// What an option's value is, for finding out what a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Something that does not matter here.
+    Value,
+    /// The package that provides the command.
+    Package,
+    /// The directory to run in.
+    Directory,
+    /// A module to run; what follows are its arguments.
+    Module,
+    /// A file to run; what follows are its arguments.
+    File,
+    /// A command line for a shell.
+    Line,
+    /// Source code.
+    Code,
+    /// No value: with this option nothing is run (`--version`, `--test`).
+    Idle,
+}
+
+/// The options of a program that are not plain flags.
+pub(super) type Options = &'static [(&'static str, Role)];
+
+/// What a program's options say.
+#[derive(Debug)]
+pub(super) struct Parsed<'a> {
+    /// Value of a [`Role::Package`] option.
+    pub(super) package: Option<Word<'a>>,
+    /// Value of a [`Role::Directory`] option.
+    pub(super) directory: Option<Word<'a>>,
+    /// What ended the options.
+    pub(super) end: End<'a>,
+}
+
+/// What ends the options of a program. `rest` is the index of the first word after it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End<'a> {
+    /// A word that is no option, at this index.
+    Operand(usize),
+    /// `-m NAME`.
+    Module { name: Word<'a>, rest: usize },
+    /// `-jar PATH`.
+    File { path: Word<'a>, rest: usize },
+    /// `-c LINE`.
+    Line { line: Word<'a>, rest: usize },
+    /// `-e CODE`.
+    Code,
+    /// An option with which nothing is run.
+    Idle,
+    /// No word is left.
+    Nothing,
+}
+
+/// Reads the options of `command` from word `from` on.
+pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: Options) -> Parsed<'a> {
+    let mut parsed = Parsed {
+        package: None,
+        directory: None,
+        end: End::Nothing,
+    };
+    let mut at = from;
+    while let Some(word) = command.words.get(at) {
+        if word == "--" {
+            if at + 1 < command.words.len() {
+                parsed.end = End::Operand(at + 1);
+            }
+            return parsed;
+        }
+        if word.len() < 2 || !word.starts_with('-') {
+            parsed.end = End::Operand(at);
+            return parsed;
+        }
+        at += 1;
+        let Some((role, attached)) = look_up(word, options) else {
+            continue;
+        };
+        if role == Role::Idle {
+            parsed.end = End::Idle;
+            return parsed;
+        }
+        let value = match attached {
+            Some(start) => slice(word, start),
+            None => match command.words.get(at) {
+                Some(next) => {
+                    at += 1;
+                    next.clone()
+                }
+                None => return parsed,
+            },
+        };
+        match role {
+            Role::Value | Role::Idle => {}
+            Role::Package => parsed.package = Some(value),
+            Role::Directory => parsed.directory = Some(value),
+            Role::Module => {
+                parsed.end = End::Module {
+                    name: value,
+                    rest: at,
+                }
+            }
+            Role::File => {
+                parsed.end = End::File {
+                    path: value,
+                    rest: at,
+                }
+            }
+            Role::Line => {
+                parsed.end = End::Line {
+                    line: value,
+                    rest: at,
+                }
+            }
+            Role::Code => parsed.end = End::Code,
+        }
+        if parsed.end != End::Nothing {
+            return parsed;
+        }
+    }
+    parsed
+}
+
+/// The role of `word`, and where in it the value starts if the value is attached to it.
+fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
+    let role_of = |name: &str| {
+        options
+            .iter()
+            .find(|(option, _)| *option == name)
+            .map(|&(_, role)| role)
+    };
+    if let Some(role) = role_of(word) {
+        return Some((role, None));
+    }
+    if let Some(equals) = word.find('=') {
+        if let Some(role) = role_of(&word[..equals]) {
+            return Some((role, Some(equals + 1)));
+        }
+    }
+    if word.starts_with("--") {
+        return None;
+    }
+    // Short options in one word: the first that takes a value takes what is left of the word.
+    word.char_indices().skip(1).find_map(|(start, letter)| {
+        let end = start + letter.len_utf8();
+        let (_, role) = options
+            .iter()
+            .find(|(option, _)| option.len() == 1 + letter.len_utf8() && option.ends_with(letter))?;
+        Some((*role, (end < word.len()).then_some(end)))
+    })
+}
+
+fn slice<'a>(word: &Word<'a>, start: usize) -> Word<'a> {
+    match word {
+        Word::Borrowed(text) => Word::Borrowed(&text[start..]),
+        Word::Owned(text) => Word::Owned(text[start..].to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    const OPTIONS: Options = &[
+        ("-W", Role::Value),
+        ("--with", Role::Value),
+        ("--from", Role::Package),
+        ("-C", Role::Directory),
+        ("-m", Role::Module),
+        ("-jar", Role::File),
+        ("-c", Role::Line),
+        ("-e", Role::Code),
+        ("--version", Role::Idle),
+    ];
+
+    fn operand(at: usize) -> End<'static> {
+        End::Operand(at)
+    }
+
+    #[test_case(&["x", "run"] => operand(1); "no options")]
+    #[test_case(&["x", "-q", "--fast", "run"] => operand(3); "flags")]
+    #[test_case(&["x", "-W", "a", "run"] => operand(3); "short value")]
+    #[test_case(&["x", "-Wa", "run"] => operand(2); "attached short value")]
+    #[test_case(&["x", "-qW", "a", "run"] => operand(3); "value at the end of a cluster")]
+    #[test_case(&["x", "--with", "a", "--with=b", "run"] => operand(4); "long values")]
+    #[test_case(&["x", "--", "-run"] => operand(2); "double dash")]
+    #[test_case(&["x", "--"] => End::Nothing; "nothing after the double dash")]
+    #[test_case(&["x", "--with"] => End::Nothing; "missing value")]
+    #[test_case(&["x", "-"] => operand(1); "single dash")]
+    #[test_case(&["x", "-um", "mod", "a"] => End::Module { name: "mod".into(), rest: 3 }; "module in a cluster")]
+    #[test_case(&["x", "-mmod"] => End::Module { name: "mod".into(), rest: 2 }; "attached module")]
+    #[test_case(&["x", "-jar", "a.jar"] => End::File { path: "a.jar".into(), rest: 3 }; "long option with one dash")]
+    #[test_case(&["x", "-c", "a b"] => End::Line { line: "a b".into(), rest: 3 }; "line")]
+    #[test_case(&["x", "-e", "1"] => End::Code; "code")]
+    #[test_case(&["x", "--version", "run"] => End::Idle; "idle")]
+    #[test_case(&["x", "-é", "run"] => operand(2); "not ascii")]
+    fn ends(argv: &'static [&'static str]) -> End<'static> {
+        parse(&Command::from_argv(argv), 1, OPTIONS).end
+    }
+
+    #[test]
+    fn package_and_directory_are_kept() {
+        let argv = ["x", "--from=pkg", "-C/srv", "run"];
+        let parsed = parse(&Command::from_argv(&argv), 1, OPTIONS);
+        assert_eq!(parsed.package.as_deref(), Some("pkg"));
+        assert_eq!(parsed.directory.as_deref(), Some("/srv"));
+        assert_eq!(parsed.end, End::Operand(3));
+    }
+}

@@ -1,0 +1,229 @@
+//! Which names are MCP servers: the built-in patterns, and the words that say a tool is for developers.
+
+/// Globs over lower-cased names of packages, modules, images, programs and scripts that are servers.
+///
+/// A name that says it is a tool *for* MCP (`mcp-inspector`, `create-mcp-server`) is none all the same.
+pub const BUILT_IN_PATTERNS: &[&str] = &[
+    "@modelcontextprotocol/*",
+    "modelcontextprotocol/*",
+    "mcp-server-*",
+    "*-mcp-server",
+    "mcp_server_*",
+    "*_mcp_server",
+    "mcp/*",
+    "@*mcp*/server*",
+    "mcp-*",
+    "mcp_*",
+    "*mcp",
+    "*-mcp-*",
+    "*_mcp_*",
+    "*.mcp.*",
+    "mcp.*",
+    "mcpserver*",
+    "*mcpserver",
+    "*mcp-server",
+    "*mcp_server",
+    "mcpdoc",
+];
+
+/// Words that, right after `mcp` or `mcp-server` and at the end of a name, make it a tool for developers.
+const TOOLS: &[&str] = &[
+    "inspector",
+    "inspect",
+    "publisher",
+    "publish",
+    "client",
+    "clients",
+    "host",
+    "hosts",
+    "sdk",
+    "cli",
+    "scan",
+    "scanner",
+    "lint",
+    "linter",
+    "validator",
+    "validate",
+    "types",
+    "typings",
+    "test",
+    "tests",
+    "tester",
+    "testing",
+    "conformance",
+    "eval",
+    "evals",
+    "evaluator",
+    "bench",
+    "benchmark",
+    "get",
+    "install",
+    "add",
+    "setup",
+    "configure",
+    "config",
+    "generator",
+    "generate",
+    "gen",
+    "template",
+    "templates",
+    "builder",
+    "bundler",
+    "dev",
+    "schema",
+    "init",
+    "create",
+    "agent",
+    "agents",
+    "use",
+    "framework",
+    "manager",
+    "utils",
+    "doctor",
+    "probe",
+    "fuzzer",
+    "mock",
+    "pack",
+    "packager",
+    "lock",
+];
+/// Words that, in front of a package's name, make it a tool for developers.
+const PACKAGE_VERBS: &[&str] = &[
+    "create", "install", "add", "init", "generate", "setup", "publish", "validate", "inspect", "scaffold",
+];
+/// Words that, in front of a module's name, do too.
+const MODULE_VERBS: &[&str] = &[
+    "test",
+    "tests",
+    "check",
+    "build",
+    "bench",
+    "benchmark",
+    "benchmarks",
+    "scripts",
+    "examples",
+];
+/// Words that, in front of a script's or task's name, make it one of a developer's chores.
+const SCRIPT_VERBS: &[&str] = &[
+    "gen",
+    "uninstall",
+    "remove",
+    "configure",
+    "lint",
+    "deploy",
+    "update",
+    "sync",
+    "release",
+    "verify",
+    "migrate",
+    "list",
+    "export",
+    "import",
+    "convert",
+    "clean",
+    "format",
+    "watch",
+    "debug",
+    "call",
+    "try",
+    "demo",
+    "parse",
+    "compare",
+    "docs",
+    "package",
+    "bundle",
+    "compile",
+    "find",
+    "query",
+    "register",
+    "analyze",
+    "audit",
+    "scan",
+    "fix",
+    "patch",
+    "make",
+    "download",
+    "fetch",
+    "conftest",
+    "kill",
+    "stop",
+    "restart",
+    "eval",
+    "evaluate",
+    "measure",
+    "collect",
+    "dump",
+    "print",
+    "show",
+    "typecheck",
+    "postinstall",
+    "preinstall",
+    "prepare",
+    "pack",
+];
+
+/// What kind of name it is: the less public, the more a verb in front of it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A package, program or image, published under this name.
+    Package,
+    /// A module, installed or of a project.
+    Module,
+    /// A file or task of a project.
+    Script,
+}
+
+/// Whether `name` is that of a tool for developers of MCP rather than of a server.
+pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
+    let mut words = name
+        .split(['-', '_', '.', ':', '/', '@'])
+        .filter(|word| !word.is_empty())
+        .peekable();
+    let Some(first) = words.peek().copied() else {
+        return false;
+    };
+    if first != name && is_verb(first, kind) {
+        return true;
+    }
+    if !words.any(|word| word == "mcp" || word == "modelcontextprotocol") {
+        return false;
+    }
+    let mut after = words.skip_while(|word| matches!(*word, "server" | "servers"));
+    let Some(word) = after.next() else {
+        return false;
+    };
+    match kind {
+        Kind::Package => TOOLS.contains(&word) && after.next().is_none(),
+        Kind::Module | Kind::Script => TOOLS.contains(&word) || is_verb(word, kind),
+    }
+}
+
+fn is_verb(word: &str, kind: Kind) -> bool {
+    PACKAGE_VERBS.contains(&word)
+        || (kind >= Kind::Module && MODULE_VERBS.contains(&word))
+        || (kind >= Kind::Script && SCRIPT_VERBS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("mcp-inspector", Kind::Package => true)]
+    #[test_case("@modelcontextprotocol/inspector", Kind::Package => true; "scoped")]
+    #[test_case("create-mcp-server", Kind::Package => true)]
+    #[test_case("mcp-server-tester", Kind::Package => true)]
+    #[test_case("cli-mcp-server", Kind::Package => false; "a server about command lines")]
+    #[test_case("mcp-docs-server", Kind::Package => false; "the word is not the last")]
+    #[test_case("test-mcp-server", Kind::Package => false; "published under this name")]
+    #[test_case("test_mcp_server", Kind::Module => true)]
+    #[test_case("fetch_mcp", Kind::Module => false)]
+    #[test_case("fetch_mcp", Kind::Script => true)]
+    #[test_case("mcp:build", Kind::Script => true; "task")]
+    #[test_case("mcp", Kind::Script => false)]
+    #[test_case("build", Kind::Script => false; "no verb in front of anything")]
+    fn tools(name: &str, kind: Kind) -> bool {
+        is_tool(name, kind)
+    }
+}

@@ -1,0 +1,384 @@
+//! The rules of a configuration, and detection by them.
+
+use super::{
+    BUILT_IN_PATTERNS, Launch, Stage,
+    bridge::{Behind, behind},
+    command::{Command, Word, basename},
+    identity::{Claim, Ground, claims, server_id, subject_text},
+    known::{BRIDGES, More, SERVERS, SUBCOMMANDS},
+    pattern::{Kind, is_tool},
+    runner,
+    target::{Step, Subject, Target, step},
+    walk::Budget,
+};
+use crate::model::{NameGlob, ServerId};
+
+/// Bytes of a command line that globs are matched against.
+const MAX_LINE: usize = 4096;
+/// Bytes of a name that can be a server's: the longest npm allows, and room for a path.
+const MAX_NAME: usize = 512;
+
+/// Which commands are MCP servers, compiled once from configuration.
+#[derive(Clone, Debug)]
+pub struct LaunchRules {
+    patterns: Patterns,
+    custom: Vec<NameGlob>,
+    exclude: Vec<NameGlob>,
+}
+
+#[derive(Clone, Debug)]
+enum Patterns {
+    BuiltIn(Vec<NameGlob>),
+    Configured(Vec<NameGlob>),
+}
+
+/// A server found, without the stage of the command it was found in.
+struct Found {
+    server: ServerId,
+    pattern: String,
+    name: String,
+}
+
+/// What is known of the levels above a command.
+#[derive(Clone, Copy)]
+struct Above<'r> {
+    /// A custom glob that matched the whole line of one of them.
+    custom: Option<&'r NameGlob>,
+    budget: Budget,
+}
+
+/// The command is excluded, whatever else is found.
+struct Excluded;
+
+impl Default for LaunchRules {
+    fn default() -> Self {
+        Self::new(None, Vec::new(), Vec::new())
+    }
+}
+
+impl LaunchRules {
+    /// Rules with `patterns` instead of [`BUILT_IN_PATTERNS`] and the built-in list of servers, if given.
+    ///
+    /// All globs are matched against the name of what runs (package, module, image, program, with and
+    /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do
+    /// not make a developer's tool a server, `custom` ones do; `exclude` wins over both.
+    #[must_use]
+    pub fn new(patterns: Option<Vec<NameGlob>>, custom: Vec<NameGlob>, exclude: Vec<NameGlob>) -> Self {
+        let patterns = match patterns {
+            Some(globs) => Patterns::Configured(globs),
+            None => Patterns::BuiltIn(BUILT_IN_PATTERNS.iter().copied().map(NameGlob::new).collect()),
+        };
+        Self {
+            patterns,
+            custom,
+            exclude,
+        }
+    }
+
+    /// What `argv` starts, if it is an MCP server.
+    #[must_use]
+    pub fn detect<S: AsRef<str>>(&self, argv: &[S]) -> Option<Launch> {
+        let above = Above {
+            custom: None,
+            budget: Budget::default(),
+        };
+        let found = self.find(Command::from_argv(argv), above).ok()??;
+        Some(Launch {
+            server: found.server,
+            stage: Self::stage(argv),
+            pattern: found.pattern,
+            name: found.name,
+        })
+    }
+
+    /// Where the process of `argv` stands in a chain of launches, MCP or not.
+    #[must_use]
+    pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
+        match step(Command::from_argv(argv)) {
+            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
+            Step::Is(target, _) => target.stage,
+        }
+    }
+
+    fn find<'r>(&'r self, command: Command<'_>, mut above: Above<'r>) -> Result<Option<Found>, Excluded> {
+        if command.words.is_empty() {
+            return Ok(None);
+        }
+        let line = self.needs_line().then(|| joined(&command.words));
+        if let Some(line) = &line {
+            if self.exclude.iter().any(|glob| glob.matches(line)) {
+                return Err(Excluded);
+            }
+            above.custom = above
+                .custom
+                .or_else(|| self.custom.iter().find(|glob| glob.matches(line)));
+        }
+        match step(command) {
+            Step::Runs(commands) => match above.budget.wrapper() {
+                Some(budget) => self.first(commands, Above { budget, ..above }),
+                None => Ok(None),
+            },
+            Step::Shell(commands) => match above.budget.shell() {
+                Some(budget) => self.first(commands, Above { budget, ..above }),
+                None => Ok(None),
+            },
+            Step::Is(target, inside) => {
+                if let Some(found) = self.judge(&target, line.as_deref(), above)? {
+                    return Ok(Some(found));
+                }
+                match above.budget.wrapper() {
+                    Some(budget) => self.first(inside, Above { budget, ..above }),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn first<'r>(&'r self, commands: Vec<Command<'_>>, above: Above<'r>) -> Result<Option<Found>, Excluded> {
+        for command in commands {
+            if let Some(found) = self.find(command, above)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Judges what a command runs by its names.
+    fn judge(
+        &self,
+        target: &Target<'_>,
+        line: Option<&str>,
+        above: Above<'_>,
+    ) -> Result<Option<Found>, Excluded> {
+        let claims = claims(target);
+        let texts = texts(target, &claims);
+        let matching = |globs: &[NameGlob]| {
+            globs
+                .iter()
+                .find(|glob| texts.iter().any(|text| glob.matches(text)))
+                .cloned()
+        };
+        if matching(&self.exclude).is_some() {
+            return Err(Excluded);
+        }
+        if let Some(glob) = above.custom.cloned().or_else(|| matching(&self.custom)) {
+            return Ok(Some(self.found(
+                target,
+                claims.first(),
+                glob.to_string(),
+                above.budget,
+            )));
+        }
+        let by_rule = match &self.patterns {
+            Patterns::BuiltIn(globs) => built_in(globs, target, &claims),
+            Patterns::Configured(globs) => {
+                configured(globs, &claims, line).map(|(claim, pattern)| (claim, pattern, None))
+            }
+        };
+        Ok(by_rule.map(|(claim, pattern, id)| {
+            let found = self.found(target, Some(claim), pattern, above.budget);
+            match id.and_then(|id| ServerId::new(id).ok()) {
+                Some(server) if !is_bridge(&found.name) => Found { server, ..found },
+                Some(_) | None => found,
+            }
+        }))
+    }
+
+    fn found(&self, target: &Target<'_>, claim: Option<&Claim>, pattern: String, budget: Budget) -> Found {
+        let name = match claim {
+            Some(claim) => claim.name.full(),
+            None => subject_text(&target.subject).to_owned(),
+        };
+        let behind = claim.and_then(|_| self.bridged(target, &name, budget));
+        Found {
+            server: behind.unwrap_or_else(|| server_id(target, claim)),
+            pattern,
+            name,
+        }
+    }
+
+    /// The server behind a bridge.
+    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<ServerId> {
+        if !is_bridge(name) {
+            return None;
+        }
+        match behind(&target.arguments)? {
+            Behind::Remote(id) => ServerId::new(id).ok(),
+            Behind::Commands(commands) => {
+                let above = Above {
+                    custom: None,
+                    budget: budget.shell()?,
+                };
+                Some(self.first(commands, above).ok()??.server)
+            }
+        }
+    }
+
+    fn needs_line(&self) -> bool {
+        let configured = match &self.patterns {
+            Patterns::BuiltIn(_) => false,
+            Patterns::Configured(_) => true,
+        };
+        configured || !self.custom.is_empty() || !self.exclude.is_empty()
+    }
+}
+
+/// The claim, the rule and, where the rule says so, the id by which `target` is a server.
+fn built_in<'c>(
+    globs: &[NameGlob],
+    target: &Target<'_>,
+    claims: &'c [Claim],
+) -> Option<(&'c Claim, String, Option<&'static str>)> {
+    if let Some((claim, pattern, id)) = subcommand(target, claims) {
+        return Some((claim, pattern, Some(id)));
+    }
+    if let Some(claim) = claims.iter().find(|claim| claim.ground == Ground::Sdk) {
+        return Some((claim, "run by an MCP SDK".to_owned(), None));
+    }
+    if claims.iter().any(is_developers) {
+        return None;
+    }
+    claims.iter().find_map(|claim| {
+        let full = claim.name.full().to_ascii_lowercase();
+        let bare = claim.name.bare.to_ascii_lowercase();
+        if full.len() > MAX_NAME || is_idle_sdk(target, &full, claim) {
+            return None;
+        }
+        let pattern = globs
+            .iter()
+            .find(|glob| glob.matches(&full) || glob.matches(&bare))
+            .map(NameGlob::to_string);
+        let pattern = pattern
+            .or_else(|| module_pattern(globs, claim, &bare))
+            .or_else(|| by_ground(claim, &full, &bare))?;
+        Some((claim, pattern, None))
+    })
+}
+
+/// Any part of a dotted module name can be the server's.
+fn module_pattern(globs: &[NameGlob], claim: &Claim, bare: &str) -> Option<String> {
+    if claim.kind != Kind::Module {
+        return None;
+    }
+    bare.split('.')
+        .find_map(|part| globs.iter().find(|glob| glob.matches(part)))
+        .map(NameGlob::to_string)
+}
+
+/// What speaks for a claim where its name does not.
+fn by_ground(claim: &Claim, full: &str, bare: &str) -> Option<String> {
+    let known = |name: &str| SERVERS.contains(&name);
+    if known(full) {
+        return Some(format!("known server {full}"));
+    }
+    match claim.ground {
+        Ground::Cache
+            if bare.starts_with("server-")
+                || SERVERS
+                    .iter()
+                    .any(|server| basename(server) == bare && bare != "server") =>
+        {
+            Some("server in a package cache".to_owned())
+        }
+        Ground::Collection => Some("directory of MCP servers".to_owned()),
+        Ground::Cache | Ground::Name | Ground::Sdk => None,
+    }
+}
+
+fn subcommand<'c>(target: &Target<'_>, claims: &'c [Claim]) -> Option<(&'c Claim, String, &'static str)> {
+    claims.iter().find_map(|claim| {
+        let full = claim.name.full();
+        let known = SUBCOMMANDS.iter().find(|known| {
+            known
+                .programs
+                .iter()
+                .any(|program| *program == full || *program == claim.name.bare)
+                && follows(&target.arguments, known.words, known.more)
+        })?;
+        Some((claim, format!("{full} {}", known.words.join(" ")), known.id))
+    })
+}
+
+fn follows(arguments: &[Word<'_>], words: &[&str], more: More) -> bool {
+    if arguments.len() < words.len()
+        || !arguments
+            .iter()
+            .zip(words)
+            .all(|(argument, word)| argument == word)
+    {
+        return false;
+    }
+    match more {
+        More::Anything => true,
+        More::Options => arguments
+            .get(words.len())
+            .is_none_or(|next| next.starts_with('-')),
+    }
+}
+
+fn configured<'c>(
+    globs: &[NameGlob],
+    claims: &'c [Claim],
+    line: Option<&str>,
+) -> Option<(&'c Claim, String)> {
+    if claims.iter().any(is_developers) {
+        return None;
+    }
+    claims.iter().find_map(|claim| {
+        let full = claim.name.full();
+        let glob = globs.iter().find(|glob| {
+            glob.matches(&full)
+                || glob.matches(&claim.name.bare)
+                || line.is_some_and(|line| glob.matches(line))
+        })?;
+        Some((claim, glob.to_string()))
+    })
+}
+
+fn is_developers(claim: &Claim) -> bool {
+    [claim.name.full(), claim.name.bare.clone()]
+        .iter()
+        .any(|name| is_tool(&name.to_ascii_lowercase(), claim.kind))
+}
+
+/// The SDKs' own commands are servers only where they serve something, which [`Ground::Sdk`] says.
+fn is_idle_sdk(target: &Target<'_>, full: &str, claim: &Claim) -> bool {
+    let by_name = match target.subject {
+        Subject::Program(_) | Subject::Package { .. } | Subject::Module(_) => true,
+        Subject::File(_) => claim.kind == Kind::Package && claim.ground == Ground::Name,
+        Subject::Served(_) | Subject::Image(_) | Subject::Task(_) | Subject::Code => false,
+    };
+    by_name && runner::is_sdk(full)
+}
+
+fn is_bridge(name: &str) -> bool {
+    BRIDGES.contains(&name)
+}
+
+/// Everything a configured glob can match beside the line.
+fn texts(target: &Target<'_>, claims: &[Claim]) -> Vec<String> {
+    let subject = subject_text(&target.subject);
+    let mut texts = vec![subject.to_owned(), basename(subject).to_owned()];
+    for claim in claims {
+        texts.push(claim.name.full());
+        texts.push(claim.name.bare.clone());
+    }
+    texts.retain(|text| !text.is_empty() && text.len() <= MAX_NAME);
+    texts
+}
+
+/// The first [`MAX_LINE`] bytes of `words`, joined by spaces.
+fn joined(words: &[Word<'_>]) -> String {
+    let mut line = String::new();
+    for word in words {
+        if line.len() >= MAX_LINE {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word[..word.floor_char_boundary(MAX_LINE)]);
+    }
+    line.truncate(line.floor_char_boundary(MAX_LINE));
+    line
+}

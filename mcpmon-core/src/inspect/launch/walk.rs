@@ -1,0 +1,31 @@
+//! How far a command is followed, so that a hostile one costs no more than a long one.
+
+/// What is left of the levels that may be peeled off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    shells: u8,
+    wrappers: u8,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            shells: 4,
+            wrappers: 12,
+        }
+    }
+}
+
+impl Budget {
+    /// One wrapper less, `None` if there is none left.
+    pub(super) fn wrapper(self) -> Option<Self> {
+        let wrappers = self.wrappers.checked_sub(1)?;
+        Some(Self { wrappers, ..self })
+    }
+
+    /// One shell less, `None` if there is none left.
+    pub(super) fn shell(self) -> Option<Self> {
+        let shells = self.shells.checked_sub(1)?;
+        Some(Self { shells, ..self })
+    }
+}
