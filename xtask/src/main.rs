@@ -8,6 +8,8 @@ mod privilege;
 mod run;
 mod shell;
 mod test;
+#[cfg(test)]
+mod tidy;
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -1,0 +1,88 @@
+//! House rules that hold for one file's text.
+
+use super::source::Token;
+
+/// Longer files hold more than one idea.
+const MAX_LINES: usize = 600;
+
+/// Hosts and places that belong to a machine, not to the project; written apart so that this file has none.
+const LOCAL: [&str; 8] = [
+    concat!("/wor", "k/"),
+    concat!("/roo", "t/"),
+    concat!("/tmp/", "wt"),
+    concat!("static.crates", ".io"),
+    concat!("index.crates", ".io"),
+    concat!("registry.npmjs", ".org"),
+    concat!("files.pythonhosted", ".org"),
+    concat!("proxy.golang", ".org"),
+];
+
+const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
+
+/// What is wrong with the text of any file of the repository.
+pub(super) fn of_text(text: &str) -> Vec<String> {
+    let local = |(number, line): (usize, &str)| {
+        let found = LOCAL.iter().find(|place| line.contains(**place))?;
+        Some(format!("line {} mentions {found}", number + 1))
+    };
+    text.lines().enumerate().filter_map(local).collect()
+}
+
+/// What is wrong with the text of a Rust file.
+pub(super) fn of_rust(text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    let long =
+        (lines > MAX_LINES).then(|| format!("{lines} lines, more than {MAX_LINES}: more than one idea"));
+    let undocumented = !text.starts_with("//! ");
+    let undocumented = undocumented.then(|| "does not open with `//!` and what it owns".to_owned());
+    long.into_iter().chain(undocumented).collect()
+}
+
+/// The macros by which this file prints.
+pub(super) fn prints(tokens: &[Token]) -> Vec<String> {
+    let printing = |pair: &[Token]| match pair {
+        [Token::Name(name), Token::Punctuation('!')] if PRINTING.contains(&name.as_str()) => {
+            Some(format!("prints with {name}!; only the command line does"))
+        }
+        _ => None,
+    };
+    tokens.windows(2).filter_map(printing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::source, *};
+
+    #[test]
+    fn places_of_one_machine_are_found() {
+        assert_eq!(
+            of_text(concat!("a\nb /roo", "t/c")),
+            [concat!("line 2 mentions /roo", "t/")]
+        );
+        assert_eq!(of_text("workspace root, /srv/work, roots/"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_rust_file_says_what_it_owns_and_is_not_long() {
+        assert_eq!(of_rust("//! Owns it.\n"), Vec::<String>::new());
+        assert_eq!(of_rust("use std::fmt;\n//! Late.").len(), 1);
+        assert_eq!(
+            of_rust(&format!("//! Owns it.{}", "\n".repeat(MAX_LINES))),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            of_rust(&format!("//! Owns it.{}", "\n".repeat(MAX_LINES + 1))).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn printing_is_found_and_formatting_is_not() {
+        assert_eq!(
+            prints(&source::read("fn f() { println!(\"a\") }").tokens).len(),
+            1
+        );
+        let near = "fn f() { writeln!(x, \"println!\"); format!(\"\"); print(x) }";
+        assert_eq!(prints(&source::read(near).tokens), Vec::<String>::new());
+    }
+}
