@@ -1,0 +1,126 @@
+//! An event as it is kept: with identity and host, its own fields as JSON.
+
+use mcpmon_core::model::{Action, ContainerRef, Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
+use serde_json::{Map, Value};
+use uuid::{NoContext, Uuid};
+
+/// An event with the identity it got when it was recorded.
+///
+/// The kind is kept by name with its fields as they are, so that a store with kinds this version does not know
+/// can still be listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEvent {
+    /// Position in the store, rising; 0 until it is written.
+    pub seq: i64,
+    /// UUIDv7 of the event's own time.
+    pub id: Uuid,
+    /// The `type` field.
+    pub kind: String,
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// Where it happened.
+    pub host: String,
+    /// Agent session.
+    pub session_id: Option<String>,
+    /// Server it concerns.
+    pub server_id: Option<String>,
+    /// Which sense saw it.
+    pub layer: Layer,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was done.
+    pub action: Action,
+    /// Rule that decided.
+    pub rule: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Process it concerns.
+    pub process: Option<ProcessRef>,
+    /// Container of that process.
+    pub container: Option<ContainerRef>,
+    /// The kind's own fields.
+    pub data: Map<String, Value>,
+}
+
+impl StoredEvent {
+    /// Gives `event` an identity.
+    #[must_use]
+    pub fn new(id: Uuid, host: &str, event: Event) -> Self {
+        Self {
+            seq: 0,
+            id,
+            kind: event.kind.name().to_owned(),
+            timestamp: event.timestamp,
+            host: host.to_owned(),
+            session_id: event.session_id.map(|session| session.as_str().to_owned()),
+            server_id: event.server_id.map(|server| server.as_str().to_owned()),
+            layer: event.layer,
+            severity: event.severity,
+            action: event.action,
+            rule: event.rule,
+            reason: event.reason,
+            process: event.process,
+            container: event.container,
+            data: own_fields(&event.kind),
+        }
+    }
+
+    /// The kind with its fields, `None` where this version does not know it.
+    #[must_use]
+    pub fn parse_kind(&self) -> Option<EventKind> {
+        let mut fields = self.data.clone();
+        fields.insert("type".to_owned(), Value::String(self.kind.clone()));
+        serde_json::from_value(Value::Object(fields)).ok()
+    }
+}
+
+/// A fresh UUIDv7 whose time is `timestamp`.
+pub(super) fn new_id(timestamp: Timestamp) -> Uuid {
+    // Before 1970 there is no UUIDv7; such a clock gets the epoch.
+    let nanoseconds = u64::try_from(timestamp.0).unwrap_or_default();
+    let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let rest = u32::try_from(rest).expect("less than a second of nanoseconds fits 32 bits");
+    Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, rest))
+}
+
+fn own_fields(kind: &EventKind) -> Map<String, Value> {
+    match serde_json::to_value(kind) {
+        Ok(Value::Object(mut fields)) => {
+            fields.shift_remove("type");
+            fields
+        }
+        other => unreachable!("an event kind is an object with text keys and lossy paths, not {other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample;
+
+    #[test]
+    fn every_kind_survives_being_stored() {
+        for event in sample::every_kind() {
+            let kind = event.kind.clone();
+            let stored = StoredEvent::new(Uuid::nil(), "host", event);
+            assert!(!stored.data.contains_key("type"), "{stored:?}");
+            assert_eq!(stored.parse_kind(), Some(kind));
+        }
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_no_error() {
+        let mut stored = StoredEvent::new(Uuid::nil(), "host", sample::started("a", 1));
+        stored.kind = "mcp_mind_read".to_owned();
+        assert_eq!(stored.parse_kind(), None);
+    }
+
+    #[test]
+    fn ids_carry_the_time_of_the_event() {
+        let id = new_id(Timestamp(1_700_000_000_123_456_789));
+        let (seconds, nanoseconds) = id.get_timestamp().map(|time| time.to_unix()).unwrap();
+        assert_eq!((seconds, nanoseconds / 1_000_000), (1_700_000_000, 123));
+        assert_eq!(id.get_version_num(), 7);
+        assert_eq!(new_id(Timestamp(-1)).get_version_num(), 7);
+    }
+}

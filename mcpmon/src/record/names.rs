@@ -1,0 +1,46 @@
+//! The names enums have in events and columns, both ways, as serde spells them.
+
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IntoDeserializer as _, value::Error},
+};
+
+/// The name of a fieldless variant, such as `agent_to_server`.
+pub(super) fn name<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => unreachable!("only fieldless enums are named, this one is {other:?}"),
+    }
+}
+
+/// The variant of that name.
+///
+/// # Errors
+/// Where there is none; the message lists those that are.
+pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, Error> {
+    T::deserialize(name.into_deserializer())
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::{Action, Direction};
+
+    use super::*;
+
+    #[test]
+    fn names_and_variants_are_inverse() {
+        for action in [Action::Allow, Action::Audit, Action::WouldBlock, Action::Block] {
+            assert_eq!(parse_name(&name(&action)), Ok(action));
+            assert_eq!(name(&action), action.as_str());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        let error = parse_name::<Direction>("sideways").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown variant `sideways`, expected one of `agent_to_server`, `server_egress`, `watch`"
+        );
+    }
+}

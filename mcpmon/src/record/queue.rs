@@ -1,0 +1,317 @@
+//! The bounded queue between whoever records and the writer thread.
+//!
+//! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
+//! a batch: the writer looks by itself every flush interval. What does not fit is counted by kind.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use mcpmon_core::model::{Action, Event, PinPart, ServerId, Severity};
+
+use super::{BinaryPin, DeclaredServer, RecorderStatus};
+
+/// Something to write; `E` is an event without or with its identity.
+#[derive(Debug)]
+pub(super) enum Message<E> {
+    Event(E),
+    PutPin(Box<BinaryPin>),
+    DeletePin(ServerId, PinPart),
+    Declare(Vec<DeclaredServer>),
+    ForgetRunning,
+}
+
+/// The queue is full or closed; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record's queue is full or closed; the store is not written, see `mcpmon status`")]
+pub struct Refused;
+
+/// What the writer takes at once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// At most one batch of messages, in the order they came; empty when the interval passed without any.
+    pub(super) messages: Vec<Message<Event>>,
+    /// What did not fit since the last time, by kind.
+    pub(super) overflow: BTreeMap<&'static str, u64>,
+}
+
+/// How a batch ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Written { events: u64 },
+    Dropped { events: u64, error: String },
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    capacity: usize,
+    batch: usize,
+    interval: Duration,
+    state: Mutex<State>,
+    /// The writer waits on it.
+    wake: Condvar,
+    /// Those who flush wait on it.
+    progress: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    filling: Vec<Message<Event>>,
+    full: VecDeque<Vec<Message<Event>>>,
+    queued: usize,
+    /// Messages ever taken in, and those of them that were written or given up.
+    accepted: u64,
+    settled: u64,
+    overflow: BTreeMap<&'static str, u64>,
+    urgent: bool,
+    closed: bool,
+    writer_sleeps: bool,
+    written: u64,
+    lost: u64,
+    last_error: Option<String>,
+}
+
+impl Queue {
+    pub(super) fn new(capacity: usize, batch: usize, interval: Duration) -> Self {
+        Self {
+            capacity,
+            batch: batch.max(1),
+            interval,
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            progress: Condvar::new(),
+        }
+    }
+
+    /// Takes `event` in, or counts it as lost.
+    pub(super) fn push_event(&self, event: Event) {
+        let urgent = event.action == Action::Block || event.severity >= Severity::High;
+        let kind = event.kind.name();
+        let mut state = self.lock();
+        if !self.has_room(&state) {
+            *state.overflow.entry(kind).or_default() += 1;
+            state.lost += 1;
+            return;
+        }
+        self.add(state, Message::Event(event), urgent);
+    }
+
+    /// Takes in what must not be lost unnoticed; it is written at once.
+    pub(super) fn push(&self, message: Message<Event>) -> Result<(), Refused> {
+        let state = self.lock();
+        if !self.has_room(&state) {
+            return Err(Refused);
+        }
+        self.add(state, message, true);
+        Ok(())
+    }
+
+    /// Waits for the next batch, at most one interval; `None` once the queue is closed and empty.
+    pub(super) fn take(&self) -> Option<Batch> {
+        let mut state = self.lock();
+        if !state.is_due() {
+            state.writer_sleeps = true;
+            (state, _) = self
+                .wake
+                .wait_timeout_while(state, self.interval, |state| !state.is_due())
+                .unwrap_or_else(PoisonError::into_inner);
+            state.writer_sleeps = false;
+        }
+        let messages = state.full.pop_front().unwrap_or_else(|| {
+            let room = Vec::with_capacity(self.batch.min(state.filling.len().next_power_of_two()));
+            std::mem::replace(&mut state.filling, room)
+        });
+        if messages.is_empty() && state.closed && state.overflow.is_empty() {
+            return None;
+        }
+        state.queued -= messages.len();
+        state.urgent &= state.queued > 0;
+        Some(Batch {
+            messages,
+            overflow: std::mem::take(&mut state.overflow),
+        })
+    }
+
+    /// Says what became of a batch of `messages`.
+    pub(super) fn settle(&self, messages: usize, outcome: Outcome) {
+        let mut state = self.lock();
+        state.settled += messages as u64;
+        match outcome {
+            Outcome::Written { events } => {
+                state.written += events;
+                state.last_error = None;
+            }
+            Outcome::Dropped { events, error } => {
+                state.lost += events;
+                state.last_error = Some(error);
+            }
+        }
+        drop(state);
+        self.progress.notify_all();
+    }
+
+    /// Notes an error that will be tried again, or that concerns no message.
+    pub(super) fn note_error(&self, error: String) {
+        self.lock().last_error = Some(error);
+    }
+
+    /// Waits before another try; `false` when the queue is closed and there is no time to wait.
+    pub(super) fn pause(&self, duration: Duration) -> bool {
+        let (state, _) = self
+            .wake
+            .wait_timeout_while(self.lock(), duration, |state| !state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
+    /// Waits until all that was taken in before is settled; otherwise how much is not.
+    pub(super) fn flush(&self, timeout: Duration) -> Result<(), u64> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.lock();
+        let target = state.accepted;
+        while state.settled < target {
+            state.urgent = true;
+            self.wake.notify_one();
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return Err(target - state.settled);
+            }
+            (state, _) = self
+                .progress
+                .wait_timeout(state, remaining)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// Refuses all that comes from now on; what is queued is still written.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_all();
+    }
+
+    pub(super) fn status(&self) -> RecorderStatus {
+        let state = self.lock();
+        RecorderStatus {
+            written: state.written,
+            lost: state.lost,
+            queued: state.queued,
+            last_error: state.last_error.clone(),
+        }
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        !state.closed && state.queued < self.capacity
+    }
+
+    fn add(&self, mut state: MutexGuard<'_, State>, message: Message<Event>, urgent: bool) {
+        state.filling.push(message);
+        state.queued += 1;
+        state.accepted += 1;
+        state.urgent |= urgent;
+        if state.filling.len() >= self.batch {
+            let batch = std::mem::replace(&mut state.filling, Vec::with_capacity(self.batch));
+            state.full.push_back(batch);
+        }
+        // One wake-up for each time the writer sleeps, however many urgent events there are.
+        if state.writer_sleeps && state.is_due() {
+            state.writer_sleeps = false;
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step of ours leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        !self.full.is_empty() || self.closed || self.urgent && !self.filling.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn sizes(queue: &Queue) -> Vec<usize> {
+        queue.close();
+        std::iter::from_fn(|| queue.take())
+            .map(|batch| batch.messages.len())
+            .collect()
+    }
+
+    #[test]
+    fn a_full_batch_is_due_at_once_and_the_rest_at_the_end() {
+        let queue = Queue::new(100, 2, LONG);
+        for pid in 2..7 {
+            queue.push_event(sample::started("a", pid));
+        }
+        assert_eq!(queue.take().unwrap().messages.len(), 2);
+        assert_eq!(sizes(&queue), [2, 1]);
+    }
+
+    #[test]
+    fn an_urgent_event_is_due_at_once_with_what_came_before() {
+        let queue = Queue::new(100, 100, LONG);
+        queue.push_event(sample::started("a", 2));
+        queue.push_event(sample::blocked_connection());
+        assert_eq!(queue.take().unwrap().messages.len(), 2);
+    }
+
+    #[test]
+    fn without_an_urgent_event_the_interval_passes() {
+        let queue = Queue::new(100, 100, Duration::from_millis(1));
+        queue.push_event(sample::started("a", 2));
+        assert_eq!(queue.take().unwrap().messages.len(), 1);
+        assert!(queue.take().unwrap().messages.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_by_kind_and_told_once() {
+        let queue = Queue::new(2, 2, LONG);
+        for pid in 2..7 {
+            queue.push_event(sample::started("a", pid));
+        }
+        queue.push_event(sample::exited("a", 2, 0));
+        assert_eq!((queue.status().queued, queue.status().lost), (2, 4));
+        let batch = queue.take().unwrap();
+        assert_eq!(
+            batch.overflow,
+            BTreeMap::from([("mcp_server_started", 3), ("mcp_server_exited", 1)])
+        );
+        queue.push_event(sample::blocked_connection());
+        assert!(queue.take().unwrap().overflow.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_does_not_fit_is_refused() {
+        let queue = Queue::new(1, 10, LONG);
+        assert_eq!(queue.push(Message::ForgetRunning), Ok(()));
+        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+    }
+
+    #[test]
+    fn a_closed_queue_takes_nothing_and_ends() {
+        let queue = Queue::new(10, 10, LONG);
+        queue.close();
+        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn a_flush_without_a_writer_says_what_is_left() {
+        let queue = Queue::new(10, 10, LONG);
+        assert_eq!(queue.flush(Duration::ZERO), Ok(()));
+        queue.push_event(sample::started("a", 2));
+        assert_eq!(queue.flush(Duration::ZERO), Err(1));
+    }
+}

@@ -1,0 +1,413 @@
+//! The handle through which everything is recorded.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use mcpmon_core::model::{Event, PinPart, ServerId};
+
+use super::{
+    Access, BinaryPin, DeclaredServer, Store, StoreError,
+    queue::{Message, Queue, Refused},
+    writer::Writer,
+};
+
+/// How a store is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The SQLite file.
+    pub path: PathBuf,
+    /// Who may read it.
+    pub access: Access,
+    /// The `host` field of every event.
+    pub host: String,
+    /// Events that wait at most; what comes beyond is counted and dropped.
+    pub capacity: usize,
+    /// Events in one transaction at most.
+    pub batch: usize,
+    /// Longest time an ordinary event waits.
+    pub flush_interval: Duration,
+    /// Age at which events are removed.
+    pub retention: Duration,
+    /// Size in bytes at which the oldest events are removed.
+    pub max_size: u64,
+}
+
+impl Settings {
+    /// The defaults for a store at `path`: 65,536 events wait, 1,000 a batch, 50 ms, 30 days, 1 GiB.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            access: Access::default(),
+            host: host_name(),
+            capacity: 65_536,
+            batch: 1000,
+            flush_interval: Duration::from_millis(50),
+            retention: Duration::from_hours(30 * 24),
+            max_size: 1 << 30,
+        }
+    }
+}
+
+/// What the writer has done, and what stands in its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecorderStatus {
+    /// Events written.
+    pub written: u64,
+    /// Events that did not fit or could not be written.
+    pub lost: u64,
+    /// What waits in the queue.
+    pub queued: usize,
+    /// Why the latest write failed, `None` once one succeeded again.
+    pub last_error: Option<String>,
+}
+
+/// Some of what was recorded is not in the store yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
+pub struct Unsettled {
+    /// How many.
+    pub remaining: u64,
+    /// Why the latest write failed.
+    pub cause: Option<String>,
+}
+
+/// Records events and pins without making anyone wait. Clones share one writer thread, which ends with the last.
+#[derive(Clone, Debug)]
+pub struct Recorder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Recorder {
+    /// Opens the store and starts its writer.
+    ///
+    /// # Errors
+    /// Where the store cannot be opened or made, or no thread can be started.
+    pub fn start(settings: Settings) -> Result<Self, StoreError> {
+        let store = Store::open(&settings.path, settings.access)?;
+        let queue = Arc::new(Queue::new(
+            settings.capacity,
+            settings.batch,
+            settings.flush_interval,
+        ));
+        let writer = Writer::new(store, Arc::clone(&queue), settings);
+        let thread = std::thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || writer.run())
+            .map_err(StoreError::Thread)?;
+        Ok(Self(Arc::new(Shared {
+            queue,
+            thread: Mutex::new(Some(thread)),
+        })))
+    }
+
+    /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later.
+    pub fn push(&self, event: Event) {
+        self.0.queue.push_event(event);
+    }
+
+    /// Writes `pin` over the one of its server and part, in order with the events.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_pin(&self, pin: BinaryPin) -> Result<(), Refused> {
+        self.0.queue.push(Message::PutPin(Box::new(pin)))
+    }
+
+    /// Removes a pin.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn delete_pin(&self, server: ServerId, part: PinPart) -> Result<(), Refused> {
+        self.0.queue.push(Message::DeletePin(server, part))
+    }
+
+    /// Replaces the servers that the configuration declares.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), Refused> {
+        self.0.queue.push(Message::Declare(servers))
+    }
+
+    /// Takes no server for running any more: what a daemon says before it looks which are.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn forget_running(&self) -> Result<(), Refused> {
+        self.0.queue.push(Message::ForgetRunning)
+    }
+
+    /// What the writer has done so far.
+    #[must_use]
+    pub fn status(&self) -> RecorderStatus {
+        self.0.queue.status()
+    }
+
+    /// Waits until all that was recorded before is in the store, at most `timeout`.
+    ///
+    /// # Errors
+    /// Where some of it is not.
+    pub fn flush(&self, timeout: Duration) -> Result<(), Unsettled> {
+        self.0.queue.flush(timeout).map_err(|remaining| Unsettled {
+            remaining,
+            cause: self.status().last_error,
+        })
+    }
+
+    /// Writes what waits, records nothing more, and waits for the writer to end. A store that cannot be written
+    /// is tried once more; what is lost then is in the status returned.
+    pub fn close(self) -> RecorderStatus {
+        self.0.finish();
+        self.status()
+    }
+}
+
+impl Shared {
+    fn finish(&self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            self.queue.note_error("the writer thread panicked".to_owned());
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn host_name() -> String {
+    match fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(name) if !name.trim().is_empty() => name.trim().to_owned(),
+        Ok(_) | Err(_) => "localhost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::Direction;
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::record::{Filter, Reader, StoredEvent, sample};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    struct Bench {
+        _directory: tempfile::TempDir,
+        settings: Settings,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let mut settings = Settings::new(directory.path().join("mcpmon.db"));
+            settings.host = "laptop".to_owned();
+            // The events of the samples are of one day in 2026, whenever the test runs.
+            settings.retention = Duration::MAX;
+            Self {
+                _directory: directory,
+                settings,
+            }
+        }
+
+        fn start(&self) -> Recorder {
+            Recorder::start(self.settings.clone()).unwrap()
+        }
+
+        fn reader(&self) -> Reader {
+            Reader::open(&self.settings.path).unwrap()
+        }
+
+        fn events(&self) -> Vec<StoredEvent> {
+            self.reader().events(&Filter::default(), 100_000).unwrap()
+        }
+    }
+
+    #[test]
+    fn what_is_pushed_is_in_the_store_after_a_flush_in_order() {
+        let bench = Bench::new();
+        let recorder = bench.start();
+        for pid in 2..2502 {
+            recorder.push(sample::started("a", pid));
+        }
+        recorder.flush(PATIENCE).unwrap();
+        let pids: Vec<u32> = bench
+            .events()
+            .iter()
+            .map(|event| event.process.as_ref().unwrap().pid)
+            .collect();
+        assert_eq!(pids, (2..2502).collect::<Vec<_>>());
+        assert_eq!(
+            recorder.close(),
+            RecorderStatus {
+                written: 2500,
+                ..RecorderStatus::default()
+            }
+        );
+    }
+
+    #[test]
+    fn events_of_many_threads_are_all_written_with_ids_of_their_own() {
+        let bench = Bench::new();
+        let recorder = bench.start();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let recorder = recorder.clone();
+                scope.spawn(move || {
+                    for pid in 2..102 {
+                        recorder.push(sample::started("a", thread * 1000 + pid));
+                    }
+                });
+            }
+        });
+        recorder.close();
+        let ids: std::collections::BTreeSet<_> = bench.events().iter().map(|event| event.id).collect();
+        assert_eq!(ids.len(), 400);
+    }
+
+    #[test]
+    fn a_block_is_written_without_waiting_for_the_interval() {
+        let mut bench = Bench::new();
+        bench.settings.flush_interval = Duration::from_hours(1);
+        let recorder = bench.start();
+        recorder.push(sample::started("a", 2));
+        recorder.push(sample::blocked_connection());
+        while recorder.status().written < 2 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn dropping_the_last_handle_writes_what_waits() {
+        let mut bench = Bench::new();
+        bench.settings.flush_interval = Duration::from_hours(1);
+        let recorder = bench.start();
+        let other = recorder.clone();
+        other.push(sample::started("a", 2));
+        drop(recorder);
+        drop(other);
+        assert_eq!(bench.events().len(), 1);
+    }
+
+    #[test]
+    fn pins_and_declarations_go_through_the_same_writer() {
+        let bench = Bench::new();
+        let recorder = bench.start();
+        let pin = BinaryPin {
+            server_id: ServerId::new("a").unwrap(),
+            part: PinPart::Package,
+            path: "/srv/a".into(),
+            hash: mcpmon_core::model::Digest::of(b"a"),
+            manifest: Some(b"manifest".to_vec()),
+            pinned_at: mcpmon_core::model::Timestamp(sample::NOON),
+            pinned_by: "first_use".into(),
+        };
+        recorder.put_pin(pin.clone()).unwrap();
+        let declared = DeclaredServer {
+            server_id: ServerId::new("b").unwrap(),
+            server_type: mcpmon_core::model::ServerType::Http,
+            command: "https://b.example/mcp".into(),
+        };
+        recorder.declare(vec![declared]).unwrap();
+        recorder.flush(PATIENCE).unwrap();
+        assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
+        assert_eq!(bench.reader().servers().unwrap()[0].server_id, "b");
+        recorder.delete_pin(pin.server_id, pin.part).unwrap();
+        recorder.flush(PATIENCE).unwrap();
+        assert_eq!(bench.reader().pins().unwrap(), []);
+    }
+
+    /// Holds the store's write lock, as another process might.
+    fn locked(settings: &Settings) -> Connection {
+        let connection = Connection::open(&settings.path).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        connection
+    }
+
+    #[test]
+    fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_is_back() {
+        let mut bench = Bench::new();
+        bench.settings.capacity = 10;
+        bench.settings.batch = 5;
+        let recorder = bench.start();
+        recorder.flush(PATIENCE).unwrap();
+        let lock = locked(&bench.settings);
+        while recorder.status().lost < 7 {
+            recorder.push(sample::started("a", 2));
+        }
+        while recorder.status().last_error.is_none() {
+            std::thread::yield_now();
+        }
+        let error = recorder.status().last_error.unwrap();
+        assert!(error.contains("mcpmon.db") && error.contains("locked"), "{error}");
+        let unsettled = recorder.flush(Duration::ZERO).unwrap_err();
+        assert!(unsettled.to_string().contains("locked"), "{unsettled}");
+
+        drop(lock);
+        recorder.flush(PATIENCE).unwrap();
+        let status = recorder.close();
+        assert_eq!((status.lost, status.last_error), (7, None));
+        let told: Vec<_> = bench
+            .events()
+            .into_iter()
+            .filter(|event| event.kind == "mcp_events_lost")
+            .map(|event| serde_json::Value::Object(event.data).to_string())
+            .collect();
+        assert_eq!(
+            told,
+            [r#"{"where":"record queue: mcp_server_started","count":7}"#]
+        );
+    }
+
+    #[test]
+    fn closing_does_not_wait_for_a_store_that_stays_locked() {
+        let bench = Bench::new();
+        let recorder = bench.start();
+        recorder.flush(PATIENCE).unwrap();
+        let lock = locked(&bench.settings);
+        recorder.push(sample::started("a", 2));
+        let status = recorder.close();
+        assert_eq!((status.written, status.lost), (0, 1));
+        assert!(status.last_error.unwrap().contains("locked"));
+        drop(lock);
+    }
+
+    #[test]
+    fn the_writer_keeps_the_store_within_its_size() {
+        let mut bench = Bench::new();
+        bench.settings.max_size = 256 << 10;
+        let recorder = bench.start();
+        for pid in 2..5002 {
+            recorder.push(sample::connection(
+                "a",
+                pid,
+                "192.0.2.1:443",
+                Direction::ServerEgress,
+            ));
+        }
+        recorder.flush(PATIENCE).unwrap();
+        drop(recorder);
+        // Starting again enforces the limits at once.
+        let recorder = bench.start();
+        while fs::metadata(&bench.settings.path).unwrap().len() > bench.settings.max_size {
+            std::thread::yield_now();
+        }
+        drop(recorder);
+        assert_eq!(bench.events().last().unwrap().process.as_ref().unwrap().pid, 5001);
+    }
+}

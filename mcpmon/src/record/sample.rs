@@ -1,0 +1,195 @@
+//! Events for tests.
+
+use std::net::SocketAddr;
+
+use mcpmon_core::model::{
+    Action, Digest, Direction, Event, EventKind, Layer, PinPart, PinState, ProcessRef, ServerId, ServerType,
+    SessionId, Severity, Timestamp, Transport,
+};
+use uuid::Uuid;
+
+use super::{Access, Store, StoredEvent};
+
+/// 2026-11-20 12:00:00 UTC.
+pub(crate) const NOON: i64 = 1_795_176_000_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+
+/// A new store in a directory of its own.
+pub(crate) fn store() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(&directory.path().join("mcpmon.db"), Access::default()).unwrap();
+    (directory, store)
+}
+
+/// Stores `events` with ids 1, 2, 3….
+pub(crate) fn fill(store: &mut Store, events: impl IntoIterator<Item = Event>) {
+    let events: Vec<StoredEvent> = (1..)
+        .zip(events)
+        .map(|(number, event)| StoredEvent::new(Uuid::from_u128(number), "laptop", event))
+        .collect();
+    store.append(&events).unwrap();
+}
+
+pub(crate) fn at(second: i64, mut event: Event) -> Event {
+    event.timestamp = Timestamp(NOON + second * SECOND);
+    event
+}
+
+fn event(server: &str, pid: u32, comm: &str, kind: EventKind) -> Event {
+    let mut event = Event::new(Timestamp(NOON), Layer::Kernel, kind);
+    event.server_id = Some(ServerId::new(server).unwrap());
+    event.process = Some(ProcessRef {
+        pid,
+        exe: Some("/usr/bin/node".into()),
+        comm: Some(comm.to_owned()),
+        uid: Some(1000),
+    });
+    event
+}
+
+pub(crate) fn started(server: &str, pid: u32) -> Event {
+    event(
+        server,
+        pid,
+        "node",
+        EventKind::ServerStarted {
+            command: "npx".into(),
+            args: vec![
+                "-y".into(),
+                "@modelcontextprotocol/server-filesystem".into(),
+                "/home/me".into(),
+            ],
+            wrapped: false,
+            exe_sha256: Some(Digest::of(b"node")),
+            script: None,
+            script_sha256: None,
+            package: Some("/home/me/.npm/_npx/1/node_modules".into()),
+            package_sha256: Some(Digest::of(b"package")),
+            pin: PinState::Match,
+            launcher_pid: pid - 1,
+            matched_pattern: "npx".into(),
+        },
+    )
+}
+
+pub(crate) fn exited(server: &str, pid: u32, exit_status: i32) -> Event {
+    event(
+        server,
+        pid,
+        "node",
+        EventKind::ServerExited {
+            exit_status: Some(exit_status),
+            signal: None,
+            duration_ms: 1500,
+        },
+    )
+}
+
+pub(crate) fn mismatch(server: &str, pid: u32) -> Event {
+    let mut event = event(
+        server,
+        pid,
+        "node",
+        EventKind::BinaryMismatch {
+            path: "/home/me/.npm/_npx/1/node_modules".into(),
+            expected_hash: Some(Digest::of(b"package")),
+            actual_hash: Some(Digest::of(b"another package")),
+            part: PinPart::Package,
+            changed_files: vec!["lodash/lodash.js".into()],
+        },
+    );
+    event.severity = Severity::High;
+    event.action = Action::Audit;
+    event
+}
+
+pub(crate) fn denied(server: &str) -> Event {
+    let mut event = event(
+        server,
+        1,
+        "node",
+        EventKind::ServerDenied {
+            cause: "binary_mismatch".into(),
+        },
+    );
+    event.severity = Severity::High;
+    event.action = Action::Block;
+    event
+}
+
+pub(crate) fn connection(server: &str, pid: u32, remote: &str, direction: Direction) -> Event {
+    event(
+        server,
+        pid,
+        "node",
+        EventKind::NetworkConnection {
+            remote_addr: remote.parse::<SocketAddr>().unwrap(),
+            remote_name: None,
+            direction,
+            protocol: Transport::Tcp,
+            server_type: (direction == Direction::AgentToServer).then_some(ServerType::Http),
+            given_addr: None,
+        },
+    )
+}
+
+pub(crate) fn blocked_connection() -> Event {
+    let mut event = event(
+        "weather",
+        4242,
+        "node",
+        EventKind::NetworkConnection {
+            remote_addr: "203.0.113.9:443".parse().unwrap(),
+            remote_name: Some("evil.example".into()),
+            direction: Direction::ServerEgress,
+            protocol: Transport::Tcp,
+            server_type: Some(ServerType::Stdio),
+            given_addr: Some("[::ffff:203.0.113.9]:443".parse().unwrap()),
+        },
+    );
+    event.session_id = Some(SessionId::new("s1"));
+    event.severity = Severity::High;
+    event.action = Action::Block;
+    event.rule = Some("deny-test-net".into());
+    event.reason = Some("203.0.113.0/24 is denied".into());
+    event
+}
+
+/// One event of each kind there is.
+pub(crate) fn every_kind() -> Vec<Event> {
+    let kinds = [
+        EventKind::PolicyLoaded {
+            path: "/etc/mcpmon/mcpmon.yaml".into(),
+            hash: Digest::of(b"policy"),
+        },
+        EventKind::PolicyRejected {
+            path: "/etc/mcpmon/mcpmon.yaml".into(),
+            errors: vec!["unknown key `serverz`".into()],
+        },
+        EventKind::EnforcementDegraded {
+            component: "connect4".into(),
+            cause: "detached".into(),
+        },
+        EventKind::EnforcementRestored {
+            component: "connect4".into(),
+            cause: "attached again".into(),
+        },
+        EventKind::EventsLost {
+            place: "ring".into(),
+            count: 3,
+        },
+    ];
+    let mut events = vec![
+        started("files", 100),
+        exited("files", 100, 0),
+        mismatch("files", 100),
+        denied("files"),
+        blocked_connection(),
+    ];
+    events.extend(
+        kinds
+            .into_iter()
+            .map(|kind| Event::new(Timestamp(NOON), Layer::Agent, kind)),
+    );
+    events
+}

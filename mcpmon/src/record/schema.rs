@@ -1,0 +1,227 @@
+//! What the tables look like, and how an older store becomes a current one.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// Marks a SQLite file as ours (`PRAGMA application_id`): "MCPM".
+const APPLICATION_ID: i32 = 0x4d43_504d;
+
+/// Each step brings a store from version `index` to `index + 1`; a released step never changes.
+///
+/// Three indexes pay for their writes: `type` for `connections` and `execs`, `timestamp` for `--since` and
+/// retention, `server_id` for `--server` and for joining a launch with its end. Each is followed by the row id,
+/// so the newest N come without sorting. AUTOINCREMENT keeps positions rising when retention empties the table.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL,
+        type TEXT NOT NULL,
+        timestamp INTEGER NOT NULL,
+        host TEXT NOT NULL,
+        session_id TEXT,
+        server_id TEXT,
+        layer TEXT NOT NULL,
+        severity INTEGER NOT NULL,
+        action TEXT NOT NULL,
+        rule TEXT,
+        reason TEXT,
+        pid INTEGER,
+        exe TEXT,
+        comm TEXT,
+        uid INTEGER,
+        container_id TEXT,
+        pod_uid TEXT,
+        namespace TEXT,
+        pod TEXT,
+        data TEXT NOT NULL
+    );
+    CREATE INDEX events_by_type ON events (type);
+    CREATE INDEX events_by_timestamp ON events (timestamp);
+    CREATE INDEX events_by_server ON events (server_id, type) WHERE server_id IS NOT NULL;
+
+    CREATE TABLE binary_pins (
+        server_id TEXT NOT NULL,
+        part TEXT NOT NULL,
+        path BLOB NOT NULL,
+        hash TEXT NOT NULL,
+        manifest BLOB,
+        pinned_at INTEGER NOT NULL,
+        pinned_by TEXT NOT NULL,
+        PRIMARY KEY (server_id, part)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE servers (
+        server_id TEXT PRIMARY KEY,
+        server_type TEXT,
+        command TEXT,
+        declared INTEGER NOT NULL DEFAULT 0,
+        first_seen INTEGER,
+        last_seen INTEGER,
+        launches INTEGER NOT NULL DEFAULT 0,
+        last_pid INTEGER,
+        exe_sha256 TEXT,
+        package_sha256 TEXT,
+        pin TEXT,
+        denied INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+
+    CREATE TABLE running_servers (
+        server_id TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        started_seq INTEGER NOT NULL,
+        PRIMARY KEY (server_id, pid)
+    ) WITHOUT ROWID;
+"];
+
+/// Why a file cannot be used as a store of this version.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// A database of another program.
+    #[error("it is a SQLite database of another program")]
+    Foreign,
+    /// Written by a later mcpmon.
+    #[error("it has schema version {found}, this mcpmon knows up to {known}: use the newer mcpmon")]
+    Newer {
+        /// Version in the file.
+        found: usize,
+        /// Latest version known here.
+        known: usize,
+    },
+    /// Written by an earlier mcpmon, and opened for reading only.
+    #[error(
+        "it has schema version {found}, this mcpmon reads {known}: start `mcpmon daemon` once to bring it up to date"
+    )]
+    Older {
+        /// Version in the file.
+        found: usize,
+        /// Version needed.
+        known: usize,
+    },
+    /// SQLite failed.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Prepares a new or existing database for writing.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), SchemaError> {
+    migrate_with(connection, MIGRATIONS)
+}
+
+/// Checks that a database can be read as it is.
+pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
+    match version(connection, MIGRATIONS.len())? {
+        Some(found) if found == MIGRATIONS.len() => Ok(()),
+        Some(found) => Err(SchemaError::Older {
+            found,
+            known: MIGRATIONS.len(),
+        }),
+        None => Err(SchemaError::Foreign),
+    }
+}
+
+fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), SchemaError> {
+    if version(connection, steps.len())?.is_none() {
+        // Takes effect only before the first table exists.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    // The version is read again under the lock: another process may be migrating too.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let current = version(&transaction, steps.len())?.unwrap_or(0);
+    for step in &steps[current..] {
+        transaction.execute_batch(step)?;
+    }
+    if current < steps.len() {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        let version = u32::try_from(steps.len()).expect("there are a handful of steps");
+        transaction.pragma_update(None, "user_version", version)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// The schema version of one of our stores, `None` for an empty database.
+fn version(connection: &Connection, known: usize) -> Result<Option<usize>, SchemaError> {
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = found as usize;
+    if application != APPLICATION_ID {
+        let objects: u32 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let empty = application == 0 && found == 0 && objects == 0;
+        return if empty {
+            Ok(None)
+        } else {
+            Err(SchemaError::Foreign)
+        };
+    }
+    if found > known {
+        return Err(SchemaError::Newer { found, known });
+    }
+    Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE a (x INTEGER)";
+    const SECOND: &str = "ALTER TABLE a ADD COLUMN y TEXT NOT NULL DEFAULT 'old'";
+
+    fn database() -> Connection {
+        Connection::open_in_memory().unwrap()
+    }
+
+    #[test]
+    fn an_older_store_keeps_its_rows() {
+        let mut connection = database();
+        migrate_with(&mut connection, &[FIRST]).unwrap();
+        connection.execute("INSERT INTO a (x) VALUES (7)", []).unwrap();
+        migrate_with(&mut connection, &[FIRST, SECOND]).unwrap();
+        let row: (i64, String) = connection
+            .query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap();
+        assert_eq!(row, (7, "old".to_owned()));
+        // Nothing is left to do, and doing it again changes nothing.
+        migrate_with(&mut connection, &[FIRST, SECOND]).unwrap();
+    }
+
+    #[test]
+    fn a_failing_step_leaves_the_old_version() {
+        let mut connection = database();
+        migrate_with(&mut connection, &[FIRST]).unwrap();
+        let error = migrate_with(&mut connection, &[FIRST, "CREATE TABLE b (x); no SQL"]).unwrap_err();
+        assert!(matches!(error, SchemaError::Sqlite(_)), "{error}");
+        assert_eq!(version(&connection, 1).unwrap(), Some(1));
+        connection.prepare("SELECT * FROM b").unwrap_err();
+    }
+
+    #[test]
+    fn a_newer_store_is_refused() {
+        let mut connection = database();
+        migrate_with(&mut connection, &[FIRST, SECOND]).unwrap();
+        let error = migrate_with(&mut connection, &[FIRST]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "it has schema version 2, this mcpmon knows up to 1: use the newer mcpmon"
+        );
+    }
+
+    #[test]
+    fn an_older_store_cannot_be_read_without_migration() {
+        let mut connection = database();
+        migrate(&mut connection).unwrap();
+        check(&connection).unwrap();
+        connection.pragma_update(None, "user_version", 0).unwrap();
+        assert!(matches!(
+            check(&connection),
+            Err(SchemaError::Older { found: 0, .. })
+        ));
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_refused_and_left_alone() {
+        let mut connection = database();
+        connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
+        assert!(matches!(migrate(&mut connection), Err(SchemaError::Foreign)));
+        connection.prepare("SELECT * FROM events").unwrap_err();
+    }
+}

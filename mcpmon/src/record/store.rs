@@ -1,0 +1,245 @@
+//! The database opened for writing: one transaction per batch.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::{
+    Access, AccessError, StoredEvent, pins, queue::Message, row, schema, schema::SchemaError, servers,
+};
+
+/// Longest wait for another process's lock.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the write-ahead log is cut back to after a checkpoint, in bytes.
+const LOG_SIZE_LIMIT: i64 = 16 << 20;
+
+/// A store opened for writing. [`Recorder`](super::Recorder) gives one to its writer thread.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) connection: Connection,
+    path: PathBuf,
+}
+
+/// Why a store cannot be opened or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The path is unsafe or not accessible.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The file is no store of ours.
+    #[error("{path} cannot be used as a store", path = path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SchemaError,
+    },
+    /// The writer thread could not be started.
+    #[error("cannot start the thread that writes the store")]
+    Thread(#[source] std::io::Error),
+    /// SQLite failed.
+    #[error("cannot write to the store {path}", path = path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl Store {
+    /// Opens the store at `path`, makes or migrates it first where needed.
+    ///
+    /// # Errors
+    /// Where the path is unsafe, the file is not ours or from a later version, or SQLite fails.
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        let path = access.prepare(path)?;
+        let connection = connect(&path)?;
+        access.apply(&path)?;
+        Ok(Self { connection, path })
+    }
+
+    /// Writes `events` in one transaction, together with what they say about servers.
+    ///
+    /// # Errors
+    /// Where SQLite fails; then none of them is written.
+    pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut touched = servers::Touched::default();
+            for event in events {
+                put_event(transaction, event, &mut touched)?;
+            }
+            touched.write(transaction)
+        })
+    }
+
+    /// Carries `messages` out in one transaction, in their order.
+    pub(super) fn carry_out(&mut self, messages: &[Message<StoredEvent>]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut touched = servers::Touched::default();
+            for message in messages {
+                match message {
+                    Message::Event(event) => put_event(transaction, event, &mut touched)?,
+                    Message::PutPin(pin) => pins::put(transaction, pin)?,
+                    Message::DeletePin(server, part) => pins::delete(transaction, server, *part)?,
+                    Message::Declare(declared) => servers::declare(transaction, declared)?,
+                    Message::ForgetRunning => servers::forget_running(transaction)?,
+                }
+            }
+            touched.write(transaction)
+        })
+    }
+
+    /// Runs `work` in one transaction that holds the write lock from its beginning.
+    pub(super) fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.write_outside(|connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })
+    }
+
+    /// Runs `work` outside a transaction: what SQLite allows nowhere else.
+    pub(super) fn write_outside<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|source| StoreError::Sqlite {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+impl StoreError {
+    /// Whether the same write may succeed later: the disk is full, or the file locked.
+    pub(super) fn is_transient(&self) -> bool {
+        use rusqlite::ErrorCode;
+        let Self::Sqlite { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.sqlite_error_code(),
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::OutOfMemory
+            )
+        )
+    }
+}
+
+fn put_event(
+    transaction: &Transaction<'_>,
+    event: &StoredEvent,
+    touched: &mut servers::Touched,
+) -> rusqlite::Result<()> {
+    let seq = row::insert(transaction, event)?;
+    servers::apply(transaction, event, seq, touched)
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let prepare = || {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        schema::migrate(&mut connection)?;
+        // Each answers with the value it now has.
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update_and_check(None, "journal_size_limit", LOG_SIZE_LIMIT, |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        Ok(connection)
+    };
+    prepare().map_err(|source| StoreError::Schema {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+    use crate::record::sample;
+
+    fn pragma(store: &Store, name: &str) -> String {
+        store
+            .connection
+            .pragma_query_value(None, name, |row| {
+                row.get::<_, rusqlite::types::Value>(0)
+                    .map(|value| format!("{value:?}"))
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_store_is_opened_as_promised() {
+        let (_directory, store) = sample::store();
+        for (name, value) in [
+            ("journal_mode", r#"Text("wal")"#),
+            ("synchronous", "Integer(1)"),
+            ("auto_vacuum", "Integer(2)"),
+            ("foreign_keys", "Integer(1)"),
+            ("trusted_schema", "Integer(0)"),
+            ("busy_timeout", "Integer(2000)"),
+        ] {
+            assert_eq!(pragma(&store, name), value, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_refused_by_name_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes.txt");
+        let text =
+            "these are my notes, and they are longer than the header of a database would be\n".repeat(20);
+        std::fs::write(&path, &text).unwrap();
+        let error = Store::open(&path, Access::default()).unwrap_err();
+        assert!(
+            error.to_string().ends_with("notes.txt cannot be used as a store"),
+            "{error}"
+        );
+        assert_eq!(error.source().unwrap().to_string(), "file is not a database");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_batch_is_written_whole_or_not_at_all() {
+        let (_directory, mut store) = sample::store();
+        let event = StoredEvent::new(uuid::Uuid::nil(), "laptop", sample::started("a", 2));
+        store
+            .connection
+            .execute_batch(
+                "CREATE TRIGGER refuse BEFORE INSERT ON events WHEN NEW.host = 'refused'
+                 BEGIN SELECT RAISE(ABORT, 'refused'); END",
+            )
+            .unwrap();
+        let mut refused = event.clone();
+        refused.host = "refused".into();
+        let error = store.append(&[event, refused]).unwrap_err();
+        assert!(!error.is_transient(), "{error}");
+        let events: u32 = store
+            .connection
+            .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(events, 0);
+    }
+}

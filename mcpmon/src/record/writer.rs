@@ -1,0 +1,140 @@
+//! The thread that writes: one transaction per batch, tries again while the store cannot be written, and
+//! keeps it within its limits.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+
+use super::{
+    Settings, Store, StoredEvent, event,
+    queue::{Batch, Message, Outcome, Queue},
+    retention::{self, Limits, Progress},
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Retention runs after this long, or after so many events, whichever is first.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+const RETENTION_EVENTS: u64 = 20_000;
+
+pub(super) struct Writer {
+    store: Store,
+    queue: Arc<Queue>,
+    host: String,
+    limits: Limits,
+    /// When retention is next due by time, and how many events bring it forward.
+    next_retention: Instant,
+    events_until_retention: u64,
+}
+
+impl Writer {
+    pub(super) fn new(store: Store, queue: Arc<Queue>, settings: Settings) -> Self {
+        Self {
+            store,
+            queue,
+            host: settings.host,
+            limits: Limits {
+                retention: settings.retention,
+                max_size: settings.max_size,
+            },
+            next_retention: Instant::now(),
+            events_until_retention: RETENTION_EVENTS,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        while let Some(batch) = self.queue.take() {
+            self.write(batch);
+            self.retain();
+        }
+    }
+
+    fn write(&mut self, batch: Batch) {
+        let taken = batch.messages.len();
+        let mut messages: Vec<Message<StoredEvent>> = overflow_events(batch.overflow)
+            .map(Message::Event)
+            .chain(batch.messages)
+            .map(|message| self.identify(message))
+            .collect();
+        if messages.is_empty() {
+            return;
+        }
+        let events = messages
+            .iter()
+            .filter(|message| matches!(message, Message::Event(_)))
+            .count() as u64;
+        let outcome = self.carry_out(&mut messages, events);
+        self.queue.settle(taken, outcome);
+        self.events_until_retention = self.events_until_retention.saturating_sub(events);
+    }
+
+    fn carry_out(&mut self, messages: &mut [Message<StoredEvent>], events: u64) -> Outcome {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Err(error) = self.store.carry_out(messages) else {
+                return Outcome::Written { events };
+            };
+            let text = describe(&error);
+            tracing::warn!(error = text, "the record cannot be written");
+            if !error.is_transient() || !self.queue.pause(pause) {
+                return Outcome::Dropped { events, error: text };
+            }
+            self.queue.note_error(text);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn retain(&mut self) {
+        if self.events_until_retention > 0 && Instant::now() < self.next_retention {
+            return;
+        }
+        match retention::enforce(&mut self.store, self.limits, now()) {
+            // There is more to remove, but events wait: the next batch first.
+            Ok(Progress::More) => return,
+            Ok(Progress::Done) => {}
+            Err(error) => self.queue.note_error(describe(&error)),
+        }
+        self.next_retention = Instant::now() + RETENTION_INTERVAL;
+        self.events_until_retention = RETENTION_EVENTS;
+    }
+
+    fn identify(&self, message: Message<Event>) -> Message<StoredEvent> {
+        match message {
+            Message::Event(event) => Message::Event(StoredEvent::new(
+                event::new_id(event.timestamp),
+                &self.host,
+                event,
+            )),
+            Message::PutPin(pin) => Message::PutPin(pin),
+            Message::DeletePin(server, part) => Message::DeletePin(server, part),
+            Message::Declare(servers) => Message::Declare(servers),
+            Message::ForgetRunning => Message::ForgetRunning,
+        }
+    }
+}
+
+/// One event for each kind that did not fit.
+fn overflow_events(overflow: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Event> {
+    overflow.into_iter().map(|(kind, count)| {
+        let place = format!("record queue: {kind}");
+        let mut event = Event::new(now(), Layer::Agent, EventKind::EventsLost { place, count });
+        event.severity = Severity::Medium;
+        event
+    })
+}
+
+/// The error with what is beneath it, in one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn now() -> Timestamp {
+    let nanoseconds = jiff::Timestamp::now().as_nanosecond();
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
