@@ -1,6 +1,10 @@
 //! The agent: senses that feed the core, a store that keeps what it says, and a command line.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O shell around mcpmon-core")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "I/O shell around mcpmon-core"
+)]
 
 pub mod agent;
 pub mod cli;

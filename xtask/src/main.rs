@@ -3,6 +3,7 @@
 
 mod build_ebpf;
 mod ci;
+mod eval;
 mod packages;
 mod privilege;
 mod run;
@@ -23,13 +24,6 @@ use crate::shell::{Environment, say};
     about = "Builds, runs, tests and measures mcpmon",
     disable_version_flag = true
 )]
-
-mod eval;
-
-use clap::{Parser, Subcommand};
-
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Builds, runs, tests and measures mcpmon")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +41,8 @@ enum Command {
     },
     /// Run every test, after preparing whatever the tests need
     Test,
+    /// Measure detection on a folder of labelled items
+    Eval(eval::EvalArgs),
     /// What CI runs: format, lints, documentation, dependencies, tests
     Ci,
 }
@@ -59,6 +55,7 @@ fn main() -> ExitCode {
         }),
         Command::Run { arguments } => run::run(&arguments),
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
+        Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
@@ -66,12 +63,4 @@ fn main() -> ExitCode {
         let environment = error.chain().any(|cause| cause.is::<Environment>());
         ExitCode::from(if environment { 3 } else { 1 })
     })
-    /// Measure detection on a folder of labelled items
-    Eval(eval::EvalArgs),
-}
-
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::Eval(args) => eval::run(&args),
-    }
 }

@@ -132,7 +132,10 @@ impl Instances {
 
     /// Notes that a process belongs to a server; it leaves the one it belonged to.
     pub(super) fn join(&mut self, number: InstanceId, process: ProcessId) {
-        if let Some(before) = self.by_process.insert(process, number).filter(|before| *before != number)
+        if let Some(before) = self
+            .by_process
+            .insert(process, number)
+            .filter(|before| *before != number)
             && let Some(instance) = self.running.get_mut(&before)
         {
             instance.members.remove(&process);
@@ -145,7 +148,9 @@ impl Instances {
     /// Notes that a process ended; a server without processes is forgotten.
     pub(super) fn leave(&mut self, number: InstanceId, process: ProcessId) {
         self.by_process.remove(&process);
-        let Some(instance) = self.running.get_mut(&number) else { return };
+        let Some(instance) = self.running.get_mut(&number) else {
+            return;
+        };
         instance.members.remove(&process);
         if instance.members.is_empty() && !matches!(instance.phase, Phase::Hashing(..)) {
             self.running.remove(&number);

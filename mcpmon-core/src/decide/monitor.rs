@@ -13,8 +13,8 @@ use super::{
 use crate::{
     inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
     model::{
-        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, ProcessId, ServerId, Severity,
-        Timestamp,
+        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, ProcessId, ServerId,
+        Severity, Timestamp,
     },
     policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
 };
@@ -102,7 +102,9 @@ impl Monitor {
         self.instances.iter().map(|(number, instance)| Running {
             instance: number,
             server: instance.server.clone(),
-            process: instance.serving().map_or(instance.launcher, |serving| serving.process),
+            process: instance
+                .serving()
+                .map_or(instance.launcher, |serving| serving.process),
             serving: matches!(instance.phase, Phase::Serving(_)),
             members: instance.members().iter().copied().collect(),
         })
@@ -110,13 +112,24 @@ impl Monitor {
 
     /// A program was started.
     pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
-        let known = exec.instance.filter(|number| self.instances.get(*number).is_some());
+        let known = exec
+            .instance
+            .filter(|number| self.instances.get(*number).is_some());
         // A child that was forked before the kernel knew its parent's server did not inherit it.
-        let inherited = || self.instances.of(exec.process).or_else(|| self.instances.of(exec.parent));
+        let inherited = || {
+            self.instances
+                .of(exec.process)
+                .or_else(|| self.instances.of(exec.parent))
+        };
         let number = known.or_else(inherited);
         let launch = self.recognise(&exec.argv);
         let mut judgement = match (number, launch) {
-            (None, None) => return Judgement { orders: settle(exec), ..Judgement::default() },
+            (None, None) => {
+                return Judgement {
+                    orders: settle(exec),
+                    ..Judgement::default()
+                };
+            }
             (None, Some(launch)) => return self.launched(now, exec, launch),
             (Some(number), launch) => self.within(now, number, exec, launch),
         };
@@ -136,10 +149,15 @@ impl Monitor {
     /// A process of a server ended.
     pub fn exit(&mut self, now: Timestamp, exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
-        let Some(instance) = self.instances.get_mut(exit.instance) else { return judgement };
+        let Some(instance) = self.instances.get_mut(exit.instance) else {
+            return judgement;
+        };
         match &mut instance.phase {
             Phase::Starting(candidate) => {
-                if candidate.as_ref().is_some_and(|candidate| candidate.process == exit.process) {
+                if candidate
+                    .as_ref()
+                    .is_some_and(|candidate| candidate.process == exit.process)
+                {
                     *candidate = None;
                 }
             }
@@ -148,7 +166,9 @@ impl Monitor {
             }
             Phase::Serving(serving) if serving.process == exit.process => {
                 let serving = serving.clone();
-                judgement.events.push(tell::exited(now, &instance.server, &serving, exit.status));
+                judgement
+                    .events
+                    .push(tell::exited(now, &instance.server, &serving, exit.status));
                 instance.phase = Phase::Starting(None);
             }
             Phase::Hashing(..) | Phase::Serving(_) => {}
@@ -161,8 +181,12 @@ impl Monitor {
     pub fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
         for number in self.instances.numbers() {
-            let Some(instance) = self.instances.get_mut(number) else { continue };
-            let Phase::Starting(Some(candidate)) = &instance.phase else { continue };
+            let Some(instance) = self.instances.get_mut(number) else {
+                continue;
+            };
+            let Phase::Starting(Some(candidate)) = &instance.phase else {
+                continue;
+            };
             if now.since(candidate.since) >= CANDIDATE_AGE {
                 let serving = candidate.clone();
                 self.serve(number, serving, &mut judgement);
@@ -180,16 +204,28 @@ impl Monitor {
         files: ServerFiles,
     ) -> Judgement {
         let mut judgement = Judgement::default();
-        let Some(instance) = self.instances.get_mut(number) else { return judgement };
-        let Phase::Hashing(serving, ended) = &instance.phase else { return judgement };
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let Phase::Hashing(serving, ended) = &instance.phase else {
+            return judgement;
+        };
         if serving.process != process {
             return judgement; // the process has become another program since
         }
         let (serving, ended) = (serving.clone(), *ended);
-        let verdict =
-            compare(self.pins.get(&instance.server), files.clone(), self.policy.pinning, self.policy.mode);
-        judgement.events.push(tell::started(now, instance, &serving, &files, &verdict));
-        judgement.events.extend(tell::mismatches(now, instance, &serving, &verdict));
+        let verdict = compare(
+            self.pins.get(&instance.server),
+            files.clone(),
+            self.policy.pinning,
+            self.policy.mode,
+        );
+        judgement
+            .events
+            .push(tell::started(now, instance, &serving, &files, &verdict));
+        judgement
+            .events
+            .extend(tell::mismatches(now, instance, &serving, &verdict));
         instance.phase = Phase::Serving(serving.clone());
         let server = instance.server.clone();
         self.enforce_pins(now, number, &server, &serving, verdict, &mut judgement);
@@ -206,20 +242,35 @@ impl Monitor {
     pub fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
         let own = connection.instance.and_then(|number| self.instances.get(number));
-        tell::connection(now, connection, rule, own.map(|instance| &instance.server), &self.policy)
+        tell::connection(
+            now,
+            connection,
+            rule,
+            own.map(|instance| &instance.server),
+            &self.policy,
+        )
     }
 
     fn recognise(&self, argv: &[String]) -> Option<Launch> {
-        let declared = self.policy.servers.iter().find_map(|server| match &server.transport {
-            Transport::Stdio { command, args } => {
-                matches_declared(command, args, argv).then_some((&server.id, command))
-            }
-            Transport::Remote { .. } => None,
-        });
+        let declared = self
+            .policy
+            .servers
+            .iter()
+            .find_map(|server| match &server.transport {
+                Transport::Stdio { command, args } => {
+                    matches_declared(command, args, argv).then_some((&server.id, command))
+                }
+                Transport::Remote { .. } => None,
+            });
         let detected = self.launches.detect(argv);
-        let Some((id, command)) = declared else { return detected };
+        let Some((id, command)) = declared else {
+            return detected;
+        };
         Some(match detected {
-            Some(launch) => Launch { server: id.clone(), ..launch },
+            Some(launch) => Launch {
+                server: id.clone(),
+                ..launch
+            },
             None => Launch {
                 server: id.clone(),
                 stage: LaunchRules::stage(argv),
@@ -231,9 +282,19 @@ impl Monitor {
 
     fn launched(&mut self, now: Timestamp, exec: &Exec, launch: Launch) -> Judgement {
         let mut judgement = Judgement::default();
-        let Launch { server, stage, pattern, name } = launch;
-        let Some(number) = self.instances.add(Instance::new(server.clone(), name, pattern, exec)) else {
-            judgement.events.push(tell::too_many(now, &server, exec, MAX_INSTANCES));
+        let Launch {
+            server,
+            stage,
+            pattern,
+            name,
+        } = launch;
+        let Some(number) = self
+            .instances
+            .add(Instance::new(server.clone(), name, pattern, exec))
+        else {
+            judgement
+                .events
+                .push(tell::too_many(now, &server, exec, MAX_INSTANCES));
             judgement.orders.extend(settle(exec));
             return judgement;
         };
@@ -250,16 +311,33 @@ impl Monitor {
     }
 
     /// An exec inside a server's process tree.
-    fn within(&mut self, now: Timestamp, number: InstanceId, exec: &Exec, launch: Option<Launch>) -> Judgement {
-        let mut judgement = Judgement { orders: settle(exec), ..Judgement::default() };
+    fn within(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        exec: &Exec,
+        launch: Option<Launch>,
+    ) -> Judgement {
+        let mut judgement = Judgement {
+            orders: settle(exec),
+            ..Judgement::default()
+        };
         self.instances.join(number, exec.process);
-        let Some(instance) = self.instances.get_mut(number) else { return judgement };
-        let stage = launch.as_ref().map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let stage = launch
+            .as_ref()
+            .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
         if stage == Stage::Launcher {
             return judgement;
         }
-        let same_server = launch.as_ref().is_some_and(|launch| launch.server == instance.server);
-        let replaces = instance.serving().is_some_and(|serving| serving.process == exec.process);
+        let same_server = launch
+            .as_ref()
+            .is_some_and(|launch| launch.server == instance.server);
+        let replaces = instance
+            .serving()
+            .is_some_and(|serving| serving.process == exec.process);
         let serves_already = instance.serving().is_some();
         let certain = same_server || replaces || is_installed_entry(&stage, &instance.name);
         match (serves_already, certain, launch) {
@@ -285,7 +363,9 @@ impl Monitor {
 
     /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
     fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
-        let Some(instance) = self.instances.get_mut(number) else { return };
+        let Some(instance) = self.instances.get_mut(number) else {
+            return;
+        };
         let pinning = self.policy.pinning;
         let can_block = pinning.enabled
             && pinning.on_change == OnChange::Block
@@ -293,7 +373,9 @@ impl Monitor {
             && self.policy.exec.gate == Gate::Auto;
         serving.held = can_block && (self.pins.contains_key(&instance.server) || !pinning.auto_trust_first);
         if serving.held {
-            judgement.orders.push(Order::Hold { process: serving.process });
+            judgement.orders.push(Order::Hold {
+                process: serving.process,
+            });
         }
         judgement.orders.push(Order::Hash {
             instance: number,
@@ -314,27 +396,41 @@ impl Monitor {
     ) {
         if let Some(pins) = &verdict.store {
             self.pins.insert(server.clone(), pins.clone());
-            judgement.orders.push(Order::StorePins { server: server.clone(), pins: pins.clone() });
+            judgement.orders.push(Order::StorePins {
+                server: server.clone(),
+                pins: pins.clone(),
+            });
         }
         if verdict.action == Action::Block && self.policy.exec.gate == Gate::Auto {
-            judgement.events.push(tell::denied_by_pin(now, server, serving, &verdict));
+            judgement
+                .events
+                .push(tell::denied_by_pin(now, server, serving, &verdict));
             judgement.orders.push(Order::Kill { instance: number });
             if serving.stage == Stage::Program && verdict.executable_differs() {
-                judgement.orders.push(Order::Refuse { server: server.clone(), file: serving.file });
+                judgement.orders.push(Order::Refuse {
+                    server: server.clone(),
+                    file: serving.file,
+                });
             }
         }
         if serving.held {
-            judgement.orders.push(Order::Release { process: serving.process });
+            judgement.orders.push(Order::Release {
+                process: serving.process,
+            });
         }
     }
 
     /// The server policy refuses this server.
     fn deny(&self, now: Timestamp, number: InstanceId, exec: &Exec, judgement: &mut Judgement) {
-        let Some(instance) = self.instances.get(number) else { return };
+        let Some(instance) = self.instances.get(number) else {
+            return;
+        };
         let mut event = Event::new(
             now,
             Layer::Kernel,
-            EventKind::ServerDenied { cause: "the server policy refuses this server".to_owned() },
+            EventKind::ServerDenied {
+                cause: "the server policy refuses this server".to_owned(),
+            },
         );
         event.severity = Severity::High;
         event.server_id = Some(instance.server.clone());
@@ -356,7 +452,11 @@ impl Monitor {
 
     fn track(&self, process: ProcessId, number: InstanceId) -> Order {
         let server = self.instances.get(number).map(|instance| &instance.server);
-        Order::Track { process, instance: number, egress: server.map_or(0, |server| self.egress_list(server)) }
+        Order::Track {
+            process,
+            instance: number,
+            egress: server.map_or(0, |server| self.egress_list(server)),
+        }
     }
 
     fn egress_list(&self, server: &ServerId) -> u32 {
@@ -378,7 +478,13 @@ fn launch_rules(policy: &Policy) -> LaunchRules {
 
 /// A process the kernel holds to every egress list is let go once it is known to be no server.
 fn settle(exec: &Exec) -> Vec<Order> {
-    if exec.pending { vec![Order::Settle { process: exec.process }] } else { Vec::new() }
+    if exec.pending {
+        vec![Order::Settle {
+            process: exec.process,
+        }]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Whether an entry is what a package runner installed for `name`: a script in its cache or environment, or a

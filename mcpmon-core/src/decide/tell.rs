@@ -20,7 +20,12 @@ use crate::{
 
 /// A process as events name it; its executable is added where it is known.
 pub(super) fn process(process: ProcessId, comm: &str, uid: u32) -> ProcessRef {
-    ProcessRef { pid: process.pid, exe: None, comm: Some(comm.to_owned()), uid: Some(uid) }
+    ProcessRef {
+        pid: process.pid,
+        exe: None,
+        comm: Some(comm.to_owned()),
+        uid: Some(uid),
+    }
 }
 
 fn about(now: Timestamp, server: &ServerId, serving: &Serving, kind: EventKind) -> Event {
@@ -68,7 +73,10 @@ pub(super) fn started(
             .map(|part| format!("{} {}: {}", name(part.part), part.path.display(), part.cause))
             .collect();
         event.severity = Severity::Medium;
-        event.reason = Some(format!("could not be compared with its pin: {}", parts.join("; ")));
+        event.reason = Some(format!(
+            "could not be compared with its pin: {}",
+            parts.join("; ")
+        ));
     }
     event
 }
@@ -96,24 +104,42 @@ pub(super) fn mismatches(
             Action::Audit => Severity::High,
             Action::WouldBlock | Action::Block => Severity::Critical,
         };
-        event.reason = Some(format!("the {} differs from its pin; {}", name(mismatch.part), remedy(&instance.server)));
+        event.reason = Some(format!(
+            "the {} differs from its pin; {}",
+            name(mismatch.part),
+            remedy(&instance.server)
+        ));
         event
     };
     verdict.mismatches.iter().map(tell).collect()
 }
 
 /// The server was stopped because of its pins.
-pub(super) fn denied_by_pin(now: Timestamp, server: &ServerId, serving: &Serving, verdict: &PinVerdict) -> Event {
+pub(super) fn denied_by_pin(
+    now: Timestamp,
+    server: &ServerId,
+    serving: &Serving,
+    verdict: &PinVerdict,
+) -> Event {
     let cause = match verdict.state {
         PinState::Mismatch => {
-            let parts: Vec<&str> = verdict.mismatches.iter().map(|mismatch| name(mismatch.part)).collect();
+            let parts: Vec<&str> = verdict
+                .mismatches
+                .iter()
+                .map(|mismatch| name(mismatch.part))
+                .collect();
             format!("its {} changed since it was pinned", parts.join(" and "))
         }
         PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
         PinState::Unknown => "a part of it could not be hashed".to_owned(),
         PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
     };
-    let mut event = about(now, server, serving, EventKind::ServerDenied { cause: cause.clone() });
+    let mut event = about(
+        now,
+        server,
+        serving,
+        EventKind::ServerDenied { cause: cause.clone() },
+    );
     event.action = Action::Block;
     event.severity = Severity::Critical;
     event.rule = Some("mcp.version_pinning".to_owned());
@@ -136,7 +162,9 @@ const fn name(part: PinPart) -> &'static str {
 /// A server ended.
 pub(super) fn exited(now: Timestamp, server: &ServerId, serving: &Serving, status: Option<u32>) -> Event {
     let signal = status.map(|status| status & 0x7f).filter(|signal| *signal != 0);
-    let code = status.filter(|_| signal.is_none()).map(|status| status >> 8 & 0xff);
+    let code = status
+        .filter(|_| signal.is_none())
+        .map(|status| status >> 8 & 0xff);
     let kind = EventKind::ServerExited {
         exit_status: code.and_then(|code| code.try_into().ok()),
         signal: signal.and_then(|signal| signal.try_into().ok()),
@@ -208,7 +236,9 @@ fn reason(rule: &RuleInfo, connection: &Connection) -> Option<String> {
     let name = &rule.name;
     Some(match &rule.kind {
         RuleKind::Deny(_) | RuleKind::Watch => {
-            format!("{verb} by the rule `{name}` in network.deny; narrow or remove that rule to let it through")
+            format!(
+                "{verb} by the rule `{name}` in network.deny; narrow or remove that rule to let it through"
+            )
         }
         RuleKind::Egress(id) => format!(
             "{verb} by the egress list of the server `{id}`; add the address to its egress.allow to let it through"

@@ -2,5 +2,5 @@
 
 pub mod agents;
 pub mod launch;
-pub mod starter;
 pub mod mask;
+pub mod starter;

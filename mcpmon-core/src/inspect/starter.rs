@@ -13,25 +13,61 @@ pub struct Ancestor {
 
 /// Shells and launchers: they pass a start on, whoever asked for it.
 const TRANSPARENT: &[&str] = &[
-    "ash", "bash", "bunx", "busybox", "csh", "dash", "doas", "env", "fish", "ksh", "mcpmon", "nice", "nohup", "npm",
-    "npx", "pipx", "pnpm", "script", "setsid", "sh", "stdbuf", "su", "sudo", "tcsh", "time", "timeout", "uv", "uvx",
-    "yarn", "zsh",
+    "ash", "bash", "bunx", "busybox", "csh", "dash", "doas", "env", "fish", "ksh", "mcpmon", "nice", "nohup",
+    "npm", "npx", "pipx", "pnpm", "script", "setsid", "sh", "stdbuf", "su", "sudo", "tcsh", "time",
+    "timeout", "uv", "uvx", "yarn", "zsh",
 ];
 
 /// Where a climb ends without an agent: what starts everything else must not count as an agent, or the
 /// whole host would.
 const SYSTEM: &[&str] = &[
-    "(sd-pam)", "alacritty", "conmon", "containerd", "containerd-shim", "cron", "crond", "dbus-daemon", "dockerd",
-    "foot", "gdm-session-wor", "gnome-session-b", "gnome-shell", "gnome-terminal-", "init", "kitty", "konsole",
-    "kthreadd", "login", "lxc-start", "plasmashell", "podman", "ptyxis-agent", "runc", "runsv", "s6-supervise",
-    "screen", "sddm-helper", "sshd", "sshd-session", "supervisord", "systemd", "systemd-run", "tini", "tmux",
-    "tmux: server", "wezterm-gui", "xfce4-terminal", "xterm",
+    "(sd-pam)",
+    "alacritty",
+    "conmon",
+    "containerd",
+    "containerd-shim",
+    "cron",
+    "crond",
+    "dbus-daemon",
+    "dockerd",
+    "foot",
+    "gdm-session-wor",
+    "gnome-session-b",
+    "gnome-shell",
+    "gnome-terminal-",
+    "init",
+    "kitty",
+    "konsole",
+    "kthreadd",
+    "login",
+    "lxc-start",
+    "plasmashell",
+    "podman",
+    "ptyxis-agent",
+    "runc",
+    "runsv",
+    "s6-supervise",
+    "screen",
+    "sddm-helper",
+    "sshd",
+    "sshd-session",
+    "supervisord",
+    "systemd",
+    "systemd-run",
+    "tini",
+    "tmux",
+    "tmux: server",
+    "wezterm-gui",
+    "xfce4-terminal",
+    "xterm",
 ];
 
 /// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
 #[must_use]
 pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
-    let first = ancestors.iter().find(|ancestor| !is_transparent(&ancestor.comm))?;
+    let first = ancestors
+        .iter()
+        .find(|ancestor| !is_transparent(&ancestor.comm))?;
     let is_system = first.process.pid <= 1 || SYSTEM.binary_search(&first.comm.as_str()).is_ok();
     (!is_system).then_some(first.process)
 }
@@ -75,7 +111,10 @@ mod tests {
 
     #[test]
     fn the_first_process_is_never_an_agent() {
-        let init = Ancestor { process: ProcessId { pid: 1, start: 0 }, comm: "my-init".to_owned() };
+        let init = Ancestor {
+            process: ProcessId { pid: 1, start: 0 },
+            comm: "my-init".to_owned(),
+        };
         assert_eq!(starter(&[init]), None);
     }
 }

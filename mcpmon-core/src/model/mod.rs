@@ -4,8 +4,8 @@ mod digest;
 mod event;
 mod glob;
 mod ids;
-mod observation;
 mod manifest;
+mod observation;
 mod severity;
 mod time;
 
@@ -15,7 +15,7 @@ pub use event::{
 };
 pub use glob::NameGlob;
 pub use ids::{ServerId, ServerIdError, SessionId};
-pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
+pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;

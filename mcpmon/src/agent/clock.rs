@@ -4,5 +4,10 @@ use mcpmon_core::model::Timestamp;
 
 /// Now, in nanoseconds since the epoch.
 pub(crate) fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_nanosecond().try_into().unwrap_or(i64::MAX))
+    Timestamp(
+        jiff::Timestamp::now()
+            .as_nanosecond()
+            .try_into()
+            .unwrap_or(i64::MAX),
+    )
 }

@@ -96,7 +96,10 @@ pub enum ListenError {
 /// # Errors
 /// Where another daemon answers there, or the path cannot be made.
 pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<UnixListener, ListenError> {
-    let failed = |source| ListenError::Make { path: path.to_owned(), source };
+    let failed = |source| ListenError::Make {
+        path: path.to_owned(),
+        source,
+    };
     if UnixStream::connect(path).is_ok() {
         return Err(ListenError::InUse(path.to_owned()));
     }
@@ -129,7 +132,9 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) {
     let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));
     loop {
-        let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else { return };
+        let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let asked = asked.clone();
@@ -175,7 +180,9 @@ async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {
     if asked.send(Asked { request, reply }).await.is_err() {
         return Answer::Error("the daemon is stopping".to_owned());
     }
-    answer.await.unwrap_or_else(|_| Answer::Error("the daemon is stopping".to_owned()))
+    answer
+        .await
+        .unwrap_or_else(|_| Answer::Error("the daemon is stopping".to_owned()))
 }
 
 /// Why a client got no answer.
@@ -205,7 +212,9 @@ pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
         _ => AskError::Io(error),
     })?;
-    stream.set_read_timeout(Some(CLIENT_TIMEOUT)).map_err(AskError::Io)?;
+    stream
+        .set_read_timeout(Some(CLIENT_TIMEOUT))
+        .map_err(AskError::Io)?;
     let mut line = serde_json::to_string(request).map_err(AskError::Answer)?;
     line.push('\n');
     stream.write_all(line.as_bytes()).map_err(AskError::Io)?;
@@ -214,7 +223,9 @@ pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
 
 fn read_line<T: DeserializeOwned>(stream: UnixStream) -> Result<T, AskError> {
     let mut text = String::new();
-    BufReader::new(stream.take(MAX_ANSWER)).read_line(&mut text).map_err(AskError::Io)?;
+    BufReader::new(stream.take(MAX_ANSWER))
+        .read_line(&mut text)
+        .map_err(AskError::Io)?;
     serde_json::from_str(&text).map_err(AskError::Answer)
 }
 
@@ -224,7 +235,10 @@ mod tests {
 
     #[test]
     fn requests_have_a_stable_form_and_unknown_ones_are_refused() {
-        let text = serde_json::to_string(&Request::ResetPins { server: "files".to_owned() }).expect("json");
+        let text = serde_json::to_string(&Request::ResetPins {
+            server: "files".to_owned(),
+        })
+        .expect("json");
         assert_eq!(text, r#"{"request":"reset_pins","server":"files"}"#);
         assert!(serde_json::from_str::<Request>(r#"{"request":"shutdown"}"#).is_err());
         assert!(serde_json::from_str::<Request>(r#"{"request":"reset_pins"}"#).is_err());
@@ -235,7 +249,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("none.sock");
         let error = request(&path, &Request::Status).expect_err("nobody listens");
-        assert_eq!(error.to_string(), format!("no daemon is listening on {}", path.display()));
+        assert_eq!(
+            error.to_string(),
+            format!("no daemon is listening on {}", path.display())
+        );
     }
 
     #[tokio::test]

@@ -40,7 +40,9 @@ use crate::{
         addresses::{Enforcement, InstallError},
         sensor::{Sensor, SensorError},
     },
-    record::{Access, DeclaredServer, OpenError, QueryError, Reader, Recorder, Settings, StoreError, command_line},
+    record::{
+        Access, DeclaredServer, OpenError, QueryError, Reader, Recorder, Settings, StoreError, command_line,
+    },
 };
 
 /// The store unless told otherwise.
@@ -103,7 +105,10 @@ pub enum DaemonError {
 /// # Errors
 /// Where a part cannot start; nothing stays attached then.
 pub fn run(options: Options) -> Result<(), DaemonError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DaemonError::Start)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Start)?;
     runtime.block_on(async {
         let (mut daemon, inputs) = Daemon::start(options).await?;
         let outcome = daemon.serve(inputs).await;
@@ -156,22 +161,26 @@ impl Daemon {
 
         let listener = control::listen(&options.socket, group::find())?;
         let record = &loaded.settings.record;
-        let store = options.store.or_else(|| record.path.clone()).unwrap_or_else(|| DEFAULT_STORE.into());
+        let store = options
+            .store
+            .or_else(|| record.path.clone())
+            .unwrap_or_else(|| DEFAULT_STORE.into());
         let recorder = Recorder::start(Settings {
             access: Access { group: group::find() },
             retention: record.retention,
             max_size: record.max_size,
             ..Settings::new(&store)
         })?;
+        if recorder.forget_running().is_err() {
+            tracing::warn!("the store may list servers of an earlier run as running");
+        }
         let known_pins = pins::from_rows(Reader::open(&store)?.pins()?);
 
         let mut sensor = Sensor::start(&agent_names(&loaded))?;
         sensor.addresses.install(&tables, enforcement(&loaded))?;
         let cgroup = sensor.attached.root().path.clone();
         let monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
-        // A write that does not fit the queue is counted by the recorder itself.
-        drop(recorder.forget_running());
-        drop(recorder.declare(declared(&loaded)));
+        declare(&recorder, &loaded);
         let engine = Engine::start(sensor, monitor, recorder.clone()).map_err(DaemonError::Start)?;
 
         let (wanted, wants) = watch::channel(wants(&loaded));
@@ -260,18 +269,32 @@ impl Daemon {
                 }
                 Err(error) => vec![error.to_string()],
             },
-            Err(ConfigError::Invalid(invalid)) => invalid.problems().iter().map(ToString::to_string).collect(),
+            Err(ConfigError::Invalid(invalid)) => {
+                invalid.problems().iter().map(ToString::to_string).collect()
+            }
             Err(error) => vec![error.to_string()],
         };
-        tracing::error!("the changed policy is refused, the one before stays in force:\n{}", errors.join("\n"));
-        let mut event = Event::new(clock::now(), Layer::Agent, EventKind::PolicyRejected {
-            path: source,
-            errors: errors.clone(),
-        });
+        tracing::error!(
+            "the changed policy is refused, the one before stays in force:\n{}",
+            errors.join("\n")
+        );
+        let mut event = Event::new(
+            clock::now(),
+            Layer::Agent,
+            EventKind::PolicyRejected {
+                path: source,
+                errors: errors.clone(),
+            },
+        );
         event.severity = Severity::High;
-        event.reason = Some("the policy before stays in force; check the new one with `mcpmon policy check FILE`".to_owned());
+        event.reason = Some(
+            "the policy before stays in force; check the new one with `mcpmon policy check FILE`".to_owned(),
+        );
         self.recorder.push(event);
-        self.note("policy", Some(format!("the changed policy is refused: {}", errors.join("; "))));
+        self.note(
+            "policy",
+            Some(format!("the changed policy is refused: {}", errors.join("; "))),
+        );
         self.rejected = errors;
     }
 
@@ -282,7 +305,7 @@ impl Daemon {
             return Err(error);
         }
         self.wanted.send_replace(wants(&self.loaded));
-        drop(self.recorder.declare(declared(&self.loaded)));
+        declare(&self.recorder, &self.loaded);
         self.tell_policy();
         Ok(())
     }
@@ -298,7 +321,10 @@ impl Daemon {
             enforcement: enforcement(&self.loaded),
             reply,
         };
-        self.engine.sender.send(message).map_err(|_| DaemonError::EngineEnded)?;
+        self.engine
+            .sender
+            .send(message)
+            .map_err(|_| DaemonError::EngineEnded)?;
         installed.await.map_err(|_| DaemonError::EngineEnded)??;
         self.tables = tables;
         Ok(())
@@ -354,7 +380,10 @@ impl Daemon {
             return Err(DaemonError::EngineEnded);
         }
         let store = self.recorder.status().last_error;
-        self.note("store", store.map(|error| format!("events cannot be written: {error}")));
+        self.note(
+            "store",
+            store.map(|error| format!("events cannot be written: {error}")),
+        );
         Ok(())
     }
 
@@ -381,7 +410,15 @@ impl Daemon {
             Err(error) => return Answer::Error(error.to_string()),
         };
         let (reply, forgotten) = oneshot::channel();
-        if self.engine.sender.send(Message::ForgetPins { server: server.clone(), reply }).is_err() {
+        if self
+            .engine
+            .sender
+            .send(Message::ForgetPins {
+                server: server.clone(),
+                reply,
+            })
+            .is_err()
+        {
             return Answer::Error(DaemonError::EngineEnded.to_string());
         }
         if forgotten.await.is_err() {
@@ -397,9 +434,17 @@ impl Daemon {
 
     async fn status(&self) -> Result<Status, DaemonError> {
         let (reply, snapshot) = oneshot::channel();
-        self.engine.sender.send(Message::Snapshot(reply)).map_err(|_| DaemonError::EngineEnded)?;
-        let Snapshot { running, counters, missing, malformed: _, tracked } =
-            snapshot.await.map_err(|_| DaemonError::EngineEnded)?;
+        self.engine
+            .sender
+            .send(Message::Snapshot(reply))
+            .map_err(|_| DaemonError::EngineEnded)?;
+        let Snapshot {
+            running,
+            counters,
+            missing,
+            malformed,
+            tracked,
+        } = snapshot.await.map_err(|_| DaemonError::EngineEnded)?;
         let store = self.recorder.status();
         let unresolved = self.tables.unresolved.iter().map(|name| {
             let cause = self.failures.get(name).map_or("not resolved yet", String::as_str);
@@ -436,8 +481,12 @@ impl Daemon {
                 })
                 .collect(),
             tracked_processes: tracked,
-            counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            counters: counters
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             missing_records: missing,
+            malformed_records: malformed,
             store: StoreStatus {
                 path: self.store.clone(),
                 written: store.written,
@@ -464,12 +513,17 @@ impl Daemon {
     fn tell_policy(&self) {
         let path = self.sources().join(", ");
         tracing::info!(policy = path, "policy in force");
-        let kind = EventKind::PolicyLoaded { path, hash: self.loaded.hash };
+        let kind = EventKind::PolicyLoaded {
+            path,
+            hash: self.loaded.hash,
+        };
         self.recorder.push(Event::new(clock::now(), Layer::Agent, kind));
     }
 
     fn note(&mut self, component: &str, cause: Option<String>) {
-        let Some(event) = self.health.note(clock::now(), component, cause) else { return };
+        let Some(event) = self.health.note(clock::now(), component, cause) else {
+            return;
+        };
         match &event.kind {
             EventKind::EnforcementDegraded { cause, .. } => tracing::warn!(component, cause, "degraded"),
             _ => tracing::info!(component, "restored"),
@@ -529,24 +583,43 @@ fn exec_gate(loaded: &Loaded) -> &'static str {
 
 fn agent_names(loaded: &Loaded) -> Vec<&str> {
     let configured = loaded.policy.network.agents.iter().map(String::as_str);
-    mcpmon_core::inspect::agents::AGENT_NAMES.iter().copied().chain(configured).collect()
+    mcpmon_core::inspect::agents::AGENT_NAMES
+        .iter()
+        .copied()
+        .chain(configured)
+        .collect()
 }
 
 fn wants(loaded: &Loaded) -> Wanted {
-    Wanted { names: table::names(&loaded.policy), interval: loaded.policy.network.resolve_interval }
+    Wanted {
+        names: table::names(&loaded.policy),
+        interval: loaded.policy.network.resolve_interval,
+    }
+}
+
+/// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
+fn declare(recorder: &Recorder, loaded: &Loaded) {
+    if recorder.declare(declared(loaded)).is_err() {
+        tracing::warn!("the store does not know the declared servers");
+    }
 }
 
 fn declared(loaded: &Loaded) -> Vec<DeclaredServer> {
     let servers = loaded.policy.servers.iter().map(|server| {
         let (server_type, command) = match &server.transport {
-            Transport::Stdio { command, args } => {
-                (ServerType::Stdio, command_line(command, &mcpmon_core::inspect::mask::mask_arguments(args)))
-            }
+            Transport::Stdio { command, args } => (
+                ServerType::Stdio,
+                command_line(command, &mcpmon_core::inspect::mask::mask_arguments(args)),
+            ),
             Transport::Remote { server_type, url, .. } => {
                 (*server_type, mcpmon_core::inspect::mask::mask_text(url))
             }
         };
-        DeclaredServer { server_id: server.id.clone(), server_type, command }
+        DeclaredServer {
+            server_id: server.id.clone(),
+            server_type,
+            command,
+        }
     });
     servers.collect()
 }

@@ -17,8 +17,8 @@ use mcpmon_core::{
     decide::{Judgement, Monitor, Order, Running, pins::ServerFiles},
     inspect::starter::starter,
     model::{
-        Connection, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Layer, Outcome, ProcessId, ServerId,
-        Severity, Timestamp, Transport,
+        Connection, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Layer, Outcome, ProcessId,
+        ServerId, Severity, Timestamp, Transport,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -71,7 +71,10 @@ pub(crate) enum Message {
         reply: oneshot::Sender<Result<(), InstallError>>,
     },
     /// Forget the pins of a server, and let its refused files run again.
-    ForgetPins { server: ServerId, reply: oneshot::Sender<()> },
+    ForgetPins {
+        server: ServerId,
+        reply: oneshot::Sender<()>,
+    },
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
     /// Which traces were seen.
@@ -108,7 +111,14 @@ impl Engine {
     pub(crate) fn start(sensor: Sensor, monitor: Monitor, recorder: Recorder) -> io::Result<Self> {
         let (sender, inbox) = inbox(INBOX)?;
         let hashes = HashQueue::start(sender.clone())?;
-        let Sensor { rings, addresses, processes, refused, counters, attached } = sensor;
+        let Sensor {
+            rings,
+            addresses,
+            processes,
+            refused,
+            counters,
+            attached,
+        } = sensor;
         let mut core = Core {
             monitor,
             recorder,
@@ -204,11 +214,14 @@ impl Core {
                 });
             }
             Record::Exit(exit) => {
-                let judgement = self.monitor.exit(now, Exit {
-                    process: host::process_id(exit.process),
-                    instance: InstanceId(exit.entry.instance),
-                    status: Some(exit.status),
-                });
+                let judgement = self.monitor.exit(
+                    now,
+                    Exit {
+                        process: host::process_id(exit.process),
+                        instance: InstanceId(exit.entry.instance),
+                        status: Some(exit.status),
+                    },
+                );
                 self.carry_out(judgement, None);
             }
             Record::Connect(connect) => self.connect(now, &connect),
@@ -227,7 +240,11 @@ impl Core {
             instance: instance(record.entry),
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
             // The kernel copies a bounded part; the rest is still there while the process lives.
-            argv: if exec.is_cut() { host::arguments(process.pid, ARGUMENT_LIMIT) } else { exec.argv.clone() },
+            argv: if exec.is_cut() {
+                host::arguments(process.pid, ARGUMENT_LIMIT)
+            } else {
+                exec.argv.clone()
+            },
             filename: exec.filename.clone(),
             comm: exec.comm.clone(),
             uid: record.uid,
@@ -246,37 +263,55 @@ impl Core {
             return;
         }
         let process = host::process_id(record.process);
-        let mut event = self.monitor.connection(now, &Connection {
-            process,
-            comm: connect.comm.clone(),
-            uid: record.uid,
-            instance: instance(record.entry),
-            rule: Some(record.rule).filter(|rule| *rule != 0),
-            address: connect.address,
-            given: connect.given,
-            port: record.port,
-            transport: transport(record.protocol),
-            outcome: match connect.action {
-                Action::Allow => Outcome::Passed,
-                Action::Deny => Outcome::Refused,
-                Action::WouldDeny => Outcome::WouldRefuse,
+        let mut event = self.monitor.connection(
+            now,
+            &Connection {
+                process,
+                comm: connect.comm.clone(),
+                uid: record.uid,
+                instance: instance(record.entry),
+                rule: Some(record.rule).filter(|rule| *rule != 0),
+                address: connect.address,
+                given: connect.given,
+                port: record.port,
+                transport: transport(record.protocol),
+                outcome: match connect.action {
+                    Action::Allow => Outcome::Passed,
+                    Action::Deny => Outcome::Refused,
+                    Action::WouldDeny => Outcome::WouldRefuse,
+                },
             },
-        });
+        );
         self.describer.describe(&mut event, process);
         self.recorder.push(event);
     }
 
     fn message(&mut self, message: Message, rings: &Rings) {
         match message {
-            Message::Hashed { instance, process, files } => {
+            Message::Hashed {
+                instance,
+                process,
+                files,
+            } => {
                 let judgement = self.monitor.hashed(clock::now(), instance, process, *files);
                 self.carry_out(judgement, None);
             }
-            Message::Install { policy, tables, enforcement, reply } => {
+            Message::Install {
+                policy,
+                tables,
+                enforcement,
+                reply,
+            } => {
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {
                     let orders = self.monitor.install(policy, &tables);
-                    self.carry_out(Judgement { orders, ..Judgement::default() }, None);
+                    self.carry_out(
+                        Judgement {
+                            orders,
+                            ..Judgement::default()
+                        },
+                        None,
+                    );
                 }
                 answer(reply, outcome);
             }
@@ -292,15 +327,23 @@ impl Core {
                 answer(ready, ());
             }
             Message::Sightings(reply) => {
-                answer(reply, self.probe.as_ref().map_or_else(Sightings::default, Probe::sightings));
+                answer(
+                    reply,
+                    self.probe
+                        .as_ref()
+                        .map_or_else(Sightings::default, Probe::sightings),
+                );
             }
-            Message::Snapshot(reply) => answer(reply, Snapshot {
-                running: self.monitor.running().collect(),
-                counters: self.counters.all().unwrap_or_default(),
-                missing: rings.missing(),
-                malformed: rings.malformed(),
-                tracked: self.processes.iter().count(),
-            }),
+            Message::Snapshot(reply) => answer(
+                reply,
+                Snapshot {
+                    running: self.monitor.running().collect(),
+                    counters: self.counters.all().unwrap_or_default(),
+                    missing: rings.missing(),
+                    malformed: rings.malformed(),
+                    tracked: self.processes.iter().count(),
+                },
+            ),
             Message::Stop => {}
         }
     }
@@ -318,8 +361,16 @@ impl Core {
     fn reconcile(&mut self) {
         let running: Vec<Running> = self.monitor.running().collect();
         for server in running {
-            for process in server.members.into_iter().filter(|process| !host::is_alive(*process)) {
-                let exit = Exit { process, instance: server.instance, status: None };
+            for process in server
+                .members
+                .into_iter()
+                .filter(|process| !host::is_alive(*process))
+            {
+                let exit = Exit {
+                    process,
+                    instance: server.instance,
+                    status: None,
+                };
                 let judgement = self.monitor.exit(clock::now(), exit);
                 self.carry_out(judgement, None);
             }
@@ -333,7 +384,9 @@ impl Core {
     /// Servers that were started before this daemon.
     fn scan(&mut self) {
         for process in host::all() {
-            let Some(stat) = host::stat(process.pid) else { continue };
+            let Some(stat) = host::stat(process.pid) else {
+                continue;
+            };
             let entry = self.processes.get(process.pid).unwrap_or_default();
             if entry.instance != 0 {
                 continue; // a descendant of one that was found
@@ -354,7 +407,10 @@ impl Core {
                 file: FileId::default(),
             };
             let judgement = self.monitor.exec(clock::now(), &exec);
-            let launched = judgement.orders.iter().any(|order| matches!(order, Order::Track { .. }));
+            let launched = judgement
+                .orders
+                .iter()
+                .any(|order| matches!(order, Order::Track { .. }));
             self.carry_out(judgement, Some(entry));
             if launched {
                 self.adopt(process.pid);
@@ -366,7 +422,9 @@ impl Core {
     fn adopt(&mut self, launcher: u32) {
         let instance = self.processes.get(launcher).and_then(instance);
         for pid in host::descendants(launcher) {
-            let (Some(process), Some(stat)) = (host::identify(pid), host::stat(pid)) else { continue };
+            let (Some(process), Some(stat)) = (host::identify(pid), host::stat(pid)) else {
+                continue;
+            };
             let exec = Exec {
                 process,
                 parent: host::identify(stat.parent).unwrap_or_default(),
@@ -383,7 +441,11 @@ impl Core {
 
     fn carry_out(&mut self, judgement: Judgement, entry: Option<ProcessEntry>) {
         for mut event in judgement.events {
-            if let Some(process) = event.process.as_ref().and_then(|process| host::identify(process.pid)) {
+            if let Some(process) = event
+                .process
+                .as_ref()
+                .and_then(|process| host::identify(process.pid))
+            {
                 self.describer.describe(&mut event, process);
             }
             self.recorder.push(event);
@@ -395,13 +457,25 @@ impl Core {
 
     fn order(&mut self, order: Order, entry: Option<ProcessEntry>) {
         match order {
-            Order::Track { process, instance, egress } => self.track(process, instance, egress),
+            Order::Track {
+                process,
+                instance,
+                egress,
+            } => self.track(process, instance, egress),
             Order::Settle { process } => self.settle(process, entry),
             Order::MarkStarter { process } => self.mark_starter(process),
             Order::Hold { process } => signal(process, Signal::SIGSTOP),
             Order::Release { process } => signal(process, Signal::SIGCONT),
-            Order::Hash { instance, process, stage } => {
-                self.hashes.push(HashJob { instance, process, stage });
+            Order::Hash {
+                instance,
+                process,
+                stage,
+            } => {
+                self.hashes.push(HashJob {
+                    instance,
+                    process,
+                    stage,
+                });
             }
             Order::StorePins { server, pins } => {
                 for pin in pins::to_rows(&server, &pins, clock::now(), pins::FIRST_USE) {
@@ -415,23 +489,35 @@ impl Core {
                 let key = file_key(&file);
                 match self.refused.refuse(key) {
                     Ok(()) => self.refusals.entry(server).or_default().push(key),
-                    Err(error) => tracing::error!(%server, %error, "a changed executable could not be refused"),
+                    Err(error) => {
+                        tracing::error!(%server, %error, "a changed executable could not be refused")
+                    }
                 }
             }
         }
     }
 
     fn track(&mut self, process: ProcessId, instance: InstanceId, egress: u32) {
-        let entry = ProcessEntry { instance: instance.0, egress, flags: ProcessEntry::FLAG_AGENT, exec: 0 };
+        let entry = ProcessEntry {
+            instance: instance.0,
+            egress,
+            flags: ProcessEntry::FLAG_AGENT,
+            exec: 0,
+        };
         if !self.set(process, entry) {
             return;
         }
         // What it started before the entry was there did not inherit it; what it starts now does.
         for pid in host::descendants(process.pid) {
             let known = self.processes.get(pid).is_some_and(|known| known.instance != 0);
-            let Some(child) = host::identify(pid).filter(|_| !known) else { continue };
+            let Some(child) = host::identify(pid).filter(|_| !known) else {
+                continue;
+            };
             if self.set(child, entry) {
-                self.monitor.fork(Fork { process: child, instance });
+                self.monitor.fork(Fork {
+                    process: child,
+                    instance,
+                });
             }
         }
     }
@@ -450,7 +536,9 @@ impl Core {
     }
 
     fn settle(&mut self, process: ProcessId, entry: Option<ProcessEntry>) {
-        let Some(mut current) = self.processes.get(process.pid) else { return };
+        let Some(mut current) = self.processes.get(process.pid) else {
+            return;
+        };
         if entry.is_some_and(|seen| seen.exec != current.exec) {
             return; // it has become another program, which is judged next
         }
@@ -463,8 +551,12 @@ impl Core {
     }
 
     fn mark_starter(&mut self, parent: ProcessId) {
-        let Some(agent) = starter(&host::ancestors(parent)) else { return };
-        let tree = host::descendants(agent.pid).into_iter().filter_map(host::identify);
+        let Some(agent) = starter(&host::ancestors(parent)) else {
+            return;
+        };
+        let tree = host::descendants(agent.pid)
+            .into_iter()
+            .filter_map(host::identify);
         for process in std::iter::once(agent).chain(tree) {
             let mut entry = self.processes.get(process.pid).unwrap_or_default();
             if !entry.has(ProcessEntry::FLAG_AGENT) {
@@ -487,7 +579,11 @@ impl Core {
     }
 
     fn wall(&self, boot: u64) -> Timestamp {
-        Timestamp(i64::try_from(boot).unwrap_or(i64::MAX).saturating_add(self.boot_to_wall))
+        Timestamp(
+            i64::try_from(boot)
+                .unwrap_or(i64::MAX)
+                .saturating_add(self.boot_to_wall),
+        )
     }
 }
 
@@ -502,7 +598,10 @@ impl Losses {
         (Counter::ExecLost, "kernel ring: execs"),
         (Counter::ProcessLost, "kernel ring: forks and exits"),
         (Counter::ConnectLost, "kernel ring: connections"),
-        (Counter::DeniedLost, "kernel ring: refusals (the refusals themselves were carried out)"),
+        (
+            Counter::DeniedLost,
+            "kernel ring: refusals (the refusals themselves were carried out)",
+        ),
     ];
 
     /// An event for each kind of record that was lost since the last look.
@@ -511,7 +610,10 @@ impl Losses {
             let count = counters.get(counter).ok()?;
             let last = self.last.insert(counter as u32, count).unwrap_or(0);
             (count > last).then(|| {
-                let kind = EventKind::EventsLost { place: place.to_owned(), count: count - last };
+                let kind = EventKind::EventsLost {
+                    place: place.to_owned(),
+                    count: count - last,
+                };
                 let mut event = Event::new(now, Layer::Kernel, kind);
                 event.severity = Severity::Medium;
                 event
@@ -533,15 +635,30 @@ fn signal(process: ProcessId, signal: Signal) {
 }
 
 const fn instance(entry: ProcessEntry) -> Option<InstanceId> {
-    if entry.instance == 0 { None } else { Some(InstanceId(entry.instance)) }
+    if entry.instance == 0 {
+        None
+    } else {
+        Some(InstanceId(entry.instance))
+    }
 }
 
 const fn file_id(key: &FileKey) -> FileId {
-    FileId { device: key.device, inode: key.inode, size: key.size, ctime: key.ctime }
+    FileId {
+        device: key.device,
+        inode: key.inode,
+        size: key.size,
+        ctime: key.ctime,
+    }
 }
 
 const fn file_key(id: &FileId) -> FileKey {
-    FileKey { device: id.device, inode: id.inode, size: id.size, ctime: id.ctime, reserved: 0 }
+    FileKey {
+        device: id.device,
+        inode: id.inode,
+        size: id.size,
+        ctime: id.ctime,
+        reserved: 0,
+    }
 }
 
 /// `IPPROTO_*` of the socket; MPTCP reports itself as TCP or 262, which does not fit a byte.

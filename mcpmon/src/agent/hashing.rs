@@ -85,7 +85,11 @@ fn work(jobs: &Mutex<Receiver<HashJob>>, engine: &Sender<Message>, stop: &Atomic
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         let files = hash(&mut hasher, &job, &|| stop.load(Ordering::Relaxed));
-        report(engine, &job, files.unwrap_or_else(|error| unknown(&error.to_string())));
+        report(
+            engine,
+            &job,
+            files.unwrap_or_else(|error| unknown(&error.to_string())),
+        );
     }
 }
 
@@ -103,7 +107,11 @@ fn entry(stage: &Stage) -> Entry {
 }
 
 fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
-    let message = Message::Hashed { instance: job.instance, process: job.process, files: Box::new(files) };
+    let message = Message::Hashed {
+        instance: job.instance,
+        process: job.process,
+        files: Box::new(files),
+    };
     if engine.send(message).is_err() {
         tracing::debug!("a hash came after the engine had ended");
     }
@@ -111,6 +119,13 @@ fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
 
 /// What is known of a server that could not be hashed at all.
 fn unknown(cause: &str) -> ServerFiles {
-    let executable = Part::Unknown { path: PathBuf::from("executable"), cause: cause.to_owned() };
-    ServerFiles { executable, script: None, package: None }
+    let executable = Part::Unknown {
+        path: PathBuf::from("executable"),
+        cause: cause.to_owned(),
+    };
+    ServerFiles {
+        executable,
+        script: None,
+        package: None,
+    }
 }

@@ -20,11 +20,23 @@ impl Health {
                     return None;
                 }
                 self.degraded.insert(component.to_owned(), cause.clone());
-                (EventKind::EnforcementDegraded { component: component.to_owned(), cause }, Severity::High)
+                (
+                    EventKind::EnforcementDegraded {
+                        component: component.to_owned(),
+                        cause,
+                    },
+                    Severity::High,
+                )
             }
             None => {
                 let cause = self.degraded.remove(component)?;
-                (EventKind::EnforcementRestored { component: component.to_owned(), cause }, Severity::Info)
+                (
+                    EventKind::EnforcementRestored {
+                        component: component.to_owned(),
+                        cause,
+                    },
+                    Severity::Info,
+                )
             }
         };
         let mut event = Event::new(now, Layer::Agent, kind);
@@ -46,7 +58,9 @@ mod tests {
     fn only_changes_are_events() {
         let mut health = Health::default();
         let mut note = |cause: Option<&str>| {
-            health.note(Timestamp(1), "network gate", cause.map(str::to_owned)).map(|event| event.kind.name())
+            health
+                .note(Timestamp(1), "network gate", cause.map(str::to_owned))
+                .map(|event| event.kind.name())
         };
         assert_eq!(note(None), None);
         assert_eq!(note(Some("broken")), Some("mcp_enforcement_degraded"));

@@ -43,8 +43,13 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-static TICKS_PER_SECOND: LazyLock<u64> =
-    LazyLock::new(|| sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| ticks.try_into().ok()).unwrap_or(100));
+static TICKS_PER_SECOND: LazyLock<u64> = LazyLock::new(|| {
+    sysconf(SysconfVar::CLK_TCK)
+        .ok()
+        .flatten()
+        .and_then(|ticks| ticks.try_into().ok())
+        .unwrap_or(100)
+});
 
 /// Nanoseconds of a clock tick.
 fn tick() -> u64 {
@@ -54,12 +59,18 @@ fn tick() -> u64 {
 /// A kernel record's process. Its start is rounded down to a tick, as `/proc` tells it, so that both name a
 /// process the same way.
 pub(crate) fn process_id(key: ProcessKey) -> ProcessId {
-    ProcessId { pid: key.pid, start: key.start - key.start % tick() }
+    ProcessId {
+        pid: key.pid,
+        start: key.start - key.start % tick(),
+    }
 }
 
 /// Identity of the process that has `pid` now.
 pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
-    Some(ProcessId { pid, start: stat(pid)?.start_ticks * tick() })
+    Some(ProcessId {
+        pid,
+        start: stat(pid)?.start_ticks * tick(),
+    })
 }
 
 /// Whether `process` still runs: its number has not been given to another one.
@@ -85,11 +96,17 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
 
 /// Children of every thread of `pid`.
 fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
     threads
         .filter_map(Result::ok)
         .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|line| line.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .flat_map(|line| {
+            line.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
@@ -98,9 +115,14 @@ pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
     let mut chain = Vec::new();
     let mut pid = process.pid;
     while pid != 0 && chain.len() < MAX_ANCESTORS {
-        let (Some(stat), Some(process)) = (stat(pid), identify(pid)) else { break };
+        let (Some(stat), Some(process)) = (stat(pid), identify(pid)) else {
+            break;
+        };
         pid = stat.parent;
-        chain.push(Ancestor { process, comm: stat.comm });
+        chain.push(Ancestor {
+            process,
+            comm: stat.comm,
+        });
     }
     chain
 }
@@ -116,8 +138,12 @@ pub(crate) fn signal(process: ProcessId, signal: Signal) -> io::Result<()> {
 
 /// Every process, in the order they were started.
 pub(crate) fn all() -> Vec<ProcessId> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut processes: Vec<ProcessId> = pids.filter_map(identify).collect();
     processes.sort_by_key(|process| (process.start, process.pid));
     processes
@@ -126,7 +152,9 @@ pub(crate) fn all() -> Vec<ProcessId> {
 /// What must be added to a time since boot to get wall-clock time, nanoseconds.
 pub(crate) fn boot_to_wall() -> i64 {
     let nanoseconds = |clock| {
-        clock_gettime(clock).map_or(0, |time| time.tv_sec().saturating_mul(1_000_000_000) + time.tv_nsec())
+        clock_gettime(clock).map_or(0, |time| {
+            time.tv_sec().saturating_mul(1_000_000_000) + time.tv_nsec()
+        })
     };
     nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
 }
@@ -135,7 +163,9 @@ pub(crate) fn boot_to_wall() -> i64 {
 pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
     use io::Read as _;
     let mut bytes = Vec::new();
-    let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else { return Vec::new() };
+    let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else {
+        return Vec::new();
+    };
     if file.take(limit).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
@@ -143,7 +173,10 @@ pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
     if bytes.is_empty() {
         return Vec::new();
     }
-    bytes.split(|byte| *byte == 0).map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()
+    bytes
+        .split(|byte| *byte == 0)
+        .map(|argument| String::from_utf8_lossy(argument).into_owned())
+        .collect()
 }
 
 /// Real user id of a running process.
@@ -160,7 +193,11 @@ mod tests {
     #[test]
     fn a_command_name_may_hold_anything() {
         let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
-        let stat = Stat { comm: "a) b (c".to_owned(), parent: 7, start_ticks: 12345 };
+        let stat = Stat {
+            comm: "a) b (c".to_owned(),
+            parent: 7,
+            start_ticks: 12345,
+        };
         assert_eq!(parse_stat(text), Some(stat));
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat(""), None);
@@ -170,13 +207,19 @@ mod tests {
     fn this_process_is_alive_and_another_start_time_is_not_it() {
         let own = identify(std::process::id()).expect("own stat");
         assert!(is_alive(own));
-        assert!(!is_alive(ProcessId { start: own.start + 60_000_000_000, ..own }));
+        assert!(!is_alive(ProcessId {
+            start: own.start + 60_000_000_000,
+            ..own
+        }));
         assert_eq!(ancestors(own).first().map(|ancestor| ancestor.process), Some(own));
     }
 
     #[test]
     fn descendants_are_found() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
         assert!(descendants(std::process::id()).contains(&child.id()));
         child.kill().expect("kill");
         child.wait().expect("wait");

@@ -34,12 +34,21 @@ pub(crate) fn inbox<M>(capacity: usize) -> io::Result<(Sender<M>, Inbox<M>)> {
     waker.set_nonblocking(true)?;
     wakes.set_nonblocking(true)?;
     let (sender, queue) = mpsc::sync_channel(capacity);
-    Ok((Sender { queue: sender, waker: Arc::new(waker) }, Inbox { queue, wakes }))
+    Ok((
+        Sender {
+            queue: sender,
+            waker: Arc::new(waker),
+        },
+        Inbox { queue, wakes },
+    ))
 }
 
 impl<M> Clone for Sender<M> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone(), waker: Arc::clone(&self.waker) }
+        Self {
+            queue: self.queue.clone(),
+            waker: Arc::clone(&self.waker),
+        }
     }
 }
 

@@ -36,7 +36,10 @@ pub(super) async fn keep_resolved(mut wanted: watch::Receiver<Wanted>, found: mp
         let failures = resolver.failures();
         if refreshed == Refreshed::Changed || failures != told {
             told.clone_from(&failures);
-            let news = Found { resolved: resolver.resolved().clone(), failures };
+            let news = Found {
+                resolved: resolver.resolved().clone(),
+                failures,
+            };
             if found.send(news).await.is_err() {
                 return;
             }

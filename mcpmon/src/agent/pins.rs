@@ -43,12 +43,20 @@ pub(crate) fn from_rows(rows: Vec<BinaryPin>) -> BTreeMap<ServerId, Pins> {
     for row in rows {
         servers.entry(row.server_id.clone()).or_default().push(row);
     }
-    servers.into_iter().filter_map(|(server, rows)| Some((server, pins(&rows)?))).collect()
+    servers
+        .into_iter()
+        .filter_map(|(server, rows)| Some((server, pins(&rows)?)))
+        .collect()
 }
 
 fn pins(rows: &[BinaryPin]) -> Option<Pins> {
     let row = |part| rows.iter().find(|row| row.part == part);
-    let file = |part| row(part).map(|row| PinnedFile { path: row.path.clone(), digest: row.hash });
+    let file = |part| {
+        row(part).map(|row| PinnedFile {
+            path: row.path.clone(),
+            digest: row.hash,
+        })
+    };
     Some(Pins {
         executable: file(PinPart::Executable)?,
         script: file(PinPart::Script),
@@ -70,10 +78,22 @@ mod tests {
 
     fn sample() -> Pins {
         let mut manifest = Manifest::default();
-        manifest.insert(b"index.js", ManifestEntry::File { mode: 0o644, digest: Digest::of(b"1") });
+        manifest.insert(
+            b"index.js",
+            ManifestEntry::File {
+                mode: 0o644,
+                digest: Digest::of(b"1"),
+            },
+        );
         Pins {
-            executable: PinnedFile { path: "/usr/bin/node".into(), digest: Digest::of(b"node") },
-            script: Some(PinnedFile { path: "/srv/index.js".into(), digest: Digest::of(b"1") }),
+            executable: PinnedFile {
+                path: "/usr/bin/node".into(),
+                digest: Digest::of(b"node"),
+            },
+            script: Some(PinnedFile {
+                path: "/srv/index.js".into(),
+                digest: Digest::of(b"1"),
+            }),
             package: Some(PinnedPackage::new("/srv".into(), manifest)),
         }
     }

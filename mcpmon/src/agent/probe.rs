@@ -51,11 +51,17 @@ pub(crate) struct SeenExec {
 
 impl Probe {
     pub(crate) fn new(nonce: String) -> Self {
-        Self { nonce, pid: std::process::id(), seen: Sightings::default() }
+        Self {
+            nonce,
+            pid: std::process::id(),
+            seen: Sightings::default(),
+        }
     }
 
     pub(super) fn see_exec(&mut self, exec: &Exec) {
-        let [_, command, nonce] = exec.argv.as_slice() else { return };
+        let [_, command, nonce] = exec.argv.as_slice() else {
+            return;
+        };
         if command == CANARY_COMMAND && *nonce == self.nonce {
             self.seen.exec = Some(SeenExec {
                 pid: exec.record.process.pid,

@@ -82,12 +82,20 @@ pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
     let (reply, ready) = oneshot::channel();
     let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || ready.blocking_recv().is_err() {
-        return [Component::NetworkGate, Component::ExecSensor].map(engine_ended).into();
+        return [Component::NetworkGate, Component::ExecSensor]
+            .map(engine_ended)
+            .into();
     }
-    let attempts: Vec<Attempt> = ATTEMPTS.iter().enumerate().map(|(index, attempt)| Attempt::make(index, *attempt)).collect();
+    let attempts: Vec<Attempt> = ATTEMPTS
+        .iter()
+        .enumerate()
+        .map(|(index, attempt)| Attempt::make(index, *attempt))
+        .collect();
     let child = start_canary(&nonce);
     let expected = attempts.iter().filter(|attempt| attempt.refused()).count();
-    let seen = wait_for(engine, |seen| seen.refusals.len() >= expected && seen.exec.is_some());
+    let seen = wait_for(engine, |seen| {
+        seen.refusals.len() >= expected && seen.exec.is_some()
+    });
     let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
     checks.push(exec_check(child, &seen));
     checks
@@ -109,9 +117,19 @@ impl Attempt {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
             (Form::Plain | Form::Mapped | Form::Any | Form::Nat64 | Form::SixToFour, other) => other,
         };
-        let hook = if kind == SockType::Datagram { Hook::Send } else { Hook::Connect };
+        let hook = if kind == SockType::Datagram {
+            Hook::Send
+        } else {
+            Hook::Connect
+        };
         let outcome = attempt(kind, SocketAddr::new(target, PORT));
-        Self { name: format!("{name} is refused"), address, form, hook, outcome }
+        Self {
+            name: format!("{name} is refused"),
+            address,
+            form,
+            hook,
+            outcome,
+        }
     }
 
     fn refused(&self) -> bool {
@@ -133,14 +151,27 @@ impl Attempt {
             }
             Err(error) => CheckOutcome::Failed(format!("failed with {error} instead of EPERM")),
         };
-        Check { component: Component::NetworkGate, name: self.name.clone(), outcome }
+        Check {
+            component: Component::NetworkGate,
+            name: self.name.clone(),
+            outcome,
+        }
     }
 }
 
 /// Connects, or sends one byte, without waiting for anyone.
 fn attempt(kind: SockType, target: SocketAddr) -> nix::Result<()> {
-    let family = if target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    let socket: OwnedFd = socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    let family = if target.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let socket: OwnedFd = socket(
+        family,
+        kind,
+        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        None,
+    )?;
     let target = SockaddrStorage::from(target);
     if kind == SockType::Datagram {
         sendto(socket.as_raw_fd(), b"?", &target, MsgFlags::empty()).map(drop)
@@ -168,7 +199,11 @@ fn start_canary(nonce: &str) -> io::Result<Canary> {
         .spawn()?;
     let pid = child.id();
     child.wait()?;
-    Ok(Canary { pid, inode: file.ino(), size: file.size() })
+    Ok(Canary {
+        pid,
+        inode: file.ino(),
+        size: file.size(),
+    })
 }
 
 fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
@@ -185,13 +220,18 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
                 CheckOutcome::Passed
             } else {
                 CheckOutcome::Failed(
-                    "an exec was reported with wrong facts: the kernel's structures are not as its BTF says".to_owned(),
+                    "an exec was reported with wrong facts: the kernel's structures are not as its BTF says"
+                        .to_owned(),
                 )
             }
         }
     };
     let name = "a process start is seen, with its file and parent".to_owned();
-    Check { component: Component::ExecSensor, name, outcome }
+    Check {
+        component: Component::ExecSensor,
+        name,
+        outcome,
+    }
 }
 
 fn wait_for(engine: &Sender<Message>, complete: impl Fn(&Sightings) -> bool) -> Sightings {
@@ -213,7 +253,11 @@ fn wait_for(engine: &Sender<Message>, complete: impl Fn(&Sightings) -> bool) -> 
 
 fn engine_ended(component: Component) -> Check {
     let outcome = CheckOutcome::Failed("the engine thread has ended: restart the daemon".to_owned());
-    Check { component, name: "the engine answers".to_owned(), outcome }
+    Check {
+        component,
+        name: "the engine answers".to_owned(),
+        outcome,
+    }
 }
 
 /// Why a part of the enforcement does not work, `None` where it does.
@@ -236,11 +280,23 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_for_its_own_component() {
-        let check = |component, name: &str, outcome| Check { component, name: name.to_owned(), outcome };
+        let check = |component, name: &str, outcome| Check {
+            component,
+            name: name.to_owned(),
+            outcome,
+        };
         let checks = [
-            check(Component::NetworkGate, "TCP is refused", CheckOutcome::Failed("let through".to_owned())),
+            check(
+                Component::NetworkGate,
+                "TCP is refused",
+                CheckOutcome::Failed("let through".to_owned()),
+            ),
             check(Component::NetworkGate, "UDP is refused", CheckOutcome::Passed),
-            check(Component::ExecSensor, "a start is seen", CheckOutcome::Skipped("why".to_owned())),
+            check(
+                Component::ExecSensor,
+                "a start is seen",
+                CheckOutcome::Skipped("why".to_owned()),
+            ),
         ];
         let told = cause(&checks, Component::NetworkGate);
         assert_eq!(told.as_deref(), Some("TCP is refused: let through"));
@@ -256,7 +312,17 @@ mod tests {
             hook: Hook::Connect,
             outcome,
         };
-        let failed = |outcome| matches!(attempt(outcome).check(&Sightings::default()).outcome, CheckOutcome::Failed(_));
-        assert!(failed(Err(Errno::EINPROGRESS)) && failed(Ok(())) && failed(Err(Errno::EPERM)) && failed(Err(Errno::ENETUNREACH)));
+        let failed = |outcome| {
+            matches!(
+                attempt(outcome).check(&Sightings::default()).outcome,
+                CheckOutcome::Failed(_)
+            )
+        };
+        assert!(
+            failed(Err(Errno::EINPROGRESS))
+                && failed(Ok(()))
+                && failed(Err(Errno::EPERM))
+                && failed(Err(Errno::ENETUNREACH))
+        );
     }
 }

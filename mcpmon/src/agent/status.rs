@@ -37,6 +37,8 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// Records that sequence numbers prove lost.
     pub missing_records: u64,
+    /// Records that could not be parsed.
+    pub malformed_records: u64,
     /// The store.
     pub store: StoreStatus,
     /// Where the programs are attached.

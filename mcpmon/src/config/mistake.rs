@@ -194,7 +194,12 @@ fn snippet(text: &str, place: Place) -> String {
     };
     let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
     let first = column.saturating_sub(SNIPPET_WIDTH / 2);
-    let shown: String = line.chars().skip(first).take(SNIPPET_WIDTH).map(visible).collect();
+    let shown: String = line
+        .chars()
+        .skip(first)
+        .take(SNIPPET_WIDTH)
+        .map(visible)
+        .collect();
     let shown = shown.trim_end();
     let indent = column - first;
     let room = shown.chars().count().saturating_sub(indent).max(1);
@@ -236,7 +241,11 @@ mod tests {
     fn marks_stay_on_their_line() {
         assert_eq!(at("a: 1\nb: two\n", 2, 4, 3), "\n   |\n 2 | b: two\n   |    ^^^");
         assert_eq!(at("ab", 1, 2, 99), "\n   |\n 1 | ab\n   |  ^");
-        assert_eq!(at("ab", 1, 3, 0), "\n   |\n 1 | ab\n   |   ^", "the end of a line");
+        assert_eq!(
+            at("ab", 1, 3, 0),
+            "\n   |\n 1 | ab\n   |   ^",
+            "the end of a line"
+        );
         assert_eq!(at("a", 7, 1, 1), "", "behind the text");
     }
 

@@ -55,7 +55,11 @@ impl Search {
     /// The places of this process, `explicit` being what `--config` says.
     #[must_use]
     pub fn of_process(explicit: Option<PathBuf>, local: LocalConfig) -> Self {
-        let directory = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let directory = |name| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         let user = directory("XDG_CONFIG_HOME")
             .filter(|path| path.is_absolute())
             .or_else(|| directory("HOME").map(|home| home.join(".config")));
@@ -268,7 +272,9 @@ fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
     }
     trust::check(path, &metadata, trust).map_err(SourceError::Distrusted)?;
     let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(read_error)?;
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(read_error)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(SourceError::TooLarge {
             path: path.to_owned(),

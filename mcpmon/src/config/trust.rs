@@ -81,7 +81,9 @@ pub(super) fn check(path: &Path, file: &Metadata, trust: Trust) -> Result<(), Di
 }
 
 fn check_directory(directory: &Path, trusted: u32) -> Result<(), Distrust> {
-    let metadata = directory.metadata().map_err(|source| unknown(directory, source))?;
+    let metadata = directory
+        .metadata()
+        .map_err(|source| unknown(directory, source))?;
     check_owner(directory, &metadata, trusted)?;
     // In a sticky directory only its owner and a file's owner can remove or replace the file.
     if metadata.mode() & STICKY != 0 {

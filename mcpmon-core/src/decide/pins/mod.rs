@@ -324,7 +324,9 @@ impl PinVerdict {
     /// Whether the file that runs is among the parts that differ.
     #[must_use]
     pub fn executable_differs(&self) -> bool {
-        self.mismatches.iter().any(|mismatch| mismatch.part == PinPart::Executable)
+        self.mismatches
+            .iter()
+            .any(|mismatch| mismatch.part == PinPart::Executable)
     }
 
     const fn of(state: PinState, action: Action) -> Self {

@@ -133,7 +133,9 @@ fn as_json(name: &str, result: &Result<Loaded, ConfigError>) -> serde_json::Valu
             "network_rules": loaded.policy.network.rules.len(),
             "not_in_force": loaded.not_in_force.iter().map(ToString::to_string).collect::<Vec<_>>(),
         }),
-        Err(ConfigError::Invalid(invalid)) => json!({"ok": false, "file": name, "errors": invalid.problems()}),
+        Err(ConfigError::Invalid(invalid)) => {
+            json!({"ok": false, "file": name, "errors": invalid.problems()})
+        }
         Err(error @ (ConfigError::Source(_) | ConfigError::Vanished)) => {
             json!({"ok": false, "file": name, "errors": [{"message": error.to_string()}]})
         }

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 use mcpmon_core::{
     model::NameGlob,
-    policy::{
-        ExecPolicy, Gate, LaunchPatterns, Mode, OnChange, Pinning, Policy, ServerPolicy, Unwrapped,
-    },
+    policy::{ExecPolicy, Gate, LaunchPatterns, Mode, OnChange, Pinning, Policy, ServerPolicy, Unwrapped},
 };
 
 use super::{

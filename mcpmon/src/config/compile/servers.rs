@@ -55,7 +55,9 @@ fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Optio
         (None, Some(_), None) => return Some(ServerKind::Stdio),
         (None, None, Some(_)) => return Some(ServerKind::Http),
         (None, None, None) => "a server needs a `command` (stdio) or a `url` (http, sse)",
-        (None, Some(_), Some(_)) => "a server has either a `command` (stdio) or a `url` (http, sse), not both",
+        (None, Some(_), Some(_)) => {
+            "a server has either a `command` (stdio) or a `url` (http, sse), not both"
+        }
     };
     findings.push(Finding::new(path.clone(), message));
     None

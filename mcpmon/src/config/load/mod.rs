@@ -72,10 +72,14 @@ fn other_version(tree: &Node) -> Option<Mistake> {
         Value::Integer(version) => Some(Mistake {
             place: node.place,
             key: path.to_string(),
-            message: format!("version {version} of the format is unknown: this mcpmon reads version {VERSION}"),
+            message: format!(
+                "version {version} of the format is unknown: this mcpmon reads version {VERSION}"
+            ),
             related: None,
         }),
-        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+            None
+        }
     }
 }
 

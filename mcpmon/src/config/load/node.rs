@@ -137,9 +137,10 @@ impl Node {
         let (last, parents) = path.0.split_last()?;
         let parent = parents.iter().try_fold(self, Self::child)?;
         match (&parent.value, last) {
-            (Value::Map(entries), Step::Key(key)) => {
-                entries.iter().find(|entry| entry.key == *key).map(|entry| entry.place)
-            }
+            (Value::Map(entries), Step::Key(key)) => entries
+                .iter()
+                .find(|entry| entry.key == *key)
+                .map(|entry| entry.place),
             _ => None,
         }
     }
@@ -175,9 +176,10 @@ impl Node {
 
     fn child(&self, step: &Step) -> Option<&Self> {
         match (&self.value, step) {
-            (Value::Map(entries), Step::Key(key)) => {
-                entries.iter().find(|entry| entry.key == *key).map(|entry| &entry.node)
-            }
+            (Value::Map(entries), Step::Key(key)) => entries
+                .iter()
+                .find(|entry| entry.key == *key)
+                .map(|entry| &entry.node),
             (Value::List(items), Step::Index(index)) => items.get(*index),
             _ => None,
         }

@@ -211,7 +211,9 @@ impl<'de> Deserializer<'de> for &'de Node {
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.value {
             Value::Text(text) => visitor.visit_borrowed_str(text),
-            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Err(self.refuse("text (put it in quotes)")),
+            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
+                Err(self.refuse("text (put it in quotes)"))
+            }
             Value::Null | Value::List(_) | Value::Map(_) => Err(self.refuse("text")),
         }
     }

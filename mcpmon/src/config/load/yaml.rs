@@ -24,10 +24,9 @@ pub(super) fn parse(text: &str, origin: usize) -> Result<Node, Mistake> {
     match parsed {
         Ok(tree) => Ok(tree.into_node(origin)),
         Err(error) => Err(Mistake {
-            place: error.location().map_or_else(
-                || Place::start_of(origin),
-                |location| place(origin, location),
-            ),
+            place: error
+                .location()
+                .map_or_else(|| Place::start_of(origin), |location| place(origin, location)),
             key: String::new(),
             message: message(error.without_snippet()),
             related: None,
@@ -93,7 +92,9 @@ impl Tree {
     fn into_node(self, origin: usize) -> Node {
         let value = match self.value {
             Branch::Leaf(value) => value,
-            Branch::List(items) => Value::List(items.into_iter().map(|item| item.into_node(origin)).collect()),
+            Branch::List(items) => {
+                Value::List(items.into_iter().map(|item| item.into_node(origin)).collect())
+            }
             Branch::Map(entries) => Value::Map(
                 entries
                     .into_iter()

@@ -17,10 +17,7 @@ pub(crate) struct HttpUrl {
 pub(crate) enum HttpUrlError {
     /// Not a URL at all.
     #[error("`{text}` is no URL such as `https://mcp.example.com/mcp`: {source}")]
-    Syntax {
-        text: String,
-        source: url::ParseError,
-    },
+    Syntax { text: String, source: url::ParseError },
     /// Neither `http` nor `https`.
     #[error("`{scheme}` is no scheme of an HTTP server: expected `http` or `https`")]
     Scheme { scheme: String },

@@ -27,7 +27,12 @@ fn rule(rule: &NetworkRule) -> String {
     };
     let hosts = rule.hosts.iter().map(ToString::to_string);
     let targets: Vec<_> = hosts.chain(rule.cidrs.iter().map(ToString::to_string)).collect();
-    format!("{} {action} {scope} {} {:?}", rule.name, targets.join(","), rule.ports)
+    format!(
+        "{} {action} {scope} {} {:?}",
+        rule.name,
+        targets.join(","),
+        rule.ports
+    )
 }
 
 #[test_case(""; "empty file")]
@@ -109,7 +114,9 @@ fn addresses_of_refused_servers_are_refused_to_agents(mode: &str) -> Vec<String>
 #[test_case("{pin_binary: false}" => false)]
 #[test_case("{enabled: false}" => false)]
 fn files_are_pinned_where_both_keys_say_so(keys: &str) -> bool {
-    policy(&format!("mcp: {{version_pinning: {keys}}}")).pinning.enabled
+    policy(&format!("mcp: {{version_pinning: {keys}}}"))
+        .pinning
+        .enabled
 }
 
 #[test]
@@ -126,9 +133,19 @@ fn later_files_stand_on_top() {
         ("20.yaml", "mode:\nnetwork:\n"),
     ])
     .unwrap_or_else(|invalid| panic!("{invalid}"));
-    let names: Vec<_> = loaded.policy.network.rules.iter().map(|rule| rule.name.as_str()).collect();
+    let names: Vec<_> = loaded
+        .policy
+        .network
+        .rules
+        .iter()
+        .map(|rule| rule.name.as_str())
+        .collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(loaded.policy.mode, Mode::Observe, "a key without a value says nothing");
+    assert_eq!(
+        loaded.policy.mode,
+        Mode::Observe,
+        "a key without a value says nothing"
+    );
     assert_eq!(loaded.policy.network.resolve_interval.as_secs(), 10);
 }
 
@@ -142,7 +159,10 @@ fn aliases_and_merge_keys_are_filled_in() {
 ",
     );
     let rules: Vec<_> = policy.network.rules.iter().map(rule).collect();
-    assert_eq!(rules, ["a deny agents 10.0.0.0/8 []", "b deny agents 10.0.0.0/8 []"]);
+    assert_eq!(
+        rules,
+        ["a deny agents 10.0.0.0/8 []", "b deny agents 10.0.0.0/8 []"]
+    );
 }
 
 #[test_case("mode: observe\nexec: {gate: off}\nrecord: {path: /x/y.db}\n" => Vec::<String>::new(); "all in force")]

@@ -135,8 +135,14 @@ fn no_more_than_fifty() {
 #[test]
 fn mistakes_name_their_own_file() {
     let invalid = compile(&[
-        ("mcpmon.yaml", "mcp:\n  servers:\n    - {id: a, command: x}\nmode: loud\n"),
-        ("conf.d/10-more.yaml", "mcp:\n  servers:\n    - {id: a, command: x}\n"),
+        (
+            "mcpmon.yaml",
+            "mcp:\n  servers:\n    - {id: a, command: x}\nmode: loud\n",
+        ),
+        (
+            "conf.d/10-more.yaml",
+            "mcp:\n  servers:\n    - {id: a, command: x}\n",
+        ),
         ("conf.d/20-bad.yaml", "mode: {}\n"),
     ]);
     assert_snapshot!(invalid.expect_err("mistakes"), @"");

@@ -70,7 +70,11 @@ fn the_first_place_with_a_file_holds_alone() {
         found(&search),
         "etc/mcpmon.yaml etc/conf.d/10-a.yaml etc/conf.d/20-b.yaml"
     );
-    assert_eq!(find(&search).policy.mode, Mode::Observe, "by name, the last holds");
+    assert_eq!(
+        find(&search).policy.mode,
+        Mode::Observe,
+        "by name, the last holds"
+    );
     write(root.join("user.yaml"), ENFORCE);
     assert_eq!(found(&search), "user.yaml");
     write(root.join("local.yaml"), ENFORCE);
@@ -178,7 +182,10 @@ fn a_config_map_is_believed_and_followed() {
     let mut reloader = Reloader::new(search, this_user(), &loaded);
     assert!(reloader.poll().is_none());
     config_map(&etc, "..2026_02", OBSERVE);
-    let reloaded = reloader.poll().expect("a change").unwrap_or_else(|error| panic!("{error}"));
+    let reloaded = reloader
+        .poll()
+        .expect("a change")
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(reloaded.policy.mode, Mode::Observe);
     assert!(reloader.poll().is_none());
 }
@@ -202,7 +209,10 @@ fn a_change_is_told_once() {
     );
     assert!(reloader.poll().is_none());
     write(&path, OBSERVE);
-    let back = reloader.poll().expect("a change").unwrap_or_else(|error| panic!("{error}"));
+    let back = reloader
+        .poll()
+        .expect("a change")
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(back.sources, [Source::File(path)]);
 }
 

@@ -7,7 +7,9 @@ use mcpmon_core::policy::{Mode, OnChange, ServerPolicy, Unwrapped};
 use super::super::{Loaded, Sources, Trust, load_sources, raw, schema};
 
 fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../policies").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../policies")
+        .join(name)
 }
 
 fn load(name: &str) -> Loaded {
@@ -20,7 +22,11 @@ fn the_default_enforces_and_refuses_no_address() {
     let loaded = load("default.yaml");
     assert_eq!(loaded.policy.mode, Mode::Enforce);
     assert_eq!(loaded.policy.server_policy, ServerPolicy::None);
-    assert_eq!(loaded.not_in_force, [], "the default promises nothing that is not kept");
+    assert_eq!(
+        loaded.not_in_force,
+        [],
+        "the default promises nothing that is not kept"
+    );
     assert!(
         loaded
             .policy

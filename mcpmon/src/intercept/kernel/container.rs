@@ -29,7 +29,9 @@ pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
 pub fn parse(cgroup: &str) -> Option<ContainerRef> {
     let mut best: Option<ContainerRef> = None;
     for line in cgroup.lines() {
-        let Some(path) = line.splitn(3, ':').nth(2) else { continue };
+        let Some(path) = line.splitn(3, ':').nth(2) else {
+            continue;
+        };
         let found = parse_path(path);
         if found.as_ref().map(said) > best.as_ref().map(said) {
             best = found;
@@ -49,7 +51,10 @@ fn parse_path(path: &str) -> Option<ContainerRef> {
     let mut in_pod = false;
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if let Some(uid) = pod_uid(name) {
-            found = ContainerRef { pod_uid: Some(uid), ..ContainerRef::default() };
+            found = ContainerRef {
+                pod_uid: Some(uid),
+                ..ContainerRef::default()
+            };
             in_pod = true;
         } else if let Some(id) = container_id(parent, name, in_pod) {
             found.container_id = Some(id.to_owned());
@@ -66,8 +71,11 @@ fn pod_uid(name: &str) -> Option<String> {
     let uid = match name.strip_suffix(".slice") {
         Some(slice) => {
             let (prefix, uid) = slice.rsplit_once("-pod")?;
-            (prefix == "kubepods" || prefix.ends_with("kubepods-burstable") || prefix.ends_with("kubepods-besteffort") || prefix.ends_with("-kubepods"))
-                .then(|| uid.replace('_', "-"))?
+            (prefix == "kubepods"
+                || prefix.ends_with("kubepods-burstable")
+                || prefix.ends_with("kubepods-besteffort")
+                || prefix.ends_with("-kubepods"))
+            .then(|| uid.replace('_', "-"))?
         }
         None => name.strip_prefix("pod")?.to_owned(),
     };
@@ -160,14 +168,21 @@ mod tests {
         };
         assert_eq!((&found.namespace, &found.pod), (&None, &None));
         let name = |id: Option<String>, absent: &str| {
-            id.map_or_else(|| absent.to_owned(), |id| match id.as_str() {
-                ID => "ID".to_owned(),
-                INNER => "INNER".to_owned(),
-                UID => "UID".to_owned(),
-                _ => id,
-            })
+            id.map_or_else(
+                || absent.to_owned(),
+                |id| match id.as_str() {
+                    ID => "ID".to_owned(),
+                    INNER => "INNER".to_owned(),
+                    UID => "UID".to_owned(),
+                    _ => id,
+                },
+            )
         };
-        format!("{} {}", name(found.container_id, "no container"), name(found.pod_uid, "no pod"))
+        format!(
+            "{} {}",
+            name(found.container_id, "no container"),
+            name(found.pod_uid, "no pod")
+        )
     }
 
     #[test]
@@ -180,6 +195,9 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_an_error() {
-        assert_eq!(of_process(u32::MAX).map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        assert_eq!(
+            of_process(u32::MAX).map_err(|error| error.kind()),
+            Err(io::ErrorKind::NotFound)
+        );
     }
 }

@@ -1,6 +1,11 @@
 //! Reads both rings, urgent first, and proves from sequence numbers what is missing.
 
-use std::{collections::BTreeMap, io, os::fd::{AsFd as _, BorrowedFd}, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    time::Duration,
+};
 
 use aya::maps::{MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -36,10 +41,12 @@ impl Rings {
     /// # Errors
     /// Where poll(2) fails for another reason than a signal.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let own =
-            [&self.urgent, &self.bulk].map(|ring| ring.as_fd());
-        let mut descriptors: Vec<PollFd<'_>> =
-            own.into_iter().chain(other).map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
+        let own = [&self.urgent, &self.bulk].map(|ring| ring.as_fd());
+        let mut descriptors: Vec<PollFd<'_>> = own
+            .into_iter()
+            .chain(other)
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+            .collect();
         let timeout = PollTimeout::try_from(POLL_INTERVAL).unwrap_or(PollTimeout::ZERO);
         match poll(&mut descriptors, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
