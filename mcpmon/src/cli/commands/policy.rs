@@ -90,15 +90,18 @@ fn check(
         };
         args.files.iter().map(check_one).collect()
     };
-    for (name, result) in &results {
+    let mut outcome = Outcome::Valid;
+    for (name, result) in results {
+        if result.is_err() {
+            outcome = Outcome::Invalid;
+        }
         match (result, args.json) {
-            (result, true) => writeln!(out, "{}", as_json(name, result))?,
-            (Ok(loaded), false) => writeln!(out, "{}", summary(loaded))?,
-            (Err(error), false) => writeln!(err, "{error}\n")?,
+            (result, true) => writeln!(out, "{}", as_json(&name, result))?,
+            (Ok(loaded), false) => writeln!(out, "{}", summary(&loaded))?,
+            (Err(error), false) => writeln!(err, "{:#}\n", anyhow::Error::new(error))?,
         }
     }
-    let valid = results.iter().all(|(_, result)| result.is_ok());
-    Ok(if valid { Outcome::Valid } else { Outcome::Invalid })
+    Ok(outcome)
 }
 
 fn summary(loaded: &Loaded) -> String {
@@ -123,10 +126,11 @@ fn count(number: usize, thing: &str) -> String {
     }
 }
 
-fn as_json(name: &str, result: &Result<Loaded, ConfigError>) -> serde_json::Value {
+fn as_json(name: &str, result: Result<Loaded, ConfigError>) -> serde_json::Value {
     match result {
         Ok(loaded) => json!({
             "ok": true,
+            "file": name,
             "sources": loaded.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "hash": loaded.hash,
             "servers": loaded.policy.servers.len(),
@@ -137,7 +141,104 @@ fn as_json(name: &str, result: &Result<Loaded, ConfigError>) -> serde_json::Valu
             json!({"ok": false, "file": name, "errors": invalid.problems()})
         }
         Err(error @ (ConfigError::Source(_) | ConfigError::Vanished)) => {
-            json!({"ok": false, "file": name, "errors": [{"message": error.to_string()}]})
+            json!({"ok": false, "file": name, "errors": [{"message": format!("{:#}", anyhow::Error::new(error))}]})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        args: PolicyArgs,
+    }
+
+    /// Outcome, standard output and standard error of `mcpmon policy WORDS`, in a directory with two files and a
+    /// host without configuration.
+    fn policy(words: &[&str]) -> (Outcome, String, String) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("written");
+        };
+        file(
+            "good.yaml",
+            "mcp: {servers: [{id: a, command: x}], rules: [{id: r, match: {}, decision: BLOCK}]}\n",
+        );
+        file("bad.yaml", "mode: loud\n");
+        let mut line = vec!["policy".to_owned()];
+        for word in words {
+            let path = directory.path().join(word);
+            let is_file = word.ends_with(".yaml");
+            line.push(if is_file {
+                path.display().to_string()
+            } else {
+                (*word).to_owned()
+            });
+        }
+        let args = CommandLine::try_parse_from(line)
+            .expect("a valid command line")
+            .args;
+        let search = Search {
+            explicit: None,
+            variable: None,
+            local: None,
+            user: None,
+            system: directory.path().join("etc"),
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let outcome = run(&args, &search, Trust::Anyone, &mut out, &mut err).expect("written");
+        let text = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).expect("text");
+            text.replace(&directory.path().display().to_string(), "DIR")
+        };
+        (outcome, text(out), text(err))
+    }
+
+    #[test]
+    fn every_file_is_checked() {
+        let (outcome, out, err) = policy(&["check", "bad.yaml", "good.yaml", "missing.yaml"]);
+        assert_eq!(outcome.exit_code(), 2);
+        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.rules)");
+        assert_snapshot!(err, @r"
+    DIR/bad.yaml:1:7: mode: unknown value `loud`: expected `enforce` or `observe`
+       |
+     1 | mode: loud
+       |       ^^^^
+
+    cannot read DIR/missing.yaml: No such file or directory (os error 2)
+    ");
+    }
+
+    #[test]
+    fn without_files_it_checks_what_a_daemon_would_load() {
+        let (outcome, out, err) = policy(&["check"]);
+        assert_eq!((outcome.exit_code(), err.as_str()), (0, ""));
+        assert_snapshot!(out, @"ok: embedded default (0 servers, 9 network rules)");
+    }
+
+    #[test]
+    fn json_is_one_object_a_file() {
+        let (outcome, out, err) = policy(&["check", "--json", "good.yaml", "bad.yaml", "missing.yaml"]);
+        assert_eq!((outcome, err.as_str()), (Outcome::Invalid, ""));
+        assert_snapshot!(out, @r#"
+    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:e513601df2fe5d15b20227443a14887ba2217ad3856a99ee9dc87290331fecbf","servers":1,"network_rules":0,"not_in_force":["mcp.rules"]}
+    {"ok":false,"file":"DIR/bad.yaml","errors":[{"file":"DIR/bad.yaml","line":1,"column":7,"key":"mode","message":"unknown value `loud`: expected `enforce` or `observe`"}]}
+    {"ok":false,"file":"DIR/missing.yaml","errors":[{"message":"cannot read DIR/missing.yaml: No such file or directory (os error 2)"}]}
+    "#);
+    }
+
+    #[test]
+    fn the_schema_is_json() {
+        let (outcome, out, _) = policy(&["schema"]);
+        assert_eq!(outcome, Outcome::Valid);
+        let schema: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(schema["title"], "Config");
     }
 }
