@@ -107,7 +107,7 @@ fn collect(node: &Node, path: &str, found: &mut BTreeSet<NotInForce>) {
         Value::List(items) => {
             let key = format!("{path}[]");
             for item in items {
-                collect(item, &key, found);
+                collect(&item.node, &key, found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
@@ -118,12 +118,12 @@ fn visit(node: &Node, key: String, found: &mut BTreeSet<NotInForce>) {
     if IN_FORCE.contains(&key.as_str()) || asks_for_nothing(node) {
         return;
     }
-    let partly = |known: &&str| {
+    let partly = |known: &str| {
         known
             .strip_prefix(key.as_str())
             .is_some_and(|rest| rest.starts_with(['.', '[']))
     };
-    if IN_FORCE.iter().any(|known| partly(&known)) {
+    if IN_FORCE.into_iter().any(partly) {
         return collect(node, &key, found);
     }
     found.insert(NotInForce {

@@ -9,6 +9,9 @@ const MAX_MISTAKES: usize = 50;
 /// Characters of a line that a snippet shows.
 const SNIPPET_WIDTH: usize = 96;
 
+/// Characters of a key or message that are shown.
+const MAX_SHOWN: usize = 600;
+
 /// A file, or what stands for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -166,11 +169,11 @@ impl Problem {
             None => String::new(),
         };
         Self {
-            file: origin.name.clone(),
+            file: origin.name.chars().map(visible).collect(),
             line: mistake.place.line,
             column: mistake.place.column,
-            key: mistake.key.clone(),
-            message: format!("{}{related}", mistake.message),
+            key: shown(&mistake.key),
+            message: shown(&mistake.message) + &shown(&related),
             snippet: snippet(&origin.text, mistake.place),
         }
     }
@@ -195,22 +198,37 @@ fn snippet(text: &str, place: Place) -> String {
     let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
     let first = column.saturating_sub(SNIPPET_WIDTH / 2);
     let shown: String = line
+    let first = match column < SNIPPET_WIDTH {
+        true => 0,
+        false => column - SNIPPET_WIDTH / 2,
+    };
+    let part: String = line
         .chars()
         .skip(first)
         .take(SNIPPET_WIDTH)
         .map(visible)
         .collect();
     let shown = shown.trim_end();
+    let part = part.trim_end();
     let indent = column - first;
-    let room = shown.chars().count().saturating_sub(indent).max(1);
+    let room = part.chars().count().saturating_sub(indent).max(1);
     let length = usize::try_from(place.length).unwrap_or(usize::MAX).clamp(1, room);
     let number = place.line.to_string();
     let margin = " ".repeat(number.len());
     format!(
-        "\n {margin} |\n {number} | {shown}\n {margin} | {}{}",
+        "\n {margin} |\n {number} | {part}\n {margin} | {}{}",
         " ".repeat(indent),
         "^".repeat(length)
     )
+}
+
+/// `text` as it may be printed: harmless, and not much longer than what anybody would write.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_SHOWN).map(visible).collect();
+    if text.chars().nth(MAX_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// One cell for every character, and nothing a terminal would act on.
@@ -251,6 +269,8 @@ mod tests {
 
     #[test]
     fn a_snippet_shows_the_part_around_its_mark() {
+        let short = format!("{}x", "a".repeat(90));
+        assert!(at(&short, 1, 91, 1).contains(&short), "what fits is not cut");
         let long = format!("{}x{}", "a".repeat(500), "b".repeat(500));
         let text = at(&long, 1, 501, 1);
         let expected = format!(

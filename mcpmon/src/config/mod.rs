@@ -19,8 +19,8 @@ mod tests;
 use std::sync::Arc;
 
 use mcpmon_core::{model::Digest, policy::Policy};
+use schemars::transform::{RecursiveTransform, Transform as _};
 
-use self::mistake::Mistake;
 pub use self::{
     force::{Cause, NotInForce},
     mistake::{Invalid, Problem},
@@ -77,17 +77,11 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
     for finding in compiled.findings {
-        let Some(place) = load::locate(&document.tree, &finding.path) else {
-            continue;
-        };
-        document.mistakes.push(Mistake {
-            place,
-            key: finding.path.to_string(),
-            message: finding.message,
-            related: finding
-                .related
-                .and_then(|path| load::locate(&document.tree, &path)),
-        });
+        let related = finding.related.as_ref();
+        let mistake = load::mistake_at(&document.tree, &finding.path, finding.message, related);
+        mistake
+            .into_iter()
+            .for_each(|mistake| document.mistakes.push(mistake));
     }
     let loaded = Loaded {
         policy: Arc::new(compiled.policy),
@@ -102,7 +96,14 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
 /// The JSON Schema of a configuration file, for editors.
 #[must_use]
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(raw::Config);
+    let mut schema = schemars::schema_for!(raw::Config);
+    // Whole sections as defaults repeat what stands at their keys.
+    let drop_section_defaults = |schema: &mut schemars::Schema| {
+        if schema.get("default").is_some_and(serde_json::Value::is_object) {
+            schema.remove("default");
+        }
+    };
+    RecursiveTransform(drop_section_defaults).transform(&mut schema);
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
     text.push('\n');
     text

@@ -182,7 +182,7 @@ impl Sources {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The system says no.
-    #[error("cannot read {path}: {source}", path = .path.display())]
+    #[error("cannot read {path}", path = .path.display())]
     Read {
         /// File or directory.
         path: PathBuf,
@@ -217,8 +217,8 @@ pub enum SourceError {
         path: PathBuf,
     },
     /// Somebody else may change it.
-    #[error("will not take policy from a file that others can change: {0}")]
-    Distrusted(#[source] Distrust),
+    #[error(transparent)]
+    Distrusted(#[from] Distrust),
 }
 
 /// The `*.yaml` of a directory by name, without hidden ones; none where there is no directory.
@@ -270,7 +270,7 @@ fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
             path: path.to_owned(),
         });
     }
-    trust::check(path, &metadata, trust).map_err(SourceError::Distrusted)?;
+    trust::check(path, &metadata, trust)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)

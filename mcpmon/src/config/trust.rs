@@ -36,7 +36,7 @@ const STICKY: u32 = 0o1000;
 #[derive(Debug, thiserror::Error)]
 pub enum Distrust {
     /// It belongs to somebody else.
-    #[error("{path} belongs to user {owner}, who could switch enforcement off; run `chown root {path}`", path = .path.display())]
+    #[error("policy is not taken from where others can change it: {path} belongs to user {owner}; run `chown root {path}`", path = .path.display())]
     Owner {
         /// The file, or a directory above it.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Distrust {
         owner: u32,
     },
     /// Others may write to it.
-    #[error("{path} can be written by {writers}, who could switch enforcement off; run `chmod {remedy} {path}`", path = .path.display())]
+    #[error("policy is not taken from where others can change it: {path} can be written by {writers}; run `chmod {remedy} {path}`", path = .path.display())]
     Writable {
         /// The file, or a directory above it.
         path: PathBuf,

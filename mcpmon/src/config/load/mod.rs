@@ -15,7 +15,7 @@ use serde::Deserialize as _;
 pub(super) use self::node::{KeyPath, Node, Value};
 use self::reader::{Fault, Subject};
 use super::{
-    mistake::{Mistake, Mistakes, Origin, Place},
+    mistake::{Mistake, Mistakes, Origin},
     raw::{Config, VERSION},
 };
 
@@ -72,6 +72,7 @@ fn other_version(tree: &Node) -> Option<Mistake> {
         Value::Integer(version) => Some(Mistake {
             place: node.place,
             key: path.to_string(),
+            key: tree.written(&path),
             message: format!(
                 "version {version} of the format is unknown: this mcpmon reads version {VERSION}"
             ),
@@ -96,9 +97,8 @@ fn shape(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
         if mistakes.is_full() {
             return Config::default();
         }
-        match fault.path.is_root() {
-            true => *tree = Node::empty(),
-            false => tree.cut(&fault.path),
+        if !tree.cut(&fault.path) {
+            *tree = Node::empty();
         }
     }
 }
@@ -114,15 +114,28 @@ fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
     };
     Some(Mistake {
         place,
-        key: fault.path.to_string(),
+        key: tree.written(&fault.path),
         message: fault.message.clone(),
         related: None,
     })
 }
 
-/// The place of a key that `compile` found wanting: its own, or that of what it should stand in. Nothing where
-/// that only follows from an earlier cut.
-pub(super) fn locate(tree: &Node, path: &KeyPath) -> Option<Place> {
+/// The mistake of a key that `compile` found wanting, at its own place or at that of what it should stand in.
+/// Nothing where it only follows from an earlier cut.
+pub(super) fn mistake_at(
+    tree: &Node,
+    path: &KeyPath,
+    message: String,
+    related: Option<&KeyPath>,
+) -> Option<Mistake> {
     let node = tree.nearest(path);
-    (!node.is_incomplete()).then_some(node.place)
+    if node.is_incomplete() {
+        return None;
+    }
+    Some(Mistake {
+        place: node.place,
+        key: tree.written(path),
+        message,
+        related: related.map(|path| tree.nearest(path).place),
+    })
 }

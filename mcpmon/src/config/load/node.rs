@@ -1,7 +1,5 @@
 //! A parsed document that remembers where everything stands.
 
-use std::fmt;
-
 use crate::config::mistake::Place;
 
 /// A value and its place.
@@ -29,9 +27,18 @@ pub(crate) enum Value {
     /// Text, quoted or not.
     Text(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<Item>),
     /// A mapping, in the order of the file; keys are unique.
     Map(Vec<Entry>),
+}
+
+/// An element of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Item {
+    /// Its index as written, whatever was cut out or put in front of it.
+    pub(crate) index: usize,
+    /// Its value.
+    pub(crate) node: Node,
 }
 
 /// A key and its value.
@@ -54,7 +61,7 @@ pub(crate) struct KeyPath(Vec<Step>);
 pub(crate) enum Step {
     /// To the value of a key.
     Key(String),
-    /// To an element of a list.
+    /// To an element of a list, by its position.
     Index(usize),
 }
 
@@ -62,11 +69,6 @@ impl KeyPath {
     /// The document itself.
     pub(crate) const fn root() -> Self {
         Self(Vec::new())
-    }
-
-    /// Whether this is the document itself.
-    pub(crate) const fn is_root(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// The path of `key` in it.
@@ -89,19 +91,6 @@ impl KeyPath {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
-    }
-}
-
-impl fmt::Display for KeyPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Key(key) if position == 0 => write!(f, "{}", key.escape_debug())?,
-                Step::Key(key) => write!(f, ".{}", key.escape_debug())?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
-        }
-        Ok(())
     }
 }
 
@@ -132,6 +121,24 @@ impl Node {
         node
     }
 
+    /// `path` as its file has it: `network.deny[0].cidrs[1]`.
+    pub(crate) fn written(&self, path: &KeyPath) -> String {
+        let mut text = String::new();
+        let mut node = Some(self);
+        for step in &path.0 {
+            match (step, node.map(|node| &node.value)) {
+                (Step::Key(key), _) if text.is_empty() => text.push_str(key),
+                (Step::Key(key), _) => text.extend([".", key]),
+                (Step::Index(position), Some(Value::List(items))) if *position < items.len() => {
+                    text.push_str(&format!("[{}]", items[*position].index));
+                }
+                (Step::Index(position), _) => text.push_str(&format!("[{position}]")),
+            }
+            node = node.and_then(|node| node.child(step));
+        }
+        text
+    }
+
     /// Where the last key of `path` stands.
     pub(crate) fn key_place(&self, path: &KeyPath) -> Option<Place> {
         let (last, parents) = path.0.split_last()?;
@@ -145,22 +152,27 @@ impl Node {
         }
     }
 
-    /// Removes the value at `path`, and marks what it stood in as damaged.
-    ///
-    /// An element of a list leaves a gap that closes: later elements move up.
-    pub(crate) fn cut(&mut self, path: &KeyPath) {
+    /// Removes the value at `path`, and marks what it stood in as damaged; later elements of a list move up.
+    /// Tells whether there was something to remove.
+    pub(crate) fn cut(&mut self, path: &KeyPath) -> bool {
         let Some((last, parents)) = path.0.split_last() else {
-            return;
+            return false;
         };
-        let parent = parents.iter().try_fold(self, Self::child_mut);
-        let Some(parent) = parent else {
-            return;
+        let Some(parent) = parents.iter().try_fold(self, Self::child_mut) else {
+            return false;
         };
         parent.damaged = true;
         match (&mut parent.value, last) {
-            (Value::Map(entries), Step::Key(key)) => entries.retain(|entry| entry.key != *key),
-            (Value::List(items), Step::Index(index)) if *index < items.len() => drop(items.remove(*index)),
-            _ => {}
+            (Value::Map(entries), Step::Key(key)) => {
+                let before = entries.len();
+                entries.retain(|entry| entry.key != *key);
+                entries.len() < before
+            }
+            (Value::List(items), Step::Index(position)) if *position < items.len() => {
+                items.remove(*position);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -169,7 +181,7 @@ impl Node {
         self.damaged
             || match &self.value {
                 Value::Map(entries) => entries.iter().any(|entry| entry.node.damaged),
-                Value::List(items) => items.iter().any(|item| item.damaged),
+                Value::List(items) => items.iter().any(|item| item.node.damaged),
                 Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => false,
             }
     }
@@ -181,6 +193,7 @@ impl Node {
                 .find(|entry| entry.key == *key)
                 .map(|entry| &entry.node),
             (Value::List(items), Step::Index(index)) => items.get(*index),
+            (Value::List(items), Step::Index(position)) => items.get(*position).map(|item| &item.node),
             _ => None,
         }
     }
@@ -191,7 +204,9 @@ impl Node {
                 .iter_mut()
                 .find(|entry| entry.key == *key)
                 .map(|entry| &mut entry.node),
-            (Value::List(items), Step::Index(index)) => items.get_mut(*index),
+            (Value::List(items), Step::Index(position)) => {
+                items.get_mut(*position).map(|item| &mut item.node)
+            }
             _ => None,
         }
     }

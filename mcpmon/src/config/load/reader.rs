@@ -9,7 +9,7 @@ use serde::{
 };
 
 use super::{
-    node::{Entry, KeyPath, Node, Step, Value},
+    node::{Entry, Item, KeyPath, Node, Step, Value},
     suggest::{closest, listing},
 };
 
@@ -54,7 +54,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        f.write_str(&self.message)
     }
 }
 
@@ -65,13 +65,14 @@ impl de::Error for Fault {
         Self::new(Subject::Value, message.to_string())
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "serde names what no YAML value is")]
     fn invalid_type(found: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         let found = match found {
             Unexpected::Bool(value) => format!("`{value}`"),
             Unexpected::Unsigned(number) => format!("the number {number}"),
             Unexpected::Signed(number) => format!("the number {number}"),
             Unexpected::Float(number) => format!("the number {number}"),
-            Unexpected::Str(text) => format!("the text `{}`", text.escape_debug()),
+            Unexpected::Str(text) => format!("the text `{text}`"),
             Unexpected::Unit => "nothing".to_owned(),
             Unexpected::Seq => "a list".to_owned(),
             Unexpected::Map => "a mapping".to_owned(),
@@ -85,8 +86,7 @@ impl de::Error for Fault {
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        let variant = variant.escape_debug();
-        let meant = match closest(&variant.to_string(), expected) {
+        let meant = match closest(variant, expected) {
             Some(meant) => format!("; did you mean `{meant}`?"),
             None => String::new(),
         };
@@ -130,7 +130,7 @@ impl Node {
     }
 
     /// The list; nothing counts as an empty one, so that a key may lose its last element.
-    fn list(&self) -> Result<&[Self], Fault> {
+    fn list(&self) -> Result<&[Item], Fault> {
         match &self.value {
             Value::List(items) => Ok(items),
             Value::Null => Ok(&[]),
@@ -278,7 +278,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-fn visit_list<'de, V: Visitor<'de>>(items: &'de [Node], visitor: V) -> Result<V::Value, Fault> {
+fn visit_list<'de, V: Visitor<'de>>(items: &'de [Item], visitor: V) -> Result<V::Value, Fault> {
     visitor.visit_seq(Items {
         items: items.iter().enumerate(),
     })
@@ -292,19 +292,19 @@ fn visit_map<'de, V: Visitor<'de>>(entries: &'de [Entry], visitor: V) -> Result<
 }
 
 struct Items<'de> {
-    items: std::iter::Enumerate<std::slice::Iter<'de, Node>>,
+    items: std::iter::Enumerate<std::slice::Iter<'de, Item>>,
 }
 
 impl<'de> de::SeqAccess<'de> for Items<'de> {
     type Error = Fault;
 
     fn next_element_seed<T: de::DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        let Some((index, node)) = self.items.next() else {
+        let Some((position, item)) = self.items.next() else {
             return Ok(None);
         };
-        seed.deserialize(node)
+        seed.deserialize(&item.node)
             .map(Some)
-            .map_err(|fault| fault.under(Step::Index(index)))
+            .map_err(|fault| fault.under(Step::Index(position)))
     }
 }
 

@@ -1,7 +1,13 @@
 //! "Did you mean".
 
+/// Bytes of a word that may be a slip of the pen; a longer one is something else.
+const LONGEST_WORD: usize = 64;
+
 /// The candidate closest to `word`, where one is close enough to be meant.
 pub(super) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let normal = |text: &str| text.to_lowercase().replace('-', "_");
     let word = normal(word);
     let tolerated = (word.chars().count() / 3).max(1);

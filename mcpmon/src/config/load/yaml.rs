@@ -5,13 +5,15 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Error, Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
-use super::node::{Entry, Node, Value};
+use super::node::{Entry, Item, Node, Value};
 use crate::config::mistake::{Mistake, Place};
 
 /// Deepest nesting; the format itself needs 7 levels.
 const MAX_DEPTH: usize = 32;
-/// Most values in a file, those that aliases repeat included.
+/// Most values in a file.
 const MAX_NODES: usize = 200_000;
+/// Most values that aliases repeat.
+const MAX_REPEATED: usize = 20_000;
 /// Most anchors, and most aliases of a file.
 const MAX_ALIASES: usize = 1000;
 
@@ -28,7 +30,7 @@ pub(super) fn parse(text: &str, origin: usize) -> Result<Node, Mistake> {
                 .location()
                 .map_or_else(|| Place::start_of(origin), |location| place(origin, location)),
             key: String::new(),
-            message: message(error.without_snippet()),
+            message: message(&error),
             related: None,
         }),
     }
@@ -36,7 +38,7 @@ pub(super) fn parse(text: &str, origin: usize) -> Result<Node, Mistake> {
 
 fn options() -> Options {
     serde_saphyr::options! {
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPEATED },
         budget: serde_saphyr::budget! {
             max_aliases: MAX_ALIASES,
             max_anchors: MAX_ALIASES,
@@ -50,15 +52,22 @@ fn options() -> Options {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the library's own words do for most of its many errors"
+)]
 fn message(error: &Error) -> String {
     match error {
+        Error::AliasError { error, .. } | Error::WithSnippet { error, .. } => message(error),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. } => format!(
-            "the file is too large once its aliases are filled in, or too deeply nested: at most {MAX_NODES} values, \
-             {MAX_ALIASES} aliases and {MAX_DEPTH} levels are read"
+            "too much for a configuration: at most {MAX_NODES} values are read, {MAX_REPEATED} of them repeated by \
+             {MAX_ALIASES} aliases, {MAX_DEPTH} levels deep"
         ),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` is given twice"),
+        Error::UnknownAnchor { .. } => "no anchor of this name is defined above".to_owned(),
         Error::MultipleDocuments { .. } => {
             "a second document starts here: one file holds one document".to_owned()
         }
@@ -95,6 +104,16 @@ impl Tree {
             Branch::List(items) => {
                 Value::List(items.into_iter().map(|item| item.into_node(origin)).collect())
             }
+            Branch::List(items) => Value::List(
+                items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, tree)| Item {
+                        index,
+                        node: tree.into_node(origin),
+                    })
+                    .collect(),
+            ),
             Branch::Map(entries) => Value::Map(
                 entries
                     .into_iter()

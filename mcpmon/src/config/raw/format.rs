@@ -66,7 +66,7 @@ impl<T: Format> JsonSchema for Text<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "title": T::EXPECTED, "examples": [T::EXAMPLE]})
+        json_schema!({"type": "string", "examples": [T::EXAMPLE]})
     }
 }
 

@@ -15,9 +15,14 @@ pub(crate) struct HttpUrl {
 /// Why a text is no URL of an HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpUrlError {
+    /// No scheme in front.
+    #[error("`{text}` is no URL: did you mean `https://{text}`?")]
+    NoScheme { text: String },
     /// Not a URL at all.
     #[error("`{text}` is no URL such as `https://mcp.example.com/mcp`: {source}")]
     Syntax { text: String, source: url::ParseError },
+    #[error("`{text}` is no URL such as `https://mcp.example.com/mcp`: {reason}")]
+    Syntax { text: String, reason: url::ParseError },
     /// Neither `http` nor `https`.
     #[error("`{scheme}` is no scheme of an HTTP server: expected `http` or `https`")]
     Scheme { scheme: String },
@@ -53,9 +58,13 @@ impl FromStr for HttpUrl {
     type Err = HttpUrlError;
 
     fn from_str(text: &str) -> Result<Self, HttpUrlError> {
-        let parsed = url::Url::parse(text).map_err(|source| HttpUrlError::Syntax {
-            text: text.to_owned(),
-            source,
+        let parsed = url::Url::parse(text).map_err(|reason| {
+            let text = text.to_owned();
+            if reason == url::ParseError::RelativeUrlWithoutBase {
+                HttpUrlError::NoScheme { text }
+            } else {
+                HttpUrlError::Syntax { text, reason }
+            }
         })?;
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(HttpUrlError::Scheme {
@@ -101,7 +110,7 @@ mod tests {
     #[test_case("https://[::ffff:192.0.2.1]/" => "192.0.2.1 443"; "mapped address is v4")]
     #[test_case("http://0x7f.1/" => "127.0.0.1 80"; "address in another form")]
     #[test_case("https://münchen.example/" => "xn--mnchen-3ya.example 443"; "international name")]
-    #[test_case("mcp.example.com/mcp" => "`mcp.example.com/mcp` is no URL such as `https://mcp.example.com/mcp`: relative URL without a base")]
+    #[test_case("mcp.example.com/mcp" => "`mcp.example.com/mcp` is no URL: did you mean `https://mcp.example.com/mcp`?")]
     #[test_case("https://" => "`https://` is no URL such as `https://mcp.example.com/mcp`: empty host")]
     #[test_case("ftp://example.com/" => "`ftp` is no scheme of an HTTP server: expected `http` or `https`")]
     #[test_case("localhost:8080" => "`localhost` is no scheme of an HTTP server: expected `http` or `https`")]

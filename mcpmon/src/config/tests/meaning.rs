@@ -75,7 +75,15 @@ fn servers_take_the_type_their_keys_imply() {
             format!("{} {transport} {egress:?}", server.id)
         })
         .collect();
-    assert_debug_snapshot!(servers, @"");
+    assert_debug_snapshot!(servers, @r#"
+    [
+        "a stdio npx [\"-y\", \"pkg\"] None",
+        "b Http Name(HostName(\"b.example\")) 443 None",
+        "c Sse Address(127.0.0.1) 8080 None",
+        "d stdio x [] None",
+        "e stdio x [] Some(\"Deny [\\\"api.example.com:443\\\", \\\"10.0.0.0/8\\\"]\")",
+    ]
+    "#);
 }
 
 #[test]
@@ -90,7 +98,13 @@ fn network_rules_keep_their_order() {
 ",
     );
     let rules: Vec<_> = policy.network.rules.iter().map(rule).collect();
-    assert_debug_snapshot!(rules, @"");
+    assert_debug_snapshot!(rules, @r#"
+    [
+        "w watch host api.example.com [443]",
+        "d deny agents 203.0.113.0/24 [25]",
+        "h deny host bad.example []",
+    ]
+    "#);
 }
 
 const THREE_SERVERS: &str = "
@@ -130,7 +144,7 @@ fn later_files_stand_on_top() {
             "10.yaml",
             "mode: observe\nnetwork: {deny: [{name: b, cidrs: [172.16.0.0/12]}]}\n",
         ),
-        ("20.yaml", "mode:\nnetwork:\n"),
+        ("20.yaml", "network:\n"),
     ])
     .unwrap_or_else(|invalid| panic!("{invalid}"));
     let names: Vec<_> = loaded
@@ -146,6 +160,7 @@ fn later_files_stand_on_top() {
         Mode::Observe,
         "a key without a value says nothing"
     );
+    assert_eq!(loaded.policy.mode, Mode::Observe);
     assert_eq!(loaded.policy.network.resolve_interval.as_secs(), 10);
 }
 

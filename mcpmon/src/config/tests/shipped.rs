@@ -92,7 +92,179 @@ fn the_committed_schema_is_the_generated_one() {
 #[test]
 fn every_key_and_its_default() {
     let text = serde_json::to_string_pretty(&raw::Config::default()).expect("plain values");
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r#"
+    {
+      "version": 1,
+      "mode": "enforce",
+      "mcp": {
+        "enforce_policy": true,
+        "fail_closed": false,
+        "servers": [],
+        "server_policy": "none",
+        "allowed_servers": [],
+        "denied_servers": [],
+        "tool_policy": "none",
+        "allowed_tools": [],
+        "denied_tools": [],
+        "defaults": {
+          "decision": "AUDIT"
+        },
+        "blocked_tools": [],
+        "rules": [],
+        "blocked_resources": [],
+        "resource_rules": [],
+        "value_limits": [],
+        "version_pinning": {
+          "enabled": true,
+          "on_change": "block",
+          "auto_trust_first": true,
+          "pin_binary": true
+        },
+        "rate_limits": {
+          "enabled": true,
+          "default_rpm": 600,
+          "default_burst": 60,
+          "per_server": {}
+        },
+        "cross_server": {
+          "enabled": true,
+          "decision": "evidence",
+          "classifier": "evidence",
+          "shadow_tool": {
+            "enabled": true,
+            "similarity_check": true,
+            "similarity_threshold": 0.85
+          },
+          "read_then_send": {
+            "enabled": true,
+            "window": "30s"
+          },
+          "burst": {
+            "enabled": true,
+            "max_calls": 10,
+            "window": "5s"
+          },
+          "cross_server_flow": {
+            "enabled": true,
+            "same_turn_only": true,
+            "window": "30s",
+            "categories": [
+              "write",
+              "send"
+            ]
+          }
+        },
+        "categories": {
+          "read": [],
+          "write": [],
+          "send": [],
+          "compute": [],
+          "unknown": []
+        },
+        "detection": {
+          "enabled": true,
+          "custom_servers": [],
+          "exclude_servers": [],
+          "builtin": {
+            "credential_theft": true,
+            "exfiltration": true,
+            "hidden_instructions": true,
+            "shell_injection": true,
+            "path_traversal": true,
+            "cross_tool_override": true,
+            "stealth_instruction": true
+          },
+          "custom_patterns": [],
+          "alert_threshold": "high",
+          "on_detection": "hide"
+        },
+        "output_inspection": {
+          "enabled": true,
+          "on_detection": "block"
+        },
+        "argument_inspection": {
+          "enabled": true,
+          "on_detection": "block"
+        },
+        "config_guard": {
+          "extra_paths": []
+        },
+        "suppressions": [],
+        "sampling": "block",
+        "elicitation": "audit",
+        "prompts": "audit",
+        "completion": "allow",
+        "native_tools": "allow",
+        "discovery": {
+          "enabled": true,
+          "interval": "15m"
+        },
+        "registry": {
+          "pin_on_first_use": true,
+          "persistent": true
+        },
+        "limits": {
+          "max_line": "16MiB",
+          "max_tools": 2000,
+          "max_schema_depth": 128,
+          "max_batch": 64,
+          "max_pending": 10000,
+          "request_timeout": "0s",
+          "max_streams_per_server": 256
+        },
+        "approvals": {
+          "required_for": "critical",
+          "timeout": "5m",
+          "on_timeout": "deny"
+        }
+      },
+      "network": {
+        "enforce": true,
+        "watch": [],
+        "deny": [],
+        "agents": [],
+        "resolve_interval": "30s",
+        "proxy_bypass": "alert"
+      },
+      "exec": {
+        "gate": "auto",
+        "unwrapped": "alert"
+      },
+      "proxy": {
+        "mode": "embedded",
+        "listen": "127.0.0.1:8484",
+        "listen_unix": "",
+        "token_file": "",
+        "providers": {
+          "anthropic": "https://api.anthropic.com",
+          "gemini": "https://generativelanguage.googleapis.com",
+          "ollama": "http://127.0.0.1:11434",
+          "openai": "https://api.openai.com"
+        }
+      },
+      "dlp": {
+        "mode": "redact"
+      },
+      "llm_storage": {
+        "store_bodies": false,
+        "key_file": "",
+        "max_body": "1MiB",
+        "retention": "7d"
+      },
+      "record": {
+        "path": "",
+        "jsonl": "",
+        "retention": "30d",
+        "max_size": "1GiB",
+        "webhook_url": "",
+        "webhook_min_severity": "high",
+        "otlp_endpoint": ""
+      },
+      "metrics": {
+        "listen": "127.0.0.1:9484"
+      }
+    }
+    "#);
 }
 
 #[test]
