@@ -93,6 +93,15 @@ fn dependencies() -> Result<()> {
             || shell::run(&mut install),
         )?;
     }
-    let check = ["--workspace", "--locked", "check", "bans", "licenses", "sources"];
+    let check = [
+        "--workspace",
+        "--locked",
+        "check",
+        "--deny",
+        "unnecessary-skip",
+        "bans",
+        "licenses",
+        "sources",
+    ];
     shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
 }
