@@ -196,8 +196,6 @@ fn snippet(text: &str, place: Place) -> String {
         return String::new();
     };
     let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
-    let first = column.saturating_sub(SNIPPET_WIDTH / 2);
-    let shown: String = line
     let first = match column < SNIPPET_WIDTH {
         true => 0,
         false => column - SNIPPET_WIDTH / 2,
@@ -208,7 +206,6 @@ fn snippet(text: &str, place: Place) -> String {
         .take(SNIPPET_WIDTH)
         .map(visible)
         .collect();
-    let shown = shown.trim_end();
     let part = part.trim_end();
     let indent = column - first;
     let room = part.chars().count().saturating_sub(indent).max(1);

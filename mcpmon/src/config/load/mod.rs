@@ -71,7 +71,6 @@ fn other_version(tree: &Node) -> Option<Mistake> {
         Value::Integer(version) if version == i128::from(VERSION) => None,
         Value::Integer(version) => Some(Mistake {
             place: node.place,
-            key: path.to_string(),
             key: tree.written(&path),
             message: format!(
                 "version {version} of the format is unknown: this mcpmon reads version {VERSION}"

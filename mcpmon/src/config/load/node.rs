@@ -192,7 +192,6 @@ impl Node {
                 .iter()
                 .find(|entry| entry.key == *key)
                 .map(|entry| &entry.node),
-            (Value::List(items), Step::Index(index)) => items.get(*index),
             (Value::List(items), Step::Index(position)) => items.get(*position).map(|item| &item.node),
             _ => None,
         }

@@ -101,9 +101,6 @@ impl Tree {
     fn into_node(self, origin: usize) -> Node {
         let value = match self.value {
             Branch::Leaf(value) => value,
-            Branch::List(items) => {
-                Value::List(items.into_iter().map(|item| item.into_node(origin)).collect())
-            }
             Branch::List(items) => Value::List(
                 items
                     .into_iter()

@@ -19,8 +19,6 @@ pub(crate) enum HttpUrlError {
     #[error("`{text}` is no URL: did you mean `https://{text}`?")]
     NoScheme { text: String },
     /// Not a URL at all.
-    #[error("`{text}` is no URL such as `https://mcp.example.com/mcp`: {source}")]
-    Syntax { text: String, source: url::ParseError },
     #[error("`{text}` is no URL such as `https://mcp.example.com/mcp`: {reason}")]
     Syntax { text: String, reason: url::ParseError },
     /// Neither `http` nor `https`.

@@ -1,9 +1,6 @@
 //! The policies and the schema that ship with the program.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use mcpmon_core::policy::{Mode, OnChange, ServerPolicy, Unwrapped};
 
@@ -59,21 +56,6 @@ fn strict_trusts_nothing_unapproved() {
     assert_eq!(policy.pinning.on_change, OnChange::Block);
     assert!(policy.pinning.enabled && !policy.pinning.auto_trust_first);
     assert_eq!(policy.exec.unwrapped, Unwrapped::Deny);
-}
-
-#[test]
-fn the_policy_of_the_daemon_set_is_valid() {
-    #[derive(serde::Deserialize)]
-    struct ConfigMap {
-        data: BTreeMap<String, String>,
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/20-policy.yaml");
-    let manifest = std::fs::read_to_string(path).expect("the manifest can be read");
-    let manifest: ConfigMap = serde_saphyr::from_str(&manifest).expect("a ConfigMap");
-    let text = &manifest.data["mcpmon.yaml"];
-    let loaded = super::compile(&[("mcpmon.yaml", text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
-    assert_eq!(loaded.policy.mode, Mode::Observe);
-    assert_eq!(loaded.not_in_force, []);
 }
 
 #[test]
