@@ -501,3 +501,6 @@ fn is_installed_entry(stage: &Stage, name: &str) -> bool {
         Stage::Launcher | Stage::Program | Stage::Container { .. } | Stage::Inline => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! The Monitor through its front door: transcripts in, events and orders out.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use test_case::test_case;
+
+use super::*;
+use crate::{
+    decide::pins::{Part, PinnedFile},
+    model::{Digest, Direction, FileId, NameGlob, Outcome, PinState, Transport as Protocol},
+    policy::{
+        Cidr, Egress, EgressDefault, Endpoint, NetworkRule, RuleAction, Scope, Server, ServerPolicy,
+        network::table::{Numbering, Resolved, compile},
+    },
+};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A Monitor, the tables it was given, and a clock.
+struct World {
+    monitor: Monitor,
+    tables: Tables,
+    now: i64,
+}
+
+impl World {
+    fn new(policy: Policy) -> Self {
+        Self::with_pins(policy, BTreeMap::new())
+    }
+
+    fn with_pins(policy: Policy, pins: BTreeMap<ServerId, Pins>) -> Self {
+        let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
+        let monitor = Monitor::new(Arc::new(policy), &tables, pins);
+        Self { monitor, tables, now: 0 }
+    }
+
+    fn exec(&mut self, pid: u32, parent: u32, command: &str) -> Judgement {
+        self.exec_in(None, pid, parent, command)
+    }
+
+    fn exec_in(&mut self, instance: Option<InstanceId>, pid: u32, parent: u32, command: &str) -> Judgement {
+        let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let exec = Exec {
+            process: process(pid),
+            parent: process(parent),
+            instance,
+            comm: argv[0].clone(),
+            file: FileId { inode: pid.into(), ..FileId::default() },
+            argv,
+            ..Exec::default()
+        };
+        self.monitor.exec(Timestamp(self.now), &exec)
+    }
+
+    fn exit(&mut self, instance: InstanceId, pid: u32, status: u32) -> Judgement {
+        let exit = Exit { process: process(pid), instance, status: Some(status) };
+        self.monitor.exit(Timestamp(self.now), exit)
+    }
+
+    fn hashed(&mut self, instance: InstanceId, pid: u32, content: &str) -> Judgement {
+        self.monitor.hashed(Timestamp(self.now), instance, process(pid), files(content))
+    }
+
+    fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
+        let address: IpAddr = address.parse().expect("address");
+        let verdict = self.tables.lookup(0, address, 443);
+        let rule = [verdict.deny_host, verdict.deny_agents, verdict.watch].into_iter().find(|rule| *rule != 0);
+        self.monitor.connection(Timestamp(self.now), &Connection {
+            process: process(7),
+            comm: "node".to_owned(),
+            uid: 1000,
+            instance,
+            rule,
+            address,
+            given: address,
+            port: 443,
+            transport: Protocol::Tcp,
+            outcome,
+        })
+    }
+}
+
+const fn process(pid: u32) -> ProcessId {
+    ProcessId { pid, start: 1 }
+}
+
+fn files(content: &str) -> ServerFiles {
+    let file = PinnedFile { path: PathBuf::from("/usr/bin/x"), digest: Digest::of(content.as_bytes()) };
+    ServerFiles { executable: Part::Hashed(file), script: None, package: None }
+}
+
+fn pins(content: &str) -> Pins {
+    Pins::try_from(files(content)).expect("hashed")
+}
+
+fn id(name: &str) -> ServerId {
+    ServerId::new(name).expect("id")
+}
+
+fn kinds(judgement: &Judgement) -> Vec<&'static str> {
+    judgement.events.iter().map(|event| event.kind.name()).collect()
+}
+
+/// Orders by name, with the process or server they concern.
+fn orders(judgement: &Judgement) -> Vec<String> {
+    let name = |order: &Order| match order {
+        Order::Track { process, instance, egress } => format!("track {} as {}/{egress}", process.pid, instance.0),
+        Order::Settle { process } => format!("settle {}", process.pid),
+        Order::MarkStarter { process } => format!("starter {}", process.pid),
+        Order::Hold { process } => format!("hold {}", process.pid),
+        Order::Release { process } => format!("release {}", process.pid),
+        Order::Hash { process, .. } => format!("hash {}", process.pid),
+        Order::StorePins { server, .. } => format!("pin {server}"),
+        Order::Kill { instance } => format!("kill {}", instance.0),
+        Order::Refuse { file, .. } => format!("refuse {}", file.inode),
+    };
+    judgement.orders.iter().map(name).collect()
+}
+
+const FIRST: InstanceId = InstanceId(1);
+
+#[test]
+fn a_launch_is_followed_from_the_runner_to_the_process_that_serves() {
+    let mut world = World::new(Policy::default());
+    let launch = world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
+    assert_eq!(orders(&launch), ["track 10 as 1/0", "starter 9"]);
+    assert_eq!(kinds(&launch), [""; 0], "nothing serves yet");
+
+    let shell = world.exec_in(Some(FIRST), 11, 10, "sh -c mcp-server-memory");
+    assert_eq!(orders(&shell), [""; 0]);
+    let node = world.exec_in(Some(FIRST), 12, 11, "node /c/_npx/1/node_modules/.bin/mcp-server-memory");
+    assert_eq!(orders(&node), ["hash 12"]);
+
+    let hashed = world.hashed(FIRST, 12, "v1");
+    assert_eq!((kinds(&hashed), orders(&hashed)), (vec!["mcp_server_started"], vec!["pin server-memory".to_owned()]));
+    let EventKind::ServerStarted { launcher_pid, pin, command, .. } = &hashed.events[0].kind else {
+        panic!("a start");
+    };
+    assert_eq!((*launcher_pid, *pin, command.as_str()), (10, PinState::Pinned, "npx"));
+    assert_eq!(hashed.events[0].process.as_ref().map(|process| process.pid), Some(12));
+
+    world.now = 3 * SECOND;
+    let exit = world.exit(FIRST, 12, 3 << 8);
+    let EventKind::ServerExited { exit_status, signal, duration_ms } = exit.events[0].kind else { panic!("an end") };
+    assert_eq!((exit_status, signal, duration_ms), (Some(3), None, 3000));
+    for pid in [11, 10] {
+        assert_eq!(kinds(&world.exit(FIRST, pid, 0)), [""; 0]);
+    }
+    assert_eq!(world.monitor.running().count(), 0, "nothing is kept of a server that ended");
+}
+
+#[test]
+fn a_child_forked_before_the_kernel_knew_its_parent_belongs_to_the_same_server() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "timeout 60 npx -y @modelcontextprotocol/server-memory");
+    let child = world.exec(11, 10, "npx -y @modelcontextprotocol/server-memory");
+    assert_eq!(orders(&child), ["track 11 as 1/0"]);
+    assert_eq!(world.monitor.running().count(), 1);
+}
+
+#[test]
+fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
+    let helper = world.exec_in(Some(FIRST), 11, 10, "node install.js");
+    assert_eq!(orders(&helper), [""; 0]);
+    world.now = SECOND;
+    world.exit(FIRST, 11, 0);
+    world.now = 5 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "it has ended");
+
+    world.exec_in(Some(FIRST), 12, 10, "node dist/index.js");
+    world.now += SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "too young");
+    world.now += SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
+}
+
+#[test]
+fn a_server_that_executes_another_program_is_hashed_again() {
+    let mut world = World::new(Policy::default());
+    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hash 10"]);
+    assert_eq!(orders(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")), ["hash 10"]);
+    assert_eq!(kinds(&world.hashed(FIRST, 10, "v1")), ["mcp_server_started"]);
+    let again = world.exec_in(Some(FIRST), 10, 9, "/opt/other");
+    assert_eq!(orders(&again)[0], "hold 10", "it is pinned by now");
+}
+
+#[test]
+fn a_server_that_starts_another_is_not_confused_with_it() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, 10, "v1");
+    assert_eq!(orders(&world.exec_in(Some(FIRST), 11, 10, "git status")), [""; 0]);
+    let nested = world.exec_in(Some(FIRST), 12, 10, "mcp-server-fetch");
+    assert_eq!(orders(&nested), ["track 12 as 2/0", "starter 10", "hash 12"]);
+    let servers: Vec<String> = world.monitor.running().map(|running| running.server.to_string()).collect();
+    assert_eq!(servers, ["mcp-server-git", "mcp-server-fetch"]);
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_hashed_is_told_in_order() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    assert_eq!(kinds(&world.exit(FIRST, 10, 9)), [""; 0]);
+    assert_eq!(kinds(&world.hashed(FIRST, 10, "v1")), ["mcp_server_started", "mcp_server_exited"]);
+    assert_eq!(world.monitor.running().count(), 0);
+}
+
+#[test_case(OnChange::Block, Mode::Enforce, Gate::Auto => (vec!["mcp_server_started", "mcp_server_binary_mismatch", "mcp_server_denied"], vec!["kill 1", "refuse 10", "release 10"]); "block")]
+#[test_case(OnChange::Block, Mode::Observe, Gate::Auto => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec![]); "observing")]
+#[test_case(OnChange::Block, Mode::Enforce, Gate::Off => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec![]); "gate off")]
+#[test_case(OnChange::Alert, Mode::Enforce, Gate::Auto => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec![]); "alert")]
+fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static str>, Vec<&'static str>) {
+    let mut policy = Policy { mode, ..Policy::default() };
+    policy.pinning.on_change = change;
+    policy.exec.gate = gate;
+    let mut world = World::with_pins(policy, [(id("mcp-server-git"), pins("v1"))].into());
+    let held = orders(&world.exec(10, 9, "mcp-server-git")).contains(&"hold 10".to_owned());
+    let judgement = world.hashed(FIRST, 10, "v2");
+    let orders = orders(&judgement);
+    assert_eq!(held, !orders.is_empty(), "held exactly where a difference blocks");
+    let leaked: Vec<&'static str> = orders.into_iter().map(|order| &*order.leak()).collect();
+    (kinds(&judgement), leaked)
+}
+
+#[test]
+fn an_unchanged_program_is_released() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
+    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hold 10", "hash 10"]);
+    let judgement = world.hashed(FIRST, 10, "v1");
+    assert_eq!((kinds(&judgement), orders(&judgement)), (vec!["mcp_server_started"], vec!["release 10".to_owned()]));
+}
+
+#[test]
+fn a_changed_interpreter_is_never_refused_for_everyone() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp_server_git"), pins("v1"))].into());
+    world.exec(10, 9, "python3 -m mcp_server_git");
+    assert_eq!(orders(&world.hashed(FIRST, 10, "v2")), ["kill 1", "release 10"]);
+}
+
+#[test]
+fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
+    let mut policy = Policy::default();
+    policy.pinning.auto_trust_first = false;
+    let mut world = World::new(policy);
+    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hold 10", "hash 10"]);
+    let judgement = world.hashed(FIRST, 10, "v1");
+    assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
+    assert_eq!(orders(&judgement), ["kill 1", "release 10"]);
+    assert!(judgement.events[1].reason.as_ref().is_some_and(|reason| reason.contains("auto_trust_first")));
+}
+
+#[test]
+fn a_result_for_a_program_that_was_replaced_is_dropped() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
+    let judgement = world.hashed(FIRST, 10, "v1");
+    assert!(judgement.events.is_empty() && judgement.orders.is_empty());
+    let elsewhere = world.hashed(InstanceId(77), 10, "v1");
+    assert!(elsewhere.events.is_empty() && elsewhere.orders.is_empty());
+}
+
+#[test]
+fn a_server_that_policy_refuses_is_killed_and_observed_otherwise() {
+    let server_policy = ServerPolicy::Denylist(vec![NameGlob::new("mcp-server-g*")]);
+    let mut world = World::new(Policy { server_policy: server_policy.clone(), ..Policy::default() });
+    let judgement = world.exec(10, 9, "mcp-server-git");
+    assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
+    assert!(orders(&judgement).contains(&"kill 1".to_owned()));
+    assert_eq!(kinds(&world.exec(20, 9, "mcp-server-fetch")), [""; 0]);
+
+    let mut observing = World::new(Policy { server_policy, mode: Mode::Observe, ..Policy::default() });
+    let judgement = observing.exec(10, 9, "mcp-server-git");
+    assert_eq!(judgement.events[0].action, Action::WouldBlock);
+    assert!(!orders(&judgement).contains(&"kill 1".to_owned()));
+}
+
+fn stdio(name: &str, command: &str, args: &[&str], egress: Option<Egress>) -> Server {
+    Server {
+        id: id(name),
+        transport: Transport::Stdio {
+            command: command.to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        },
+        env_allow: Vec::new(),
+        env_deny: Vec::new(),
+        egress,
+    }
+}
+
+#[test]
+fn a_declared_server_has_its_declared_name_and_its_egress_list() {
+    let egress = Egress {
+        default: EgressDefault::Deny,
+        allow: vec!["192.0.2.1:443".parse::<Endpoint>().expect("endpoint")],
+        deny: Vec::new(),
+    };
+    let server = stdio("files", "npx", &["-y", "@modelcontextprotocol/server-memory"], Some(egress));
+    let mut world = World::new(Policy { servers: vec![server], ..Policy::default() });
+    let judgement = world.exec(10, 9, "/usr/bin/npx -y @modelcontextprotocol/server-memory");
+    let list = world.tables.egress[&id("files")];
+    assert_eq!(orders(&judgement)[0], format!("track 10 as 1/{list}"));
+
+    // Another policy without the list: the running server is let go.
+    let policy = Policy::default();
+    let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
+    let changed = Judgement { orders: world.monitor.install(Arc::new(policy), &tables), ..Judgement::default() };
+    assert_eq!(orders(&changed), ["track 10 as 1/0"]);
+}
+
+#[test]
+fn what_is_no_server_is_settled_only_where_the_kernel_waits_for_it() {
+    let mut world = World::new(Policy::default());
+    assert_eq!(orders(&world.exec(10, 9, "ls -l")), [""; 0]);
+    let exec = Exec { pending: true, argv: vec!["ls".to_owned()], process: process(11), ..Exec::default() };
+    let judgement = world.monitor.exec(Timestamp(0), &exec);
+    assert_eq!(orders(&judgement), ["settle 11"]);
+}
+
+fn rule(name: &str, action: RuleAction, range: &str) -> NetworkRule {
+    NetworkRule {
+        name: name.to_owned(),
+        action,
+        scope: Scope::Host,
+        hosts: Vec::new(),
+        cidrs: vec![range.parse::<Cidr>().expect("range")],
+        ports: Vec::new(),
+    }
+}
+
+#[test]
+fn connections_are_told_by_rule_and_origin() {
+    let mut policy = Policy::default();
+    policy.network.rules =
+        vec![rule("lab", RuleAction::Watch, "192.0.2.0/24"), rule("bad", RuleAction::Deny, "198.51.100.0/24")];
+    let mut world = World::new(policy);
+    world.exec(10, 9, "mcp-server-git");
+    let seen = |event: &Event| {
+        let EventKind::NetworkConnection { direction, .. } = event.kind else { panic!("a connection") };
+        (direction, event.action, event.rule.clone(), event.server_id.as_ref().map(ToString::to_string))
+    };
+    let watched = world.connection(None, "192.0.2.5", Outcome::Passed);
+    assert_eq!(seen(&watched), (Direction::Watch, Action::Audit, Some("lab".to_owned()), None));
+    let refused = world.connection(None, "198.51.100.7", Outcome::Refused);
+    assert_eq!(seen(&refused), (Direction::Watch, Action::Block, Some("bad".to_owned()), None));
+    assert!(refused.reason.as_ref().is_some_and(|reason| reason.contains("network.deny")));
+    let own = world.connection(Some(FIRST), "203.0.113.9", Outcome::Passed);
+    assert_eq!(
+        seen(&own),
+        (Direction::ServerEgress, Action::Allow, None, Some("mcp-server-git".to_owned()))
+    );
+    let would = world.connection(Some(FIRST), "198.51.100.7", Outcome::WouldRefuse);
+    assert_eq!(would.action, Action::WouldBlock);
+}
+
+#[test]
+fn secrets_in_arguments_never_reach_an_event() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git --token hunter2hunter2");
+    let judgement = world.hashed(FIRST, 10, "v1");
+    assert!(!format!("{judgement:?}").contains("hunter2"));
+}
+
+#[test]
+fn there_is_an_end_to_how_many_servers_are_followed() {
+    let mut world = World::new(Policy::default());
+    for pid in 0..u32::try_from(MAX_INSTANCES).expect("small") {
+        world.exec(100 + pid, 9, "mcp-server-git");
+    }
+    let judgement = world.exec(99, 9, "mcp-server-git");
+    assert_eq!(kinds(&judgement), ["mcp_enforcement_degraded"]);
+    assert_eq!(world.monitor.running().count(), MAX_INSTANCES);
+}
