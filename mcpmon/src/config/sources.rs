@@ -196,7 +196,7 @@ pub enum SourceError {
         /// What was given.
         path: PathBuf,
     },
-    /// Over [`MAX_FILE`].
+    /// Over 1 MiB.
     #[error("{path} is too large: a configuration file has at most 1 MiB", path = .path.display())]
     TooLarge {
         /// The file.
@@ -210,7 +210,7 @@ pub enum SourceError {
         /// First line that is none, from 1.
         line: usize,
     },
-    /// Over [`MAX_FRAGMENTS`].
+    /// More than anybody keeps apart.
     #[error("{path} holds more than {MAX_FRAGMENTS} files: join some of them", path = .path.display())]
     TooMany {
         /// The directory.

@@ -86,6 +86,7 @@ pub(super) static UNITS: [Unit; 14] = [
             "strsim",
             "thiserror",
             "tracing",
+            "url",
         ],
     },
     Unit {
