@@ -56,10 +56,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
     let mut findings = Vec::new();
     let servers = servers::compile(&config.mcp.servers, &mut findings);
     let server_policy = server_policy(&config.mcp);
-    let mut network = network::compile(&config.network, &mut findings);
-    network
-        .rules
-        .extend(network::refused_servers(&servers, &server_policy));
+    let network = network::compile(&config.network, &mut findings);
     let policy = Policy {
         mode: match config.mode {
             raw::Mode::Enforce => Mode::Enforce,

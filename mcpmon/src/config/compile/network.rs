@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use mcpmon_core::policy::{
-    Cidr, NetworkPolicy, NetworkRule, RemoteHost, RuleAction, Scope, Server, ServerPolicy, Transport,
-};
+use mcpmon_core::policy::{NetworkPolicy, NetworkRule, RuleAction, Scope};
 
 use super::{Finding, check_name};
 use crate::config::{load::KeyPath, raw};
@@ -41,31 +39,6 @@ pub(super) fn compile(raw: &raw::Network, findings: &mut Vec<Finding>) -> Networ
         agents: raw.agents.clone(),
         resolve_interval: raw.resolve_interval.0.0,
     }
-}
-
-/// Denials of the addresses of servers that may not be used: for agents only, because addresses are shared and
-/// a browser on the same host must not lose a site.
-pub(super) fn refused_servers(servers: &[Server], policy: &ServerPolicy) -> Vec<NetworkRule> {
-    let refused = servers.iter().filter(|server| policy.denies(&server.id));
-    refused
-        .filter_map(|server| match &server.transport {
-            Transport::Stdio { .. } => None,
-            Transport::Remote { host, port, .. } => {
-                let (hosts, cidrs) = match host {
-                    RemoteHost::Name(name) => (vec![name.clone()], Vec::new()),
-                    RemoteHost::Address(address) => (Vec::new(), vec![Cidr::host(*address)]),
-                };
-                Some(NetworkRule {
-                    name: format!("server_policy:{}", server.id),
-                    action: RuleAction::Deny,
-                    scope: Scope::Agents,
-                    hosts,
-                    cidrs,
-                    ports: vec![*port],
-                })
-            }
-        })
-        .collect()
 }
 
 fn watch(raw: &raw::Watch) -> NetworkRule {

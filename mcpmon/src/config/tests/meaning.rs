@@ -117,11 +117,15 @@ const THREE_SERVERS: &str = "
 ";
 
 #[test_case("none" => Vec::<String>::new())]
-#[test_case("allowlist" => vec!["server_policy:other deny agents 2001:db8::1/128 [8443]".to_owned()])]
-#[test_case("denylist" => vec!["server_policy:internal-a deny agents a.example [443]".to_owned()])]
-fn addresses_of_refused_servers_are_refused_to_agents(mode: &str) -> Vec<String> {
+#[test_case("allowlist" => vec!["local".to_owned(), "other".to_owned()])]
+#[test_case("denylist" => vec!["internal-a".to_owned()])]
+fn servers_are_refused_by_the_list_of_the_mode(mode: &str) -> Vec<String> {
     let policy = policy(&format!("mcp:\n  server_policy: {mode}{THREE_SERVERS}"));
-    policy.network.rules.iter().map(rule).collect()
+    let refused = policy
+        .servers
+        .iter()
+        .filter(|server| policy.server_policy.denies(&server.id));
+    refused.map(|server| server.id.to_string()).collect()
 }
 
 #[test_case("{}" => true)]
