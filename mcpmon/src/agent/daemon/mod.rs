@@ -1,0 +1,312 @@
+//! `mcpmon daemon`: starts every part in order, keeps them in step with policy and names, stops them.
+
+mod policy;
+mod report;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_core::{
+    decide::Monitor,
+    model::EventKind,
+    policy::{
+        HostName,
+        network::table::{self, CompileError, Numbering, Resolved, Tables},
+    },
+};
+use tokio::{
+    net::UnixListener,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, oneshot, watch},
+    time::{MissedTickBehavior, interval},
+};
+
+use self::policy::{agent_names, declare, enforcement, wants};
+use super::{
+    clock,
+    control::{self, Answer, Asked, ListenError},
+    engine::Engine,
+    group,
+    health::Health,
+    names::{Found, Wanted, keep_resolved},
+    notify::{Notifier, NotifyError},
+    pins,
+    selftest::Check,
+};
+use crate::{
+    config::{self, ConfigError, Loaded, Reloader, Search, Trust},
+    intercept::kernel::{
+        addresses::InstallError,
+        sensor::{Sensor, SensorError},
+    },
+    record::{Access, OpenError, QueryError, Reader, Recorder, Settings, StoreError},
+};
+
+/// The store unless told otherwise.
+pub const DEFAULT_STORE: &str = "/var/lib/mcpmon/mcpmon.db";
+/// How often the policy's files are looked at.
+const POLICY_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the self-test runs.
+const SELF_TEST_INTERVAL: Duration = Duration::from_secs(60);
+/// How often the store and the engine are looked at.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the policy is.
+    pub search: Search,
+    /// The store; the policy's `record.path` or [`DEFAULT_STORE`] where unset.
+    pub store: Option<PathBuf>,
+    /// The control socket.
+    pub socket: PathBuf,
+}
+
+/// Why the daemon cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The policy.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its network rules.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store's pins cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The kernel sense.
+    #[error(transparent)]
+    Sensor(#[from] SensorError),
+    /// The address lists.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The control socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Threads, signals or the runtime.
+    #[error("failed to start")]
+    Start(#[source] io::Error),
+    /// The thread that owns the kernel sense is gone.
+    #[error("the engine thread ended by itself: nothing is watched any more")]
+    EngineEnded,
+}
+
+/// Runs until a signal ends it.
+///
+/// # Errors
+/// Where a part cannot start; nothing stays attached then.
+pub fn run(options: Options) -> Result<(), DaemonError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Start)?;
+    runtime.block_on(async {
+        let (mut daemon, inputs) = Daemon::start(options).await?;
+        let outcome = daemon.serve(inputs).await;
+        daemon.stop();
+        outcome
+    })
+}
+
+struct Daemon {
+    started: Instant,
+    loaded: Loaded,
+    rejected: Vec<String>,
+    reloader: Reloader,
+    numbering: Numbering,
+    resolved: Resolved,
+    failures: BTreeMap<HostName, String>,
+    tables: Arc<Tables>,
+    wanted: watch::Sender<Wanted>,
+    engine: Engine,
+    recorder: Recorder,
+    store: PathBuf,
+    socket: PathBuf,
+    cgroup: PathBuf,
+    health: Health,
+    checks: Vec<Check>,
+    checked_at: Option<String>,
+    testing: bool,
+    waiting: Vec<oneshot::Sender<Answer>>,
+    checked: mpsc::Sender<Vec<Check>>,
+    notifier: Option<Notifier>,
+}
+
+/// What the main task waits for.
+struct Inputs {
+    asked: mpsc::Receiver<Asked>,
+    found: mpsc::Receiver<Found>,
+    checked: mpsc::Receiver<Vec<Check>>,
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Daemon {
+    async fn start(options: Options) -> Result<(Self, Inputs), DaemonError> {
+        let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+        let loaded = config::load(&options.search, trust)?;
+        let mut numbering = Numbering::default();
+        let resolved = Resolved::new();
+        let tables = Arc::new(table::compile(&loaded.policy, &resolved, &mut numbering)?);
+
+        let listener = control::listen(&options.socket, group::find())?;
+        let record = &loaded.settings.record;
+        let store = options
+            .store
+            .or_else(|| record.path.clone())
+            .unwrap_or_else(|| DEFAULT_STORE.into());
+        let recorder = Recorder::start(Settings {
+            access: Access { group: group::find() },
+            retention: record.retention,
+            max_size: record.max_size,
+            ..Settings::new(&store)
+        })?;
+        if recorder.forget_running().is_err() {
+            tracing::warn!("the store may list servers of an earlier run as running");
+        }
+        let known_pins = pins::from_rows(Reader::open(&store)?.pins()?);
+
+        let mut sensor = Sensor::start(&agent_names(&loaded))?;
+        sensor.addresses.install(&tables, enforcement(&loaded))?;
+        let cgroup = sensor.attached.root().path.clone();
+        let monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
+        declare(&recorder, &loaded);
+        let engine = Engine::start(sensor, monitor, recorder.clone()).map_err(DaemonError::Start)?;
+
+        let (wanted, wants) = watch::channel(wants(&loaded));
+        let (tell_found, found) = mpsc::channel(4);
+        tokio::spawn(keep_resolved(wants, tell_found));
+        let (tell_checked, checked) = mpsc::channel(4);
+        let asked = serve_clients(listener);
+        let inputs = Inputs {
+            asked,
+            found,
+            checked,
+            terminate: signal(SignalKind::terminate()).map_err(DaemonError::Start)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(DaemonError::Start)?,
+            hangup: signal(SignalKind::hangup()).map_err(DaemonError::Start)?,
+        };
+        let daemon = Self {
+            started: Instant::now(),
+            reloader: Reloader::new(options.search, trust, &loaded),
+            rejected: Vec::new(),
+            numbering,
+            resolved,
+            failures: BTreeMap::new(),
+            tables,
+            wanted,
+            engine,
+            recorder,
+            store,
+            socket: options.socket,
+            cgroup,
+            health: Health::default(),
+            checks: Vec::new(),
+            checked_at: None,
+            testing: false,
+            waiting: Vec::new(),
+            checked: tell_checked,
+            notifier: notifier(),
+            loaded,
+        };
+        daemon.tell_policy();
+        Ok((daemon, inputs))
+    }
+
+    async fn serve(&mut self, mut inputs: Inputs) -> Result<(), DaemonError> {
+        let mut policy = ticker(POLICY_INTERVAL);
+        let mut self_test = ticker(SELF_TEST_INTERVAL);
+        let mut health = ticker(HEALTH_INTERVAL);
+        tracing::info!(store = %self.store.display(), socket = %self.socket.display(), "started");
+        loop {
+            tokio::select! {
+                _ = inputs.terminate.recv() => return Ok(()),
+                _ = inputs.interrupt.recv() => return Ok(()),
+                _ = inputs.hangup.recv() => self.poll_policy().await,
+                _ = policy.tick() => self.poll_policy().await,
+                _ = self_test.tick() => self.start_self_test(),
+                _ = health.tick() => self.look_after()?,
+                Some(found) = inputs.found.recv() => self.take_addresses(found).await,
+                Some(checks) = inputs.checked.recv() => self.take_checks(checks),
+                Some(asked) = inputs.asked.recv() => self.answer(asked).await,
+            }
+        }
+    }
+
+    fn stop(self) {
+        self.notify(Notifier::stopping);
+        self.engine.stop();
+        let status = self.recorder.close();
+        if let Some(error) = status.last_error {
+            tracing::error!(error, lost = status.lost, "the last events could not be written");
+        }
+        if let Err(error) = std::fs::remove_file(&self.socket) {
+            tracing::debug!(%error, "the control socket was gone already");
+        }
+        tracing::info!("stopped; nothing is enforced any more");
+    }
+
+    fn look_after(&mut self) -> Result<(), DaemonError> {
+        if !self.engine.is_running() {
+            return Err(DaemonError::EngineEnded);
+        }
+        let store = self.recorder.status().last_error;
+        self.note(
+            "store",
+            store.map(|error| format!("events cannot be written: {error}")),
+        );
+        Ok(())
+    }
+
+    fn note(&mut self, component: &str, cause: Option<String>) {
+        let Some(event) = self.health.note(clock::now(), component, cause) else {
+            return;
+        };
+        match &event.kind {
+            EventKind::EnforcementDegraded { cause, .. } => tracing::warn!(component, cause, "degraded"),
+            _ => tracing::info!(component, "restored"),
+        }
+        self.recorder.push(event);
+    }
+
+    fn notify(&self, tell: impl Fn(&Notifier) -> Result<(), NotifyError>) {
+        if let Some(Err(error)) = self.notifier.as_ref().map(tell) {
+            tracing::warn!(%error, "the service manager was not told");
+        }
+    }
+}
+
+fn serve_clients(listener: UnixListener) -> mpsc::Receiver<Asked> {
+    let (ask, asked) = mpsc::channel(16);
+    tokio::spawn(control::serve(listener, ask));
+    asked
+}
+
+fn notifier() -> Option<Notifier> {
+    match Notifier::new(std::env::var_os("NOTIFY_SOCKET").as_deref()) {
+        Ok(notifier) => Some(notifier),
+        Err(error) => {
+            tracing::warn!(%error, "the service manager cannot be told");
+            None
+        }
+    }
+}
+
+/// A timer that skips what it missed.
+fn ticker(period: Duration) -> tokio::time::Interval {
+    let mut ticker = interval(period);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticker
+}

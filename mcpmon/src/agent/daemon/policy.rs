@@ -1,0 +1,173 @@
+//! Policy and addresses: taken over as a whole, or not at all.
+
+use std::sync::Arc;
+
+use mcpmon_core::{
+    inspect::{
+        agents::AGENT_NAMES,
+        mask::{mask_arguments, mask_text},
+    },
+    model::{Event, EventKind, Layer, ServerType, Severity},
+    policy::{Mode, Transport, network::table},
+};
+use tokio::sync::oneshot;
+
+use super::{Daemon, DaemonError};
+use crate::{
+    agent::{
+        clock,
+        engine::Message,
+        names::{Found, Wanted},
+    },
+    config::{ConfigError, Loaded},
+    intercept::kernel::addresses::Enforcement,
+    record::{DeclaredServer, Recorder, command_line},
+};
+
+impl Daemon {
+    /// A changed file takes effect as a whole, or not at all.
+    pub(super) async fn poll_policy(&mut self) {
+        let Some(news) = self.reloader.poll() else { return };
+        let source = self.sources().join(", ");
+        let errors = match news {
+            Ok(loaded) => match self.adopt(loaded).await {
+                Ok(()) => {
+                    self.rejected.clear();
+                    self.note("policy", None);
+                    return;
+                }
+                Err(error) => vec![error.to_string()],
+            },
+            Err(ConfigError::Invalid(invalid)) => {
+                invalid.problems().iter().map(ToString::to_string).collect()
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        tracing::error!(
+            "the changed policy is refused, the one before stays in force:\n{}",
+            errors.join("\n")
+        );
+        let mut event = Event::new(
+            clock::now(),
+            Layer::Agent,
+            EventKind::PolicyRejected {
+                path: source,
+                errors: errors.clone(),
+            },
+        );
+        event.severity = Severity::High;
+        event.reason = Some(
+            "the policy before stays in force; check the new one with `mcpmon policy check FILE`".to_owned(),
+        );
+        self.recorder.push(event);
+        self.note(
+            "policy",
+            Some(format!("the changed policy is refused: {}", errors.join("; "))),
+        );
+        self.rejected = errors;
+    }
+
+    async fn adopt(&mut self, loaded: Loaded) -> Result<(), DaemonError> {
+        let before = std::mem::replace(&mut self.loaded, loaded);
+        if let Err(error) = self.install().await {
+            self.loaded = before;
+            return Err(error);
+        }
+        self.wanted.send_replace(wants(&self.loaded));
+        declare(&self.recorder, &self.loaded);
+        self.tell_policy();
+        Ok(())
+    }
+
+    /// Compiles policy and addresses, and puts them in force.
+    async fn install(&mut self) -> Result<(), DaemonError> {
+        let tables = table::compile(&self.loaded.policy, &self.resolved, &mut self.numbering)?;
+        let tables = Arc::new(tables);
+        let (reply, installed) = oneshot::channel();
+        let message = Message::Install {
+            policy: Arc::clone(&self.loaded.policy),
+            tables: Arc::clone(&tables),
+            enforcement: enforcement(&self.loaded),
+            reply,
+        };
+        self.engine
+            .sender
+            .send(message)
+            .map_err(|_| DaemonError::EngineEnded)?;
+        installed.await.map_err(|_| DaemonError::EngineEnded)??;
+        self.tables = tables;
+        Ok(())
+    }
+
+    pub(super) async fn take_addresses(&mut self, found: Found) {
+        let Found { resolved, failures } = found;
+        self.failures = failures;
+        if resolved == self.resolved {
+            return;
+        }
+        let before = std::mem::replace(&mut self.resolved, resolved);
+        let outcome = self.install().await;
+        let cause = outcome.as_ref().err().map(ToString::to_string);
+        if outcome.is_err() {
+            self.resolved = before;
+        }
+        self.note("address lists", cause);
+    }
+
+    pub(super) fn sources(&self) -> Vec<String> {
+        self.loaded.sources.iter().map(ToString::to_string).collect()
+    }
+
+    pub(super) fn tell_policy(&self) {
+        let path = self.sources().join(", ");
+        tracing::info!(policy = path, "policy in force");
+        let kind = EventKind::PolicyLoaded {
+            path,
+            hash: self.loaded.hash,
+        };
+        self.recorder.push(Event::new(clock::now(), Layer::Agent, kind));
+    }
+}
+
+pub(super) fn enforcement(loaded: &Loaded) -> Enforcement {
+    match (loaded.policy.mode, loaded.policy.network.enforce) {
+        (Mode::Enforce, true) => Enforcement::Enforce,
+        (Mode::Enforce, false) | (Mode::Observe, _) => Enforcement::Observe,
+    }
+}
+
+pub(super) fn wants(loaded: &Loaded) -> Wanted {
+    Wanted {
+        names: table::names(&loaded.policy),
+        interval: loaded.policy.network.resolve_interval,
+    }
+}
+
+/// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
+pub(super) fn declare(recorder: &Recorder, loaded: &Loaded) {
+    if recorder.declare(declared(loaded)).is_err() {
+        tracing::warn!("the store does not know the declared servers");
+    }
+}
+
+fn declared(loaded: &Loaded) -> Vec<DeclaredServer> {
+    let servers = loaded.policy.servers.iter().map(|server| {
+        let (server_type, command) = match &server.transport {
+            Transport::Stdio { command, args } => {
+                (ServerType::Stdio, command_line(command, &mask_arguments(args)))
+            }
+            Transport::Remote { server_type, url, .. } => (*server_type, mask_text(url)),
+        };
+        DeclaredServer {
+            server_id: server.id.clone(),
+            server_type,
+            command,
+        }
+    });
+    servers.collect()
+}
+
+pub(super) fn agent_names(loaded: &Loaded) -> Vec<&str> {
+    let configured = loaded.policy.network.agents.iter().map(String::as_str);
+    AGENT_NAMES.iter().copied().chain(configured).collect()
+}

@@ -1,0 +1,185 @@
+//! What the daemon says of itself: self-test, status, answers to clients.
+
+use mcpmon_core::{
+    model::ServerId,
+    policy::{Gate, Mode, OnChange},
+};
+use tokio::sync::oneshot;
+
+use super::{Daemon, DaemonError, policy::enforcement};
+use crate::{
+    agent::{
+        control::{Answer, Asked, Request},
+        engine::{Message, Snapshot},
+        notify::Notifier,
+        pins,
+        selftest::{self, Check, Component},
+        status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
+    },
+    config::Loaded,
+    intercept::kernel::addresses::Enforcement,
+};
+
+impl Daemon {
+    pub(super) fn start_self_test(&mut self) {
+        if self.testing {
+            return;
+        }
+        self.testing = true;
+        let (engine, checked) = (self.engine.sender.clone(), self.checked.clone());
+        tokio::task::spawn_blocking(move || {
+            // The receiver is gone when the daemon stops; then nobody needs the result.
+            drop(checked.blocking_send(selftest::run(&engine)));
+        });
+    }
+
+    pub(super) fn take_checks(&mut self, checks: Vec<Check>) {
+        let first = self.checked_at.is_none();
+        self.testing = false;
+        self.checked_at = Some(jiff::Timestamp::now().to_string());
+        self.note("network gate", selftest::cause(&checks, Component::NetworkGate));
+        self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
+        for reply in self.waiting.drain(..) {
+            drop(reply.send(Answer::Checks(checks.clone())));
+        }
+        self.checks = checks;
+        if first {
+            tracing::info!(state = self.state().as_str(), "self-test done");
+            self.notify(Notifier::ready);
+        }
+        let state = self.state().as_str();
+        self.notify(|notifier| notifier.status(state));
+    }
+
+    pub(super) async fn answer(&mut self, asked: Asked) {
+        let answer = match asked.request {
+            Request::Status => match self.status().await {
+                Ok(status) => Answer::Status(Box::new(status)),
+                Err(error) => Answer::Error(error.to_string()),
+            },
+            Request::SelfTest => {
+                self.waiting.push(asked.reply);
+                self.start_self_test();
+                return;
+            }
+            Request::ResetPins { server } => self.reset_pins(&server).await,
+        };
+        // The client may have left.
+        drop(asked.reply.send(answer));
+    }
+
+    async fn reset_pins(&self, server: &str) -> Answer {
+        let server = match ServerId::new(server) {
+            Ok(server) => server,
+            Err(error) => return Answer::Error(error.to_string()),
+        };
+        let (reply, forgotten) = oneshot::channel();
+        if self
+            .engine
+            .sender
+            .send(Message::ForgetPins {
+                server: server.clone(),
+                reply,
+            })
+            .is_err()
+        {
+            return Answer::Error(DaemonError::EngineEnded.to_string());
+        }
+        if forgotten.await.is_err() {
+            return Answer::Error(DaemonError::EngineEnded.to_string());
+        }
+        for part in pins::PARTS {
+            if self.recorder.delete_pin(server.clone(), part).is_err() {
+                return Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned());
+            }
+        }
+        Answer::Done
+    }
+
+    async fn status(&self) -> Result<Status, DaemonError> {
+        let (reply, snapshot) = oneshot::channel();
+        self.engine
+            .sender
+            .send(Message::Snapshot(reply))
+            .map_err(|_| DaemonError::EngineEnded)?;
+        let Snapshot {
+            running,
+            counters,
+            missing,
+            malformed,
+            tracked,
+        } = snapshot.await.map_err(|_| DaemonError::EngineEnded)?;
+        let store = self.recorder.status();
+        let unresolved = self.tables.unresolved.iter().map(|name| {
+            let cause = self.failures.get(name).map_or("not resolved yet", String::as_str);
+            (name.to_string(), cause.to_owned())
+        });
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.started.elapsed().as_secs(),
+            state: self.state(),
+            degraded: self.health.degraded().clone(),
+            policy: PolicyStatus {
+                sources: self.sources(),
+                hash: self.loaded.hash.to_string(),
+                not_in_force: self.loaded.not_in_force.iter().map(ToString::to_string).collect(),
+                rejected: self.rejected.clone(),
+            },
+            network: NetworkStatus {
+                rules: self.tables.rules.len(),
+                entries: self.tables.v4.len() + self.tables.v6.len(),
+                egress_lists: self.tables.egress.len(),
+                unresolved: unresolved.collect(),
+            },
+            checks: self.checks.clone(),
+            checked_at: self.checked_at.clone(),
+            exec_gate: exec_gate(&self.loaded).to_owned(),
+            servers: running
+                .into_iter()
+                .map(|server| RunningServer {
+                    server_id: server.server.to_string(),
+                    pid: server.process.pid,
+                    serving: server.serving,
+                    processes: server.members.len(),
+                })
+                .collect(),
+            tracked_processes: tracked,
+            counters: counters
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            missing_records: missing,
+            malformed_records: malformed,
+            store: StoreStatus {
+                path: self.store.clone(),
+                written: store.written,
+                lost: store.lost,
+                queued: store.queued,
+                last_error: store.last_error,
+            },
+            cgroup: self.cgroup.clone(),
+        })
+    }
+
+    fn state(&self) -> State {
+        match enforcement(&self.loaded) {
+            _ if !self.health.degraded().is_empty() => State::Degraded,
+            Enforcement::Enforce => State::Enforcing,
+            Enforcement::Observe => State::Observing,
+        }
+    }
+}
+
+fn exec_gate(loaded: &Loaded) -> &'static str {
+    let policy = &loaded.policy;
+    let blocks = policy.pinning.enabled && policy.pinning.on_change == OnChange::Block;
+    match (policy.mode, policy.exec.gate, blocks) {
+        (_, Gate::Off, _) => "off (exec.gate)",
+        (Mode::Observe, _, _) => "observing",
+        (Mode::Enforce, Gate::Auto, false) => "off (nothing blocks on change)",
+        (Mode::Enforce, Gate::Auto, true) => {
+            "pinned servers are stopped at start, compared, and killed if changed; changed programs are killed at exec"
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The thread that owns the kernel sense and the Monitor: records in, judgements out, orders carried out.
+
+mod losses;
+mod observe;
+mod orders;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use mcpmon_common::process::FileKey;
+use mcpmon_core::{
+    decide::{Judgement, Monitor, Running, pins::ServerFiles},
+    model::{Exit, InstanceId, ProcessId, ServerId},
+    policy::{Policy, network::table::Tables},
+};
+use tokio::sync::oneshot;
+
+use self::losses::Losses;
+use super::{
+    clock,
+    describe::Describer,
+    hashing::HashQueue,
+    host,
+    inbox::{Inbox, Sender, inbox},
+    probe::{Probe, Sightings},
+};
+use crate::{
+    intercept::kernel::{
+        addresses::{AddressTables, Enforcement, InstallError},
+        processes::{ProcessTable, RefusedFiles},
+        rings::Rings,
+        sensor::{Attached, Counters, Sensor},
+    },
+    record::Recorder,
+};
+
+/// Messages that wait for the engine at most.
+const INBOX: usize = 1024;
+/// How often time passes for the Monitor and losses are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the members of servers are compared with the processes that live.
+const RECONCILE: Duration = Duration::from_secs(30);
+
+/// What other threads ask of the engine.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Files of a serving process were hashed.
+    Hashed {
+        instance: InstanceId,
+        process: ProcessId,
+        files: Box<ServerFiles>,
+    },
+    /// Another policy, or other addresses.
+    Install {
+        policy: Arc<Policy>,
+        tables: Arc<Tables>,
+        enforcement: Enforcement,
+        reply: oneshot::Sender<Result<(), InstallError>>,
+    },
+    /// Forget the pins of a server, and let its refused files run again.
+    ForgetPins {
+        server: ServerId,
+        reply: oneshot::Sender<()>,
+    },
+    /// Look out for the self-test's traces; the answer says that it does.
+    Probe(Probe, oneshot::Sender<()>),
+    /// Which traces were seen.
+    Sightings(oneshot::Sender<Sightings>),
+    /// What runs, and the counters.
+    Snapshot(oneshot::Sender<Snapshot>),
+    /// End, and detach.
+    Stop,
+}
+
+/// The engine's state, for `status`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) running: Vec<Running>,
+    pub(crate) counters: Vec<(&'static str, u64)>,
+    pub(crate) missing: u64,
+    pub(crate) malformed: u64,
+    pub(crate) tracked: usize,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// Where messages go.
+    pub(crate) sender: Sender<Message>,
+    thread: JoinHandle<()>,
+}
+
+impl Engine {
+    /// Starts the thread. Servers that already run are found before it takes its first record.
+    ///
+    /// # Errors
+    /// Where no thread or socket pair can be made.
+    pub(crate) fn start(sensor: Sensor, monitor: Monitor, recorder: Recorder) -> io::Result<Self> {
+        let (sender, inbox) = inbox(INBOX)?;
+        let hashes = HashQueue::start(sender.clone())?;
+        let Sensor {
+            rings,
+            addresses,
+            processes,
+            refused,
+            counters,
+            attached,
+        } = sensor;
+        let mut core = Core {
+            monitor,
+            recorder,
+            hashes,
+            addresses,
+            processes,
+            refused,
+            refusals: BTreeMap::new(),
+            counters,
+            losses: Losses::default(),
+            describer: Describer::default(),
+            probe: None,
+            boot_to_wall: host::boot_to_wall(),
+            _attached: attached,
+        };
+        let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            core.scan();
+            run(core, rings, inbox);
+        })?;
+        Ok(Self { sender, thread })
+    }
+
+    /// Ends the thread and detaches the programs.
+    pub(crate) fn stop(self) {
+        let stopped = self.sender.send(Message::Stop).is_ok() && self.thread.join().is_ok();
+        if !stopped {
+            tracing::error!("the engine thread had ended by itself");
+        }
+    }
+
+    /// Whether the thread still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.thread.is_finished()
+    }
+}
+
+fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
+    let mut next_tick = Instant::now() + TICK;
+    let mut next_reconcile = Instant::now() + RECONCILE;
+    loop {
+        if let Err(error) = rings.wait(Some(inbox.wakes())) {
+            tracing::error!(%error, "failed to wait for records from the kernel");
+            thread::sleep(TICK);
+        }
+        core.boot_to_wall = host::boot_to_wall();
+        rings.drain(|record| core.record(record));
+        inbox.acknowledge();
+        while let Some(message) = inbox.next() {
+            match message {
+                Message::Stop => return,
+                other => core.message(other, &rings),
+            }
+        }
+        let now = Instant::now();
+        if now >= next_tick {
+            next_tick = now + TICK;
+            core.tick();
+        }
+        if now >= next_reconcile {
+            next_reconcile = now + RECONCILE;
+            core.reconcile();
+        }
+    }
+}
+
+/// Everything but the rings, which are read while this is changed.
+struct Core {
+    monitor: Monitor,
+    recorder: Recorder,
+    hashes: HashQueue,
+    addresses: AddressTables,
+    processes: ProcessTable,
+    refused: RefusedFiles,
+    /// Which files are refused on behalf of which server.
+    refusals: BTreeMap<ServerId, Vec<FileKey>>,
+    counters: Counters,
+    losses: Losses,
+    describer: Describer,
+    probe: Option<Probe>,
+    boot_to_wall: i64,
+    _attached: Attached,
+}
+
+impl Core {
+    fn message(&mut self, message: Message, rings: &Rings) {
+        match message {
+            Message::Hashed {
+                instance,
+                process,
+                files,
+            } => {
+                let judgement = self.monitor.hashed(clock::now(), instance, process, *files);
+                self.carry_out(judgement, None);
+            }
+            Message::Install {
+                policy,
+                tables,
+                enforcement,
+                reply,
+            } => {
+                let outcome = self.addresses.install(&tables, enforcement);
+                if outcome.is_ok() {
+                    let orders = self.monitor.install(policy, &tables);
+                    self.carry_out(
+                        Judgement {
+                            orders,
+                            ..Judgement::default()
+                        },
+                        None,
+                    );
+                }
+                answer(reply, outcome);
+            }
+            Message::ForgetPins { server, reply } => {
+                self.monitor.set_pins(&server, None);
+                for file in self.refusals.remove(&server).unwrap_or_default() {
+                    self.refused.accept(&file);
+                }
+                answer(reply, ());
+            }
+            Message::Probe(probe, ready) => {
+                self.probe = Some(probe);
+                answer(ready, ());
+            }
+            Message::Sightings(reply) => {
+                answer(
+                    reply,
+                    self.probe
+                        .as_ref()
+                        .map_or_else(Sightings::default, Probe::sightings),
+                );
+            }
+            Message::Snapshot(reply) => answer(
+                reply,
+                Snapshot {
+                    running: self.monitor.running().collect(),
+                    counters: self.counters.all().unwrap_or_default(),
+                    missing: rings.missing(),
+                    malformed: rings.malformed(),
+                    tracked: self.processes.iter().count(),
+                },
+            ),
+            Message::Stop => {}
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = clock::now();
+        let judgement = self.monitor.tick(now);
+        self.carry_out(judgement, None);
+        for event in self.losses.look(now, &self.counters) {
+            self.recorder.push(event);
+        }
+    }
+
+    /// Processes whose end was not told (its record was lost) are taken out.
+    fn reconcile(&mut self) {
+        let running: Vec<Running> = self.monitor.running().collect();
+        for server in running {
+            for process in server
+                .members
+                .into_iter()
+                .filter(|process| !host::is_alive(*process))
+            {
+                let exit = Exit {
+                    process,
+                    instance: server.instance,
+                    status: None,
+                };
+                let judgement = self.monitor.exit(clock::now(), exit);
+                self.carry_out(judgement, None);
+            }
+        }
+        let tracked: Vec<u32> = self.processes.iter().map(|(pid, _)| pid).collect();
+        for pid in tracked.into_iter().filter(|pid| host::stat(*pid).is_none()) {
+            self.processes.remove(pid);
+        }
+    }
+}
+
+/// The receiver may have given up; then nobody needs the answer.
+fn answer<T>(reply: oneshot::Sender<T>, value: T) {
+    drop(reply.send(value));
+}

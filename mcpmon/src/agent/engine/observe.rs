@@ -1,0 +1,197 @@
+//! Kernel records, and processes found in `/proc`, in the words of the core.
+
+use mcpmon_common::{
+    event::Action,
+    process::{FileKey, ProcessEntry},
+    watch::RULE_CANARY,
+};
+use mcpmon_core::{
+    decide::Order,
+    model::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, Timestamp, Transport},
+};
+
+use super::Core;
+use crate::{
+    agent::{clock, host},
+    intercept::kernel::records::{self, Record},
+};
+
+/// Bytes of a running process's arguments that are read.
+const ARGUMENT_LIMIT: u64 = 64 << 10;
+
+impl Core {
+    pub(super) fn record(&mut self, record: Record) {
+        let now = self.wall(record.header().time);
+        match record {
+            Record::Exec(exec) => self.exec(now, &exec),
+            Record::Fork(fork) => {
+                self.monitor.fork(Fork {
+                    process: host::process_id(fork.process),
+                    instance: InstanceId(fork.entry.instance),
+                });
+            }
+            Record::Exit(exit) => {
+                let judgement = self.monitor.exit(
+                    now,
+                    Exit {
+                        process: host::process_id(exit.process),
+                        instance: InstanceId(exit.entry.instance),
+                        status: Some(exit.status),
+                    },
+                );
+                self.carry_out(judgement, None);
+            }
+            Record::Connect(connect) => self.connect(now, &connect),
+        }
+    }
+
+    fn exec(&mut self, now: Timestamp, exec: &records::Exec) {
+        let record = &exec.record;
+        let process = host::process_id(record.process);
+        if let Some(probe) = &mut self.probe {
+            probe.see_exec(exec);
+        }
+        let observed = Exec {
+            process,
+            parent: host::process_id(record.parent),
+            instance: instance(record.entry),
+            pending: record.entry.has(ProcessEntry::FLAG_PENDING),
+            // The kernel copies a bounded part; the rest is still there while the process lives.
+            argv: if exec.is_cut() {
+                host::arguments(process.pid, ARGUMENT_LIMIT)
+            } else {
+                exec.argv.clone()
+            },
+            filename: exec.filename.clone(),
+            comm: exec.comm.clone(),
+            uid: record.uid,
+            file: file_id(&record.file),
+        };
+        let judgement = self.monitor.exec(now, &observed);
+        self.carry_out(judgement, Some(record.entry));
+    }
+
+    fn connect(&mut self, now: Timestamp, connect: &records::Connect) {
+        let record = &connect.record;
+        if record.rule == RULE_CANARY {
+            if let Some(probe) = &mut self.probe {
+                probe.see_connection(connect);
+            }
+            return;
+        }
+        let process = host::process_id(record.process);
+        let mut event = self.monitor.connection(
+            now,
+            &Connection {
+                process,
+                comm: connect.comm.clone(),
+                uid: record.uid,
+                instance: instance(record.entry),
+                rule: Some(record.rule).filter(|rule| *rule != 0),
+                address: connect.address,
+                given: connect.given,
+                port: record.port,
+                transport: transport(record.protocol),
+                outcome: match connect.action {
+                    Action::Allow => Outcome::Passed,
+                    Action::Deny => Outcome::Refused,
+                    Action::WouldDeny => Outcome::WouldRefuse,
+                },
+            },
+        );
+        self.describer.describe(&mut event, process);
+        self.recorder.push(event);
+    }
+
+    /// Servers that were started before this daemon.
+    pub(super) fn scan(&mut self) {
+        for process in host::all() {
+            let Some(stat) = host::stat(process.pid) else {
+                continue;
+            };
+            let entry = self.processes.get(process.pid).unwrap_or_default();
+            if entry.instance != 0 {
+                continue; // a descendant of one that was found
+            }
+            let argv = host::arguments(process.pid, ARGUMENT_LIMIT);
+            if argv.is_empty() {
+                continue; // a kernel thread, or gone
+            }
+            let exec = Exec {
+                process,
+                parent: host::identify(stat.parent).unwrap_or_default(),
+                instance: None,
+                pending: entry.has(ProcessEntry::FLAG_PENDING),
+                filename: argv.first().cloned().unwrap_or_default(),
+                argv,
+                comm: stat.comm,
+                uid: host::uid(process.pid).unwrap_or_default(),
+                file: FileId::default(),
+            };
+            let judgement = self.monitor.exec(clock::now(), &exec);
+            let launched = judgement
+                .orders
+                .iter()
+                .any(|order| matches!(order, Order::Track { .. }));
+            self.carry_out(judgement, Some(entry));
+            if launched {
+                self.adopt(process.pid);
+            }
+        }
+    }
+
+    /// Lets the Monitor see what a server that already runs has started, in order.
+    fn adopt(&mut self, launcher: u32) {
+        let instance = self.processes.get(launcher).and_then(instance);
+        for pid in host::descendants(launcher) {
+            let (Some(process), Some(stat)) = (host::identify(pid), host::stat(pid)) else {
+                continue;
+            };
+            let exec = Exec {
+                process,
+                parent: host::identify(stat.parent).unwrap_or_default(),
+                instance,
+                argv: host::arguments(pid, ARGUMENT_LIMIT),
+                comm: stat.comm,
+                uid: host::uid(pid).unwrap_or_default(),
+                ..Exec::default()
+            };
+            let judgement = self.monitor.exec(clock::now(), &exec);
+            self.carry_out(judgement, None);
+        }
+    }
+
+    fn wall(&self, boot: u64) -> Timestamp {
+        Timestamp(
+            i64::try_from(boot)
+                .unwrap_or(i64::MAX)
+                .saturating_add(self.boot_to_wall),
+        )
+    }
+}
+
+const fn instance(entry: ProcessEntry) -> Option<InstanceId> {
+    if entry.instance == 0 {
+        None
+    } else {
+        Some(InstanceId(entry.instance))
+    }
+}
+
+const fn file_id(key: &FileKey) -> FileId {
+    FileId {
+        device: key.device,
+        inode: key.inode,
+        size: key.size,
+        ctime: key.ctime,
+    }
+}
+
+/// `IPPROTO_*` of the socket; MPTCP reports itself as TCP or 262, which does not fit a byte.
+const fn transport(protocol: u8) -> Transport {
+    match protocol {
+        6 => Transport::Tcp,
+        17 | 136 => Transport::Udp,
+        _ => Transport::Other,
+    }
+}

@@ -1,0 +1,169 @@
+//! Orders of the core, carried out: the process table, signals, pins, refusals.
+
+use mcpmon_common::process::{FileKey, ProcessEntry};
+use mcpmon_core::{
+    decide::{Judgement, Order},
+    inspect::starter::starter,
+    model::{FileId, Fork, InstanceId, ProcessId},
+};
+use nix::sys::signal::Signal;
+
+use super::Core;
+use crate::agent::{clock, hashing::HashJob, host, pins};
+
+impl Core {
+    pub(super) fn carry_out(&mut self, judgement: Judgement, entry: Option<ProcessEntry>) {
+        for mut event in judgement.events {
+            if let Some(process) = event
+                .process
+                .as_ref()
+                .and_then(|process| host::identify(process.pid))
+            {
+                self.describer.describe(&mut event, process);
+            }
+            self.recorder.push(event);
+        }
+        for order in judgement.orders {
+            self.order(order, entry);
+        }
+    }
+
+    fn order(&mut self, order: Order, entry: Option<ProcessEntry>) {
+        match order {
+            Order::Track {
+                process,
+                instance,
+                egress,
+            } => self.track(process, instance, egress),
+            Order::Settle { process } => self.settle(process, entry),
+            Order::MarkStarter { process } => self.mark_starter(process),
+            Order::Hold { process } => signal(process, Signal::SIGSTOP),
+            Order::Release { process } => signal(process, Signal::SIGCONT),
+            Order::Hash {
+                instance,
+                process,
+                stage,
+            } => {
+                self.hashes.push(HashJob {
+                    instance,
+                    process,
+                    stage,
+                });
+            }
+            Order::StorePins { server, pins } => {
+                for pin in pins::to_rows(&server, &pins, clock::now(), pins::FIRST_USE) {
+                    if self.recorder.put_pin(pin).is_err() {
+                        tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
+                    }
+                }
+            }
+            Order::Kill { instance } => self.kill(instance),
+            Order::Refuse { server, file } => {
+                let key = file_key(&file);
+                match self.refused.refuse(key) {
+                    Ok(()) => self.refusals.entry(server).or_default().push(key),
+                    Err(error) => {
+                        tracing::error!(%server, %error, "a changed executable could not be refused")
+                    }
+                }
+            }
+        }
+    }
+
+    fn track(&mut self, process: ProcessId, instance: InstanceId, egress: u32) {
+        let entry = ProcessEntry {
+            instance: instance.0,
+            egress,
+            flags: ProcessEntry::FLAG_AGENT,
+            exec: 0,
+        };
+        if !self.set(process, entry) {
+            return;
+        }
+        // What it started before the entry was there did not inherit it; what it starts now does.
+        for pid in host::descendants(process.pid) {
+            let known = self.processes.get(pid).is_some_and(|known| known.instance != 0);
+            let Some(child) = host::identify(pid).filter(|_| !known) else {
+                continue;
+            };
+            if self.set(child, entry) {
+                self.monitor.fork(Fork {
+                    process: child,
+                    instance,
+                });
+            }
+        }
+    }
+
+    /// Writes an entry, and takes it back where the process ended meanwhile: its number may be reused.
+    fn set(&mut self, process: ProcessId, entry: ProcessEntry) -> bool {
+        if let Err(error) = self.processes.set(process.pid, entry) {
+            tracing::error!(%error, pid = process.pid, "a process could not be tracked");
+            return false;
+        }
+        if !host::is_alive(process) {
+            self.processes.remove(process.pid);
+            return false;
+        }
+        true
+    }
+
+    fn settle(&mut self, process: ProcessId, entry: Option<ProcessEntry>) {
+        let Some(mut current) = self.processes.get(process.pid) else {
+            return;
+        };
+        if entry.is_some_and(|seen| seen.exec != current.exec) {
+            return; // it has become another program, which is judged next
+        }
+        current.flags &= !ProcessEntry::FLAG_PENDING;
+        if current.flags == 0 && current.instance == 0 {
+            self.processes.remove(process.pid);
+        } else {
+            self.set(process, current);
+        }
+    }
+
+    fn mark_starter(&mut self, parent: ProcessId) {
+        let Some(agent) = starter(&host::ancestors(parent)) else {
+            return;
+        };
+        let tree = host::descendants(agent.pid)
+            .into_iter()
+            .filter_map(host::identify);
+        for process in std::iter::once(agent).chain(tree) {
+            let mut entry = self.processes.get(process.pid).unwrap_or_default();
+            if !entry.has(ProcessEntry::FLAG_AGENT) {
+                entry.flags |= ProcessEntry::FLAG_AGENT;
+                self.set(process, entry);
+            }
+        }
+    }
+
+    fn kill(&mut self, instance: InstanceId) {
+        let doomed: Vec<u32> = self
+            .processes
+            .iter()
+            .filter(|(_, entry)| entry.instance == instance.0)
+            .map(|(pid, _)| pid)
+            .collect();
+        for process in doomed.into_iter().filter_map(host::identify) {
+            signal(process, Signal::SIGKILL);
+        }
+    }
+}
+
+fn signal(process: ProcessId, signal: Signal) {
+    if let Err(error) = host::signal(process, signal) {
+        tracing::debug!(%error, pid = process.pid, %signal, "a process was gone before its signal");
+    }
+}
+
+const fn file_key(id: &FileId) -> FileKey {
+    FileKey {
+        device: id.device,
+        inode: id.inode,
+        size: id.size,
+        ctime: id.ctime,
+        reserved: 0,
+    }
+}
