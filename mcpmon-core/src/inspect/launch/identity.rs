@@ -4,7 +4,7 @@ use super::{
     command::{Word, basename, program_name},
     file::{FileName, Part, says_nothing},
     package::{Name, Origin},
-    pattern::Kind,
+    pattern::{Kind, is_tool},
     target::{Subject, Target},
 };
 use crate::model::{Digest, ServerId};
@@ -36,6 +36,15 @@ pub(super) enum Ground {
     Collection,
     /// An SDK's command line serves it.
     Sdk,
+}
+
+impl Claim {
+    /// Whether the name is that of a developers' tool.
+    pub(super) fn is_of_a_tool(&self) -> bool {
+        [self.name.full(), self.name.bare.clone()]
+            .iter()
+            .any(|name| is_tool(&name.to_ascii_lowercase(), self.kind))
+    }
 }
 
 /// The names of `target`, the one that names the server best first.

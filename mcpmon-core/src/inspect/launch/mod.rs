@@ -4,6 +4,7 @@
 //! only the name of that is judged: no argument ever makes a command a server.
 
 mod bridge;
+mod builtin;
 mod command;
 mod container;
 mod declared;

@@ -3,12 +3,16 @@
 use super::{
     BUILT_IN_PATTERNS, Launch, Stage,
     bridge::{Behind, behind},
+    builtin::built_in,
     command::{Command, Word, basename},
     identity::{Claim, Ground, claims, server_id, subject_text},
     known::{BRIDGES, More, SERVERS, SUBCOMMANDS},
     pattern::{Kind, is_tool},
     runner,
     target::{Step, Subject, Target, step},
+    identity::{Claim, claims, server_id, subject_text},
+    known::BRIDGES,
+    target::{Step, Target, step},
     walk::Budget,
 };
 use crate::model::{NameGlob, ServerId};
@@ -16,7 +20,7 @@ use crate::model::{NameGlob, ServerId};
 /// Bytes of a command line that globs are matched against.
 const MAX_LINE: usize = 4096;
 /// Bytes of a name that can be a server's: the longest npm allows, and room for a path.
-const MAX_NAME: usize = 512;
+pub(super) const MAX_NAME: usize = 512;
 
 /// Which commands are MCP servers, compiled once from configuration.
 #[derive(Clone, Debug)]
@@ -321,7 +325,7 @@ fn configured<'c>(
     claims: &'c [Claim],
     line: Option<&str>,
 ) -> Option<(&'c Claim, String)> {
-    if claims.iter().any(is_developers) {
+    if claims.iter().any(Claim::is_of_a_tool) {
         return None;
     }
     claims.iter().find_map(|claim| {
@@ -333,22 +337,6 @@ fn configured<'c>(
         })?;
         Some((claim, glob.to_string()))
     })
-}
-
-fn is_developers(claim: &Claim) -> bool {
-    [claim.name.full(), claim.name.bare.clone()]
-        .iter()
-        .any(|name| is_tool(&name.to_ascii_lowercase(), claim.kind))
-}
-
-/// The SDKs' own commands are servers only where they serve something, which [`Ground::Sdk`] says.
-fn is_idle_sdk(target: &Target<'_>, full: &str, claim: &Claim) -> bool {
-    let by_name = match target.subject {
-        Subject::Program(_) | Subject::Package { .. } | Subject::Module(_) => true,
-        Subject::File(_) => claim.kind == Kind::Package && claim.ground == Ground::Name,
-        Subject::Served(_) | Subject::Image(_) | Subject::Task(_) | Subject::Code => false,
-    };
-    by_name && runner::is_sdk(full)
 }
 
 fn is_bridge(name: &str) -> bool {
