@@ -135,10 +135,10 @@ fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
     if let Some(role) = role_of(word) {
         return Some((role, None));
     }
-    if let Some(equals) = word.find('=') {
-        if let Some(role) = role_of(&word[..equals]) {
-            return Some((role, Some(equals + 1)));
-        }
+    if let Some(equals) = word.find('=')
+        && let Some(role) = role_of(&word[..equals])
+    {
+        return Some((role, Some(equals + 1)));
     }
     if word.starts_with("--") {
         return None;

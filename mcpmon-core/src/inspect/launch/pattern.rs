@@ -11,32 +11,34 @@ pub const BUILT_IN_PATTERNS: &[&str] = &[
     "mcp_server_*",
     "*_mcp_server",
     "mcp/*",
-    "@*mcp*/server*",
-    "mcp-*",
-    "mcp_*",
+    "@*mcp*/*",
+    "*-mcp/server*",
     "*mcp",
-    "*-mcp-*",
-    "*_mcp_*",
+    "*mcp-*",
+    "*mcp_*",
     "*.mcp.*",
     "mcp.*",
     "mcpserver*",
     "*mcpserver",
-    "*mcp-server",
-    "*mcp_server",
     "mcpdoc",
 ];
 
-/// Words that, right after `mcp` or `mcp-server` and at the end of a name, make it a tool for developers.
-const TOOLS: &[&str] = &[
-    "inspector",
-    "inspect",
-    "publisher",
-    "publish",
+/// Words that, right after `mcp` or `mcp-server`, make it the other side, whatever follows.
+const CLIENTS: &[&str] = &[
     "client",
     "clients",
+    "inspector",
+    "publisher",
+    "sdk",
     "host",
     "hosts",
-    "sdk",
+    "conformance",
+    "types",
+];
+/// Words that, as all that follows `mcp` or `mcp-server` in a name, make it a tool for developers.
+const TOOLS: &[&str] = &[
+    "inspect",
+    "publish",
     "cli",
     "scan",
     "scanner",
@@ -44,13 +46,11 @@ const TOOLS: &[&str] = &[
     "linter",
     "validator",
     "validate",
-    "types",
     "typings",
     "test",
     "tests",
     "tester",
     "testing",
-    "conformance",
     "eval",
     "evals",
     "evaluator",
@@ -156,6 +156,7 @@ const SCRIPT_VERBS: &[&str] = &[
     "print",
     "show",
     "typecheck",
+    "dev",
     "postinstall",
     "preinstall",
     "prepare",
@@ -173,6 +174,11 @@ pub(super) enum Kind {
     Script,
 }
 
+/// Whether any of [`BUILT_IN_PATTERNS`] can match `name`: most commands are done with here.
+pub(super) fn mentions_mcp(name: &str) -> bool {
+    name.contains("mcp") || name.contains("modelcontextprotocol")
+}
+
 /// Whether `name` is that of a tool for developers of MCP rather than of a server.
 pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     let mut words = name
@@ -185,7 +191,16 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     if first != name && is_verb(first, kind) {
         return true;
     }
-    if !words.any(|word| word == "mcp" || word == "modelcontextprotocol") {
+    // `@mcp-x/cli`: the scope says MCP, the name says what of it.
+    if let Some((scope, bare)) = name.split_once('/')
+        && scope.contains("mcp")
+        && bare
+            .split(['-', '_'])
+            .all(|word| TOOLS.contains(&word) || CLIENTS.contains(&word))
+    {
+        return true;
+    }
+    if !words.any(|word| word.ends_with("mcp") || word == "modelcontextprotocol") {
         return false;
     }
     let mut after = words.skip_while(|word| matches!(*word, "server" | "servers"));
@@ -193,8 +208,12 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
         return false;
     };
     match kind {
-        Kind::Package => TOOLS.contains(&word) && after.next().is_none(),
-        Kind::Module | Kind::Script => TOOLS.contains(&word) || is_verb(word, kind),
+        Kind::Package => {
+            CLIENTS.contains(&word) || (TOOLS.contains(&word) && after.all(|word| TOOLS.contains(&word)))
+        }
+        Kind::Module | Kind::Script => {
+            TOOLS.contains(&word) || CLIENTS.contains(&word) || is_verb(word, kind)
+        }
     }
 }
 
@@ -212,6 +231,10 @@ mod tests {
 
     #[test_case("mcp-inspector", Kind::Package => true)]
     #[test_case("@modelcontextprotocol/inspector", Kind::Package => true; "scoped")]
+    #[test_case("mcp-client-nodejs", Kind::Package => true; "a client whatever follows")]
+    #[test_case("mcp-cli-tester", Kind::Package => true; "nothing but tools")]
+    #[test_case("@mcp-x/cli", Kind::Package => true; "scope and tool")]
+    #[test_case("@mcp-x/jira", Kind::Package => false; "scope and server")]
     #[test_case("create-mcp-server", Kind::Package => true)]
     #[test_case("mcp-server-tester", Kind::Package => true)]
     #[test_case("cli-mcp-server", Kind::Package => false; "a server about command lines")]
@@ -225,5 +248,10 @@ mod tests {
     #[test_case("build", Kind::Script => false; "no verb in front of anything")]
     fn tools(name: &str, kind: Kind) -> bool {
         is_tool(name, kind)
+    }
+
+    #[test]
+    fn every_built_in_pattern_mentions_mcp() {
+        assert!(BUILT_IN_PATTERNS.iter().all(|pattern| mentions_mcp(pattern)));
     }
 }

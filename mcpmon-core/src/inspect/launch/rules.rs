@@ -7,7 +7,7 @@ use super::{
     command::{Command, Word, basename},
     identity::{Claim, Ground, claims, server_id, subject_text},
     known::{BRIDGES, More, SERVERS, SUBCOMMANDS},
-    pattern::{Kind, is_tool},
+    pattern::{self, Kind, is_tool},
     runner,
     target::{Step, Subject, Target, step},
     identity::{Claim, claims, server_id, subject_text},
@@ -155,7 +155,7 @@ impl LaunchRules {
         above: Above<'_>,
     ) -> Result<Option<Found>, Excluded> {
         let claims = claims(target);
-        let texts = texts(target, &claims);
+        let texts = line.map_or_else(Vec::new, |_| texts(target, &claims));
         let matching = |globs: &[NameGlob]| {
             globs
                 .iter()
@@ -239,40 +239,41 @@ fn built_in<'c>(
     if let Some(claim) = claims.iter().find(|claim| claim.ground == Ground::Sdk) {
         return Some((claim, "run by an MCP SDK".to_owned(), None));
     }
-    if claims.iter().any(is_developers) {
-        return None;
-    }
-    claims.iter().find_map(|claim| {
+    let (claim, pattern) = claims.iter().find_map(|claim| {
         let full = claim.name.full().to_ascii_lowercase();
-        let bare = claim.name.bare.to_ascii_lowercase();
         if full.len() > MAX_NAME || is_idle_sdk(target, &full, claim) {
             return None;
         }
-        let pattern = globs
-            .iter()
-            .find(|glob| glob.matches(&full) || glob.matches(&bare))
-            .map(NameGlob::to_string);
-        let pattern = pattern
-            .or_else(|| module_pattern(globs, claim, &bare))
-            .or_else(|| by_ground(claim, &full, &bare))?;
-        Some((claim, pattern, None))
-    })
+        let pattern = by_name(globs, claim, &full).or_else(|| by_ground(claim, &full))?;
+        Some((claim, pattern))
+    })?;
+    (!claims.iter().any(is_developers)).then_some((claim, pattern, None))
 }
 
-/// Any part of a dotted module name can be the server's.
-fn module_pattern(globs: &[NameGlob], claim: &Claim, bare: &str) -> Option<String> {
-    if claim.kind != Kind::Module {
+/// The glob that the name matches; of a dotted module name any part can be the server's.
+fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
+    if !pattern::mentions_mcp(full) {
         return None;
     }
-    bare.split('.')
-        .find_map(|part| globs.iter().find(|glob| glob.matches(part)))
-        .map(NameGlob::to_string)
+    let matching = |name: &str| {
+        globs
+            .iter()
+            .find(|glob| glob.matches(name))
+            .map(NameGlob::to_string)
+    };
+    let bare = full.rsplit('/').next().unwrap_or(full);
+    let part = || match claim.kind {
+        Kind::Module => bare.split('.').find_map(matching),
+        Kind::Package | Kind::Script => None,
+    };
+    matching(full).or_else(|| matching(bare)).or_else(part)
 }
 
 /// What speaks for a claim where its name does not.
-fn by_ground(claim: &Claim, full: &str, bare: &str) -> Option<String> {
+fn by_ground(claim: &Claim, full: &str) -> Option<String> {
+    let bare = full.rsplit('/').next().unwrap_or(full);
     let known = |name: &str| SERVERS.contains(&name);
-    if known(full) {
+    if known(full) || (claim.kind == Kind::Module && known(&full.replace('_', "-"))) {
         return Some(format!("known server {full}"));
     }
     match claim.ground {

@@ -73,7 +73,12 @@ const SERVERS: &[(&str, &str)] = &[
     ("yarn dlx -q @apify/actors-mcp-server", "actors-mcp-server"),
     ("yarn mcp", "mcp"),
     ("corepack pnpm dlx n8n-mcp", "n8n-mcp"),
+    ("npx -y @mcp-devtools/jira", "jira"),
+    ("npx -y claude-flow@alpha mcp start", "claude-flow-mcp"),
     // PyPI runners
+    ("uvx biomcp-python run", "biomcp-python"),
+    ("uvx 'browser-use[cli]' --mcp", "browser-use-mcp"),
+    ("python -m osp_marketing_tools", "osp_marketing_tools"),
     (
         "uvx mcp-server-time --local-timezone=Europe/Vienna",
         "mcp-server-time",
@@ -225,6 +230,10 @@ const SERVERS: &[(&str, &str)] = &[
     ("docker exec -i box python -m mcp_server_git", "mcp_server_git"),
     ("docker compose -f x.yml run --rm notes-mcp", "notes-mcp"),
     ("docker mcp gateway run --servers a", "docker-mcp-gateway"),
+    (
+        "docker run -i ghcr.io/example/notes-mcp/server",
+        "notes-mcp-server",
+    ),
     // programs
     ("mcp-server-git --repository /r", "mcp-server-git"),
     ("/usr/local/bin/github-mcp-server stdio", "github-mcp-server"),
@@ -317,6 +326,19 @@ const OTHERS: &[&str] = &[
     "npx @modelcontextprotocol/create-server weather",
     "npx @modelcontextprotocol/conformance",
     "npx mcp-inspector",
+    "npx mcp-client-cli chat",
+    "npx @mcp-use/cli create",
+    "npx @mcp-use/inspector",
+    "npm run dev:mcp",
+    "python mcp_server_test.py",
+    "python -m mcp_client",
+    "uvicorn main:app --reload-dir mcp_server",
+    "kubectl port-forward svc/mcp-server 8080",
+    "tmux new -s mcp-server",
+    "scp mcp-server host:/opt",
+    "bash scripts/release-mcp-server.sh",
+    "nohup tail -f mcp-server.log",
+    "sh -c 'test -f mcp-server || make mcp-server'",
     "npx create-mcp-server",
     "npx create-typescript-mcp",
     "npx mcp-publisher publish",
@@ -481,6 +503,38 @@ fn servers_are_found_under_their_ids() {
         .filter(|(_, wanted, found)| found.as_deref() != Some(*wanted))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test_case("server-memory", &[
+    "npx -y @modelcontextprotocol/server-memory",
+    "npx @modelcontextprotocol/server-memory@latest --x",
+    "npm exec -- @modelcontextprotocol/server-memory@0.6",
+    "bunx @modelcontextprotocol/server-memory",
+    "bun x @modelcontextprotocol/server-memory",
+    "pnpm dlx @modelcontextprotocol/server-memory",
+    "yarn dlx @modelcontextprotocol/server-memory",
+    "deno run -A npm:@modelcontextprotocol/server-memory",
+    "node /usr/lib/node_modules/@modelcontextprotocol/server-memory/dist/index.js",
+    "sh -c 'exec npx -y @modelcontextprotocol/server-memory'",
+    "env node /usr/bin/npx -y @modelcontextprotocol/server-memory",
+]; "npm")]
+#[test_case("mcp-server-git", &[
+    "uvx mcp-server-git",
+    "uvx mcp-server-git==1.2",
+    "uvx --from mcp-server-git mcp-server-git",
+    "uv tool uvx mcp-server-git",
+    "uv tool run mcp-server-git@latest",
+    "uv run mcp-server-git",
+    "pipx run mcp-server-git",
+    "/v/bin/python /v/bin/mcp-server-git",
+    "/home/u/.local/bin/mcp-server-git",
+    "bash -lc 'uvx mcp-server-git'",
+]; "pypi")]
+#[test_case("playwright-mcp", &["npx @playwright/mcp", "npx -p @playwright/mcp mcp", "node /x/node_modules/@playwright/mcp/cli.js"]; "generic name")]
+fn one_server_has_one_id(wanted: &str, lines: &[&str]) {
+    for line in lines {
+        assert_eq!(id(line).as_deref(), Some(wanted), "{line}");
+    }
 }
 
 #[test]
