@@ -1,3 +1,126 @@
 //! The command line: the only module that prints. One verb per file in `commands/`.
 
-pub mod commands;
+mod commands;
+mod error;
+mod filters;
+mod listing;
+mod output;
+mod store;
+mod summary;
+mod table;
+mod text;
+mod time;
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+pub use error::{CliError, ErrorKind};
+pub use output::{Color, Output};
+
+use crate::config::{LocalConfig, Search, Trust};
+use commands::{connections, events, execs, policy, servers};
+
+/// Sees and stops what Model Context Protocol servers do on this host.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mcpmon",
+    version,
+    arg_required_else_help = true,
+    propagate_version = true
+)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// Configuration file, instead of MCPMON_CONFIG and the usual places
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Store to read, without a daemon
+    #[arg(long, value_name = "FILE", global = true)]
+    pub db: Option<PathBuf>,
+    /// One JSON object a line instead of a table
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use color; NO_COLOR is honoured by `auto`
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
+    pub color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Connections(connections::Options),
+    Events(events::Options),
+    Execs(execs::Options),
+    Policy(policy::PolicyArgs),
+    Servers(servers::Options),
+}
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return error::usage(&error),
+    };
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => error.report(&mut io::stderr().lock()),
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode, CliError> {
+    let globals = &cli.globals;
+    let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
+    let mut output = Output::new(&mut data, &mut notes, globals);
+    let now = time::now();
+    match cli.command {
+        Command::Connections(options) => connections::run(options, store::open(globals)?, now, &mut output),
+        Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
+        Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
+        Command::Servers(options) => servers::run(&options, &store::open(globals)?, &mut output),
+        Command::Policy(options) => {
+            let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+            let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+            let outcome = policy::run(&options, &search, trust, &mut data, &mut notes)?;
+            return Ok(ExitCode::from(outcome.exit_code()));
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn globals_go_before_and_after_the_command() {
+        for arguments in [["mcpmon", "--json", "events"], ["mcpmon", "events", "--json"]] {
+            assert!(Cli::try_parse_from(arguments).unwrap().globals.json);
+        }
+    }
+
+    #[test]
+    fn a_bad_time_is_a_usage_error_that_says_what_is_good() {
+        let error = Cli::try_parse_from(["mcpmon", "events", "--since", "yesterday"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        insta::assert_snapshot!(error, @"
+        error: invalid value 'yesterday' for '--since <TIME>': expected a time span such as 45s, 30m, 1h or 2d, or a time such as 2026-11-20T12:00:00Z
+
+        For more information, try '--help'.
+        ");
+    }
+}

@@ -1,0 +1,206 @@
+//! `mcpmon events`: everything recorded.
+
+use clap::Args;
+use mcpmon_core::model::{Action, Severity, Timestamp};
+
+use crate::{
+    cli::{
+        CliError, Output,
+        filters::{Range, Whose, parse_action, parse_severity},
+        listing::{self, FOLLOW_INTERVAL, Listing},
+        output,
+        summary::summary,
+        table::{Column, Row, Table},
+        time,
+    },
+    record::{Filter, Reader, StoredEvent},
+};
+
+/// List what was recorded: launches, connections, mismatches, policy changes, losses
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    whose: Whose,
+    #[command(flatten)]
+    range: Range,
+    /// Of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// About this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Of this type, such as mcp_server_started; may be given more than once
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// With this action: allow, audit, would_block, block
+    #[arg(long, value_parser = parse_action)]
+    action: Option<Action>,
+    /// At least this bad: info, low, medium, high, critical
+    #[arg(long, value_parser = parse_severity)]
+    severity: Option<Severity>,
+    /// Go on with what comes
+    #[arg(long, conflicts_with = "until")]
+    follow: bool,
+}
+
+const LISTING: Listing = Listing {
+    table: Table::new(&[
+        Column::whole("TIME (UTC)", 14),
+        Column::whole("SEVERITY", 8),
+        Column::whole("ACTION", 11),
+        Column::whole("TYPE", 26),
+        Column::cut("SERVER", 14),
+        Column::cut("WHAT", 20),
+    ]),
+    row,
+};
+
+pub(in crate::cli) fn run(
+    options: Options,
+    reader: Reader,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let mut filter = Filter {
+        types: options.types,
+        session: options.session,
+        tool: options.tool,
+        action: options.action,
+        severity: options.severity,
+        ..Filter::default()
+    };
+    options.whose.restrict(&mut filter);
+    options.range.restrict(&mut filter, now);
+    let limit = options.range.limit;
+    match options.follow {
+        true => LISTING.follow(reader, filter, limit, output, || {
+            output::wait_for(FOLLOW_INTERVAL)
+        }),
+        false => LISTING.show(&reader, &filter, limit, output),
+    }
+}
+
+fn row(event: &StoredEvent) -> Row {
+    Row::new(
+        listing::tone(event),
+        [
+            time::short(event.timestamp),
+            event.severity.as_str().to_owned(),
+            event.action.as_str().to_owned(),
+            event.kind.clone(),
+            event.server_id.clone().unwrap_or_default(),
+            summary(event),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::{
+        cli::{commands::scene, output::Form},
+        record::sample,
+    };
+
+    fn shown(events: Vec<mcpmon_core::model::Event>, form: Form, limit: u32) -> String {
+        scene::shown(events, form, |reader, output| {
+            LISTING.show(&reader, &Filter::default(), limit, output)
+        })
+    }
+
+    #[test]
+    fn every_kind_as_a_table() {
+        insta::assert_snapshot!(shown(sample::every_kind(), Form::Table, 100), @"
+        TIME (UTC)      SEVERITY  ACTION  TYPE                        SERVER   WHAT
+        11-20 12:00:00  info      allow   mcp_server_started          files    npx -y @modelcontextprotocol…
+        11-20 12:00:00  info      allow   mcp_server_exited           files    exit 0 after 1.5s
+        11-20 12:00:00  high      audit   mcp_server_binary_mismatch  files    package /home/me/.npm/_npx/1…
+        11-20 12:00:00  high      block   mcp_server_denied           files    binary_mismatch
+        11-20 12:00:00  high      block   mcp_network_connection      weather  203.0.113.9:443 evil.example…
+        11-20 12:00:00  info      allow   policy_loaded                        /etc/mcpmon/mcpmon.yaml 8234…
+        11-20 12:00:00  info      allow   policy_rejected                      /etc/mcpmon/mcpmon.yaml: unk…
+        11-20 12:00:00  info      allow   mcp_enforcement_degraded             connect4: detached
+        11-20 12:00:00  info      allow   mcp_enforcement_restored             connect4: attached again
+        11-20 12:00:00  info      allow   mcp_events_lost                      3 lost in the ring
+        ---
+        ");
+    }
+
+    #[test]
+    fn an_event_as_json() {
+        insta::assert_snapshot!(shown(vec![sample::blocked_connection()], Form::Json, 100), @r#"
+        {"id":"00000000-0000-0000-0000-000000000001","type":"mcp_network_connection","timestamp":"2026-11-20T12:00:00.000000000Z","host":"laptop","session_id":"s1","server_id":"weather","layer":"kernel","severity":"high","action":"block","rule":"deny-test-net","reason":"203.0.113.0/24 is denied","pid":4242,"exe":"/usr/bin/node","comm":"node","uid":1000,"remote_addr":"203.0.113.9:443","remote_name":"evil.example","direction":"server_egress","protocol":"tcp","server_type":"stdio","given_addr":"[::ffff:203.0.113.9]:443"}
+        ---
+        "#);
+    }
+
+    #[test]
+    fn hostile_names_are_shown_escaped_in_both_forms() {
+        let hostile = || {
+            let mut event = sample::started("files", 10);
+            if let mcpmon_core::model::EventKind::ServerStarted { command, args, .. } = &mut event.kind {
+                *command = "\u{1b}[2Jnpx".to_owned();
+                *args = vec![
+                    "a\n2026-11-20 12:00:00  forged".to_owned(),
+                    "\u{202e}gpj".to_owned(),
+                ];
+            }
+            vec![event]
+        };
+        insta::assert_snapshot!(shown(hostile(), Form::Table, 100), @r"
+        TIME (UTC)      SEVERITY  ACTION  TYPE                SERVER  WHAT
+        11-20 12:00:00  info      allow   mcp_server_started  files   \u{1b}[2Jnpx 'a\n2026-11-20 12:00:00 …
+        ---
+        ");
+        let json = shown(hostile(), Form::Json, 100);
+        assert!(json.contains(r#""command":"\u001b[2Jnpx""#), "{json}");
+        assert!(json.contains(r#""\u202egpj""#), "{json}");
+        assert_eq!(json.lines().count(), 2, "{json}");
+    }
+
+    #[test]
+    fn a_listing_says_when_it_is_not_all_and_when_it_is_empty() {
+        let events = || vec![sample::started("a", 2), sample::started("b", 3)];
+        insta::assert_snapshot!(shown(events(), Form::Table, 1), @"
+        TIME (UTC)      SEVERITY  ACTION  TYPE                SERVER  WHAT
+        11-20 12:00:00  info      allow   mcp_server_started  b       npx -y @modelcontextprotocol/server-f…
+        ---
+        only the newest 1 are shown: --limit N shows more
+        ");
+        insta::assert_snapshot!(shown(vec![], Form::Table, 1), @"
+        TIME (UTC)  SEVERITY  ACTION  TYPE  SERVER  WHAT
+        ---
+        nothing matches
+        ");
+    }
+
+    #[test]
+    fn a_listing_follows_until_its_reader_goes_away() {
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, [sample::started("files", 10)]);
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let mut coming = vec![sample::blocked_connection(), sample::exited("files", 10, 0)];
+        let (mut data, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut notes, Form::Table);
+        let error = LISTING
+            .follow(reader, Filter::default(), 10, &mut output, || {
+                match coming.pop() {
+                    Some(event) => {
+                        sample::fill(&mut store, [event]);
+                        Ok(())
+                    }
+                    None => Err(io::ErrorKind::BrokenPipe.into()),
+                }
+            })
+            .unwrap_err();
+        assert_eq!(error.kind, crate::cli::ErrorKind::BrokenPipe);
+        insta::assert_snapshot!(String::from_utf8(data).unwrap(), @"
+        TIME (UTC)      SEVERITY  ACTION       TYPE                        SERVER          WHAT
+        11-20 12:00:00  info      allow        mcp_server_started          files           npx -y @modelcon…
+        11-20 12:00:00  info      allow        mcp_server_exited           files           exit 0 after 1.5s
+        11-20 12:00:00  high      block        mcp_network_connection      weather         203.0.113.9:443 …
+        ");
+    }
+}

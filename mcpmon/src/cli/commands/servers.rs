@@ -1,0 +1,201 @@
+//! `mcpmon servers`: each server once, and how it is doing.
+
+use clap::Args;
+use mcpmon_core::model::{PinState, ServerType};
+use serde_json::{Map, Value};
+
+use crate::{
+    cli::{
+        CliError, Output, listing,
+        output::Form,
+        table::{Column, Row, Table, Tone},
+        time,
+    },
+    record::{Reader, ServerStatus, ServerSummary, json},
+};
+
+/// List MCP servers: configured, running, stopped, denied
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// Only this server
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+}
+
+const TABLE: Table = Table::new(&[
+    Column::cut("SERVER", 16),
+    Column::whole("TYPE", 5),
+    Column::whole("STATUS", 9),
+    Column::whole("PIN", 10),
+    Column::whole("EXE-SHA256", 12),
+    Column::whole("LAUNCHES", 8),
+    Column::whole("LAST-SEEN (UTC)", 15),
+    Column::cut("COMMAND", 20),
+]);
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    reader: &Reader,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let mut servers = reader.servers()?;
+    if let Some(wanted) = &options.server {
+        servers.retain(|server| server.server_id == *wanted);
+    }
+    match output.form {
+        Form::Json => servers
+            .iter()
+            .try_for_each(|server| output.json(&object(server)))?,
+        Form::Table => output.table(&TABLE, &servers.iter().map(row).collect::<Vec<_>>())?,
+    }
+    listing::note_extent(servers.len(), false, output)?;
+    Ok(output.flush()?)
+}
+
+fn row(server: &ServerSummary) -> Row {
+    let status = match server.status {
+        ServerStatus::Running(processes) => format!("running {processes}"),
+        ServerStatus::Stopped | ServerStatus::Denied | ServerStatus::Seen | ServerStatus::Declared => {
+            status_name(server.status).to_owned()
+        }
+    };
+    Row::new(
+        tone(server),
+        [
+            server.server_id.clone(),
+            server.server_type.map_or("", type_name).to_owned(),
+            status,
+            server.pin.map_or("", pin_name).to_owned(),
+            server
+                .exe_sha256
+                .map_or_else(String::new, |digest| digest.short(12)),
+            server.launches.to_string(),
+            server.last_seen.map_or_else(String::new, time::short),
+            server.command.clone().unwrap_or_default(),
+        ],
+    )
+}
+
+fn tone(server: &ServerSummary) -> Tone {
+    if server.status == ServerStatus::Denied || server.pin == Some(PinState::Mismatch) {
+        return Tone::Alarming;
+    }
+    Tone::Ordinary
+}
+
+fn object(server: &ServerSummary) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            object.insert(name.to_owned(), value);
+        }
+    };
+    let running = match server.status {
+        ServerStatus::Running(processes) => processes,
+        ServerStatus::Stopped | ServerStatus::Denied | ServerStatus::Seen | ServerStatus::Declared => 0,
+    };
+    put("server_id", Some(server.server_id.as_str().into()));
+    put(
+        "server_type",
+        server.server_type.map(|kind| type_name(kind).into()),
+    );
+    put("status", Some(status_name(server.status).into()));
+    put("running", Some(running.into()));
+    put("pin", server.pin.map(|pin| pin_name(pin).into()));
+    put(
+        "exe_sha256",
+        server.exe_sha256.map(|digest| digest.to_string().into()),
+    );
+    put(
+        "package_sha256",
+        server.package_sha256.map(|digest| digest.to_string().into()),
+    );
+    put("launches", Some(server.launches.into()));
+    put("last_pid", server.last_pid.map(Value::from));
+    put(
+        "first_seen",
+        server.first_seen.map(|seen| json::rfc3339(seen).into()),
+    );
+    put(
+        "last_seen",
+        server.last_seen.map(|seen| json::rfc3339(seen).into()),
+    );
+    put("command", server.command.as_deref().map(Value::from));
+    object
+}
+
+const fn status_name(status: ServerStatus) -> &'static str {
+    match status {
+        ServerStatus::Running(_) => "running",
+        ServerStatus::Stopped => "stopped",
+        ServerStatus::Denied => "denied",
+        ServerStatus::Seen => "seen",
+        ServerStatus::Declared => "declared",
+    }
+}
+
+const fn type_name(server_type: ServerType) -> &'static str {
+    match server_type {
+        ServerType::Stdio => "stdio",
+        ServerType::Http => "http",
+        ServerType::Sse => "sse",
+    }
+}
+
+const fn pin_name(pin: PinState) -> &'static str {
+    match pin {
+        PinState::Off => "off",
+        PinState::Pinned => "pinned",
+        PinState::Match => "match",
+        PinState::NotPinned => "not_pinned",
+        PinState::Mismatch => "mismatch",
+        PinState::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::{Direction, Event};
+
+    use super::*;
+    use crate::{cli::commands::scene, record::sample};
+
+    fn events() -> Vec<Event> {
+        vec![
+            sample::started("files", 100),
+            sample::at(60, sample::started("files", 200)),
+            sample::started("old", 300),
+            sample::at(5, sample::exited("old", 300, 0)),
+            sample::denied("swapped"),
+            sample::mismatch("swapped", 1),
+            sample::connection("weather", 7, "192.0.2.1:443", Direction::AgentToServer),
+        ]
+    }
+
+    fn shown(form: Form, server: Option<&str>) -> String {
+        let options = Options {
+            server: server.map(str::to_owned),
+        };
+        scene::shown(events(), form, |reader, output| run(&options, &reader, output))
+    }
+
+    #[test]
+    fn servers_as_a_table() {
+        insta::assert_snapshot!(shown(Form::Table, None), @"
+        SERVER   TYPE   STATUS     PIN       EXE-SHA256    LAUNCHES  LAST-SEEN (UTC)  COMMAND
+        files    stdio  running 2  match     545ea5384610  2         11-20 12:01:00   npx -y @modelcontextp…
+        old      stdio  stopped    match     545ea5384610  1         11-20 12:00:05   npx -y @modelcontextp…
+        swapped         denied     mismatch                0         11-20 12:00:00
+        weather  http   seen                               0         11-20 12:00:00
+        ---
+        ");
+    }
+
+    #[test]
+    fn one_server_as_json() {
+        insta::assert_snapshot!(shown(Form::Json, Some("files")), @r#"
+        {"server_id":"files","server_type":"stdio","status":"running","running":2,"pin":"match","exe_sha256":"sha256:545ea538461003efdc8c81c244531b003f6f26cfccf6c0073b3239fdedf49446","package_sha256":"sha256:bc4a71180870f7945155fbb02f4b0a2e3faa2a62d6d31b7039013055ed19869a","launches":2,"last_pid":200,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:01:00.000000000Z","command":"npx -y @modelcontextprotocol/server-filesystem /home/me"}
+        ---
+        "#);
+    }
+}

@@ -1,0 +1,58 @@
+//! Options that several listings share.
+
+use clap::Args;
+use mcpmon_core::model::{Action, Severity, Timestamp};
+
+use super::time::Moment;
+use crate::record::{Filter, parse_name};
+
+/// Which time, and how much of it.
+#[derive(Debug, Args)]
+pub(super) struct Range {
+    /// From this time on: 45s, 30m, 1h, 2d ago, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<Moment>,
+    /// The newest so many
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) limit: u32,
+}
+
+/// Whose.
+#[derive(Debug, Args)]
+pub(super) struct Whose {
+    /// Of this server
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+    /// Of this process
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Of the container whose id starts so
+    #[arg(long, value_name = "ID")]
+    container: Option<String>,
+}
+
+impl Range {
+    pub(super) fn restrict(&self, filter: &mut Filter, now: Timestamp) {
+        filter.since = self.since.map(|moment| moment.resolve(now));
+        filter.until = self.until.map(|moment| moment.resolve(now));
+    }
+}
+
+impl Whose {
+    pub(super) fn restrict(self, filter: &mut Filter) {
+        filter.server = self.server;
+        filter.pid = self.pid;
+        filter.container = self.container;
+    }
+}
+
+pub(super) fn parse_action(name: &str) -> Result<Action, serde::de::value::Error> {
+    parse_name(name)
+}
+
+pub(super) fn parse_severity(name: &str) -> Result<Severity, serde::de::value::Error> {
+    parse_name(name)
+}

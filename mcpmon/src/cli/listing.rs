@@ -1,0 +1,109 @@
+//! A listing of events: the newest as a table or as JSON, then what comes where it follows.
+
+use std::{io, time::Duration};
+
+use mcpmon_core::model::{Action, Severity};
+
+use super::{
+    CliError,
+    output::{Form, Output},
+    table::{Row, Table, Tone},
+};
+use crate::record::{Filter, Follow, Reader, StoredEvent, json};
+
+/// How long a listing that follows waits before it looks again.
+pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How events become rows.
+#[derive(Clone, Copy)]
+pub(super) struct Listing {
+    pub(super) table: Table,
+    pub(super) row: fn(&StoredEvent) -> Row,
+}
+
+impl Listing {
+    /// Prints the newest `limit` events that match.
+    pub(super) fn show(
+        self,
+        reader: &Reader,
+        filter: &Filter,
+        limit: u32,
+        output: &mut Output<'_>,
+    ) -> Result<(), CliError> {
+        // One more tells whether there are more.
+        let mut events = reader.events(filter, limit.saturating_add(1))?;
+        let more = events.len() > limit as usize;
+        if more {
+            events.remove(0);
+        }
+        match output.form {
+            Form::Json => self.json(&events, output)?,
+            Form::Table => output.table(&self.table, &self.rows(&events))?,
+        }
+        note_extent(events.len(), more, output)?;
+        Ok(output.flush()?)
+    }
+
+    /// Prints the newest `limit` events that match and then each new one, until `wait` or the output ends it.
+    pub(super) fn follow(
+        self,
+        reader: Reader,
+        filter: Filter,
+        limit: u32,
+        output: &mut Output<'_>,
+        mut wait: impl FnMut() -> io::Result<()>,
+    ) -> Result<(), CliError> {
+        let (mut follow, events) = Follow::start(reader, filter, limit)?;
+        match output.form {
+            Form::Json => self.json(&events, output)?,
+            Form::Table => output.growing_table(&self.table, &self.rows(&events))?,
+        }
+        loop {
+            output.flush()?;
+            wait()?;
+            let events = follow.next_events()?;
+            match output.form {
+                Form::Json => self.json(&events, output)?,
+                Form::Table => output.more_rows(&self.table, &self.rows(&events))?,
+            }
+        }
+    }
+
+    fn rows(self, events: &[StoredEvent]) -> Vec<Row> {
+        events.iter().map(self.row).collect()
+    }
+
+    fn json(self, events: &[StoredEvent], output: &mut Output<'_>) -> io::Result<()> {
+        events
+            .iter()
+            .try_for_each(|event| output.json(&json::to_json(event)))
+    }
+}
+
+/// Says on stderr that a listing is empty, or not all there is.
+pub(super) fn note_extent(shown: usize, more: bool, output: &mut Output<'_>) -> io::Result<()> {
+    if more {
+        return output.note(&format!(
+            "only the newest {shown} are shown: --limit N shows more"
+        ));
+    }
+    if shown == 0 {
+        return output.note("nothing matches");
+    }
+    Ok(())
+}
+
+/// What an event's action and severity mean for the eye.
+pub(super) fn tone(event: &StoredEvent) -> Tone {
+    let by_action = match event.action {
+        Action::Allow => Tone::Ordinary,
+        Action::Audit | Action::WouldBlock => Tone::Notable,
+        Action::Block => Tone::Alarming,
+    };
+    let by_severity = match event.severity {
+        Severity::Info | Severity::Low => Tone::Ordinary,
+        Severity::Medium => Tone::Notable,
+        Severity::High | Severity::Critical => Tone::Alarming,
+    };
+    by_action.max(by_severity)
+}

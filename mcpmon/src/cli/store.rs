@@ -1,0 +1,167 @@
+//! Which store a command reads, and what to do when it cannot.
+
+use std::path::{Path, PathBuf};
+
+use super::{CliError, ErrorKind, Globals};
+use crate::{
+    agent::daemon::DEFAULT_STORE,
+    record::{OpenError, Reader},
+};
+
+/// Opens the store that the options name, or the one that is there.
+pub(super) fn open(globals: &Globals) -> Result<Reader, CliError> {
+    let path = match &globals.db {
+        Some(path) => path.clone(),
+        None => choose(&Surroundings::look()),
+    };
+    Reader::open(&path).map_err(|error| explain(error, &user_name()))
+}
+
+/// What decides which store is read by default.
+#[derive(Clone, Debug)]
+struct Surroundings {
+    is_root: bool,
+    daemon_store: Presence,
+    /// The user's own store, where there is a place for one, and whether it is there.
+    own_store: Option<(PathBuf, Presence)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Readable,
+    Denied,
+    Missing,
+}
+
+fn choose(surroundings: &Surroundings) -> PathBuf {
+    let daemon = PathBuf::from(DEFAULT_STORE);
+    if surroundings.is_root || surroundings.daemon_store == Presence::Readable {
+        return daemon;
+    }
+    match &surroundings.own_store {
+        Some((own, Presence::Readable | Presence::Denied)) => own.clone(),
+        // Why the daemon's cannot be read helps more than that there is no other.
+        Some((_, Presence::Missing)) | None if surroundings.daemon_store == Presence::Denied => daemon,
+        Some((own, Presence::Missing)) => own.clone(),
+        None => daemon,
+    }
+}
+
+fn explain(error: OpenError, user: &str) -> CliError {
+    let hints = match &error {
+        OpenError::Missing(_) => vec![
+            "start `mcpmon daemon`: it makes the store".to_owned(),
+            "or name a store with --db FILE".to_owned(),
+        ],
+        OpenError::Denied(path) if path == Path::new(DEFAULT_STORE) => vec![
+            format!("join the group mcpmon: sudo usermod -aG mcpmon {user}, then log in again"),
+            "or run the command with sudo".to_owned(),
+        ],
+        OpenError::Denied(_) | OpenError::Io { .. } => Vec::new(),
+        OpenError::Schema { .. } => vec!["name a store with --db FILE".to_owned()],
+    };
+    CliError {
+        kind: ErrorKind::Environment,
+        source: error.into(),
+        hints,
+    }
+}
+
+impl Surroundings {
+    fn look() -> Self {
+        Self {
+            is_root: nix::unistd::geteuid().is_root(),
+            daemon_store: Presence::of(Path::new(DEFAULT_STORE)),
+            own_store: own_store(|name| std::env::var_os(name).map(PathBuf::from)).map(|path| {
+                let presence = Presence::of(&path);
+                (path, presence)
+            }),
+        }
+    }
+}
+
+impl Presence {
+    fn of(path: &Path) -> Self {
+        match nix::unistd::access(path, nix::unistd::AccessFlags::R_OK) {
+            Ok(()) => Self::Readable,
+            Err(nix::errno::Errno::EACCES) => Self::Denied,
+            Err(_) => Self::Missing,
+        }
+    }
+}
+
+/// `$XDG_STATE_HOME/mcpmon/mcpmon.db`; a relative state home counts for nothing, as the specification has it.
+fn own_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let home = || variable("HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| home().map(|home| home.join(".local/state")))?;
+    Some(state.join("mcpmon/mcpmon.db"))
+}
+
+fn user_name() -> String {
+    match nix::unistd::User::from_uid(nix::unistd::getuid()) {
+        Ok(Some(user)) => user.name,
+        Ok(None) | Err(_) => "USER".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    const OWN: &str = "/home/me/.local/state/mcpmon/mcpmon.db";
+
+    #[test_case(true, Presence::Missing, Some(Presence::Readable) => DEFAULT_STORE; "root")]
+    #[test_case(false, Presence::Readable, Some(Presence::Readable) => DEFAULT_STORE; "member of the group")]
+    #[test_case(false, Presence::Denied, Some(Presence::Readable) => OWN; "own store beside a closed one")]
+    #[test_case(false, Presence::Denied, Some(Presence::Missing) => DEFAULT_STORE; "only a closed one")]
+    #[test_case(false, Presence::Missing, Some(Presence::Missing) => OWN; "neither")]
+    #[test_case(false, Presence::Missing, None => DEFAULT_STORE; "no home")]
+    fn the_store_that_is_there_is_read(
+        is_root: bool,
+        daemon_store: Presence,
+        own: Option<Presence>,
+    ) -> String {
+        let surroundings = Surroundings {
+            is_root,
+            daemon_store,
+            own_store: own.map(|presence| (OWN.into(), presence)),
+        };
+        choose(&surroundings).display().to_string()
+    }
+
+    #[test_case(&[("XDG_STATE_HOME", "/state"), ("HOME", "/home/me")] => Some("/state/mcpmon/mcpmon.db".into()); "state home")]
+    #[test_case(&[("XDG_STATE_HOME", "state"), ("HOME", "/home/me")] => Some(OWN.into()); "relative state home")]
+    #[test_case(&[("HOME", "/home/me")] => Some(OWN.into()); "home")]
+    #[test_case(&[] => None; "neither")]
+    fn the_users_own_store(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        own_store(|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name)?;
+            Some(found.1.into())
+        })
+    }
+
+    fn explained(error: OpenError) -> String {
+        let mut stderr = Vec::new();
+        let code = explain(error, "ann").report(&mut stderr);
+        format!("{}{code:?}", String::from_utf8(stderr).unwrap())
+    }
+
+    #[test]
+    fn each_refusal_comes_with_its_remedy() {
+        insta::assert_snapshot!(explained(OpenError::Missing(DEFAULT_STORE.into())), @"
+        error: there is no store at /var/lib/mcpmon/mcpmon.db
+        hint: start `mcpmon daemon`: it makes the store
+        hint: or name a store with --db FILE
+        ExitCode(unix_exit_status(3))
+        ");
+        insta::assert_snapshot!(explained(OpenError::Denied(DEFAULT_STORE.into())), @"
+        error: no permission to read the store /var/lib/mcpmon/mcpmon.db
+        hint: join the group mcpmon: sudo usermod -aG mcpmon ann, then log in again
+        hint: or run the command with sudo
+        ExitCode(unix_exit_status(3))
+        ");
+    }
+}

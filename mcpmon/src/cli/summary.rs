@@ -1,0 +1,95 @@
+//! What an event says, in one line.
+
+use mcpmon_core::model::{Digest, EventKind, PinPart};
+
+use super::time;
+use crate::record::{StoredEvent, command_line};
+
+/// The kind's own fields as a person would tell them, and the reason behind.
+pub(super) fn summary(event: &StoredEvent) -> String {
+    let what = match event.parse_kind() {
+        Some(kind) => describe(kind),
+        // Of a later version.
+        None => serde_json::Value::Object(event.data.clone()).to_string(),
+    };
+    match &event.reason {
+        Some(reason) => format!("{what}: {reason}"),
+        None => what,
+    }
+}
+
+/// How a process ended: `exit 0`, `signal 9`.
+pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
+    match (exit_status, signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(status), None) => format!("exit {status}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// `203.0.113.9:443 evil.example`: the name comes last, so that where there is no room the address stays.
+pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display) -> String {
+    match name {
+        Some(name) => format!("{address} {name}"),
+        None => address.to_string(),
+    }
+}
+
+fn describe(kind: EventKind) -> String {
+    match kind {
+        EventKind::ServerStarted { command, args, .. } => command_line(&command, &args),
+        EventKind::ServerExited {
+            exit_status,
+            signal,
+            duration_ms,
+        } => format!(
+            "{} after {}",
+            ending(exit_status, signal),
+            time::span(duration_ms)
+        ),
+        EventKind::BinaryMismatch {
+            path,
+            expected_hash,
+            actual_hash,
+            part,
+            changed_files,
+        } => {
+            let changed = match changed_files.as_slice() {
+                [] => String::new(),
+                files => format!(" ({})", files.join(", ")),
+            };
+            format!(
+                "{part} {} is {}, pinned {}{changed}",
+                path.display(),
+                short(actual_hash),
+                short(expected_hash),
+                part = part_name(part),
+            )
+        }
+        EventKind::ServerDenied { cause } => cause,
+        EventKind::NetworkConnection {
+            remote_addr,
+            remote_name,
+            ..
+        } => remote(remote_name.as_deref(), remote_addr),
+        EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),
+        EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
+        EventKind::EnforcementDegraded { component, cause }
+        | EventKind::EnforcementRestored { component, cause } => {
+            format!("{component}: {cause}")
+        }
+        EventKind::EventsLost { place, count } => format!("{count} lost in the {place}"),
+    }
+}
+
+const fn part_name(part: PinPart) -> &'static str {
+    match part {
+        PinPart::Executable => "executable",
+        PinPart::Script => "script",
+        PinPart::Package => "package",
+    }
+}
+
+fn short(hash: Option<Digest>) -> String {
+    hash.map_or_else(|| "unknown".to_owned(), |hash| hash.short(12))
+}

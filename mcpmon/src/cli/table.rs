@@ -1,0 +1,283 @@
+//! Tables of one line a row, within the width there is.
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ColumnConstraint, ContentArrangement, Width, presets};
+
+use super::{output::Paint, text};
+
+/// Spaces between columns.
+const GAP: u16 = 2;
+
+/// No column is cut further.
+const LEAST: u16 = 4;
+
+/// The columns of a listing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    pub(super) columns: &'static [Column],
+    layout: Layout,
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    header: &'static str,
+    /// Characters it has where the table grows, and where others need the room.
+    width: u16,
+    fit: Fit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Whole,
+    Cut,
+}
+
+/// How columns get their widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// From what is in them.
+    Content,
+    /// Beforehand, since more rows come.
+    Fixed,
+}
+
+/// One row: its cells, escaped, and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    cells: Vec<String>,
+    tone: Tone,
+}
+
+/// How much a row should catch the eye: like journalctl, a row has one color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tone {
+    Ordinary,
+    Notable,
+    Alarming,
+}
+
+impl Column {
+    /// Never shortened.
+    pub(super) const fn whole(header: &'static str, width: u16) -> Self {
+        Self {
+            header,
+            width,
+            fit: Fit::Whole,
+        }
+    }
+
+    /// Shortened with `…` where the room is needed.
+    pub(super) const fn cut(header: &'static str, width: u16) -> Self {
+        Self {
+            header,
+            width,
+            fit: Fit::Cut,
+        }
+    }
+}
+
+impl Row {
+    /// Makes every cell safe to show.
+    pub(super) fn new<const N: usize>(tone: Tone, cells: [String; N]) -> Self {
+        let cells = cells.iter().map(|cell| text::escape(cell).into_owned()).collect();
+        Self { cells, tone }
+    }
+}
+
+impl Tone {
+    const fn style(self) -> Style {
+        match self {
+            Self::Ordinary => Style::new(),
+            Self::Notable => AnsiColor::Yellow.on_default(),
+            Self::Alarming => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}
+
+impl Table {
+    pub(super) const fn new(columns: &'static [Column]) -> Self {
+        Self {
+            columns,
+            layout: Layout::Content,
+        }
+    }
+
+    pub(super) const fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The header and a line for each row.
+    pub(super) fn header_and_rows(&self, rows: &[Row], width: u16, paint: Paint) -> Vec<String> {
+        let header = std::iter::once(Style::new().bold());
+        let styles = header.chain(rows.iter().map(|row| row.tone.style()));
+        self.draw(rows, width)
+            .into_iter()
+            .zip(styles)
+            .map(|(line, style)| painted(&line, style, paint))
+            .collect()
+    }
+
+    /// A line for each row.
+    pub(super) fn rows(&self, rows: &[Row], width: u16, paint: Paint) -> Vec<String> {
+        self.header_and_rows(rows, width, paint).split_off(1)
+    }
+
+    fn draw(&self, rows: &[Row], width: u16) -> Vec<String> {
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width)
+            .set_truncation_indicator("…")
+            // Cells contain no control characters, so that words are cut where the room ends, not between them.
+            .set_delimiter('\0')
+            .set_header(self.columns.iter().map(|column| column.header));
+        for row in rows {
+            let mut cells = comfy_table::Row::from(&row.cells);
+            cells.max_height(1);
+            table.add_row(cells);
+        }
+        let room = width.saturating_sub(GAP * self.gaps());
+        let widths = match self.layout {
+            Layout::Content => self.fitted(&table.column_max_content_widths(), room),
+            Layout::Fixed => self.fixed(room),
+        };
+        for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
+            let gap = if index + 1 < self.columns.len() { GAP } else { 0 };
+            column.set_padding((0, gap));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    fn gaps(&self) -> u16 {
+        u16::try_from(self.columns.len().saturating_sub(1)).expect("a table has a few columns")
+    }
+
+    /// Widths beforehand: each its own, and the last what is left.
+    fn fixed(&self, room: u16) -> Vec<u16> {
+        let mut widths: Vec<u16> = self.columns.iter().map(|column| column.width).collect();
+        if let Some((last, others)) = widths.split_last_mut() {
+            *last = room.saturating_sub(others.iter().sum()).max(LEAST);
+        }
+        widths
+    }
+
+    /// Widths from the content: a column that can be cut has at least its own where it needs it, and the most
+    /// needy get what is left. Where even that is too much, the widest of them give.
+    fn fitted(&self, needed: &[u16], room: u16) -> Vec<u16> {
+        let own = |(column, &needed): (&Column, &u16)| match column.fit {
+            Fit::Whole => needed,
+            Fit::Cut => needed.min(column.width),
+        };
+        let mut widths: Vec<u16> = self.columns.iter().zip(needed).map(own).collect();
+        while widths.iter().sum::<u16>() > room {
+            let cut = |index: &usize| self.columns[*index].fit == Fit::Cut && widths[*index] > LEAST;
+            let Some(widest) = (0..widths.len()).filter(cut).max_by_key(|&index| widths[index]) else {
+                return widths;
+            };
+            widths[widest] -= 1;
+        }
+        let mut left = room - widths.iter().sum::<u16>();
+        let mut needy: Vec<usize> = (0..widths.len()).collect();
+        needy.sort_by_key(|&index| std::cmp::Reverse(needed[index] - widths[index]));
+        for index in needy {
+            let more = left.min(needed[index] - widths[index]);
+            widths[index] += more;
+            left -= more;
+        }
+        widths
+    }
+}
+
+fn painted(line: &str, style: Style, paint: Paint) -> String {
+    match paint {
+        Paint::Plain => line.to_owned(),
+        Paint::Ansi => format!("{style}{line}{style:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: Table = Table::new(&[
+        Column::whole("TIME", 5),
+        Column::cut("SERVER", 8),
+        Column::cut("COMMAND", 10),
+    ]);
+
+    fn row(tone: Tone, server: &str, command: &str) -> Row {
+        Row::new(tone, ["12:00".to_owned(), server.to_owned(), command.to_owned()])
+    }
+
+    fn drawn(table: &Table, rows: &[Row], width: u16) -> String {
+        table.header_and_rows(rows, width, Paint::Plain).join("\n")
+    }
+
+    #[test]
+    fn a_table_that_fits_is_as_wide_as_its_content() {
+        let rows = [
+            row(Tone::Ordinary, "a", "npx one"),
+            row(Tone::Ordinary, "日本", "npx"),
+        ];
+        insta::assert_snapshot!(drawn(&TABLE, &rows, 100), @"
+        TIME   SERVER  COMMAND
+        12:00  a       npx one
+        12:00  日本    npx
+        ");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_and_no_line_is_wider() {
+        let rows = [row(
+            Tone::Ordinary,
+            "filesystem",
+            "npx -y @modelcontextprotocol/server-filesystem /home/me",
+        )];
+        insta::assert_snapshot!(drawn(&TABLE, &rows, 40), @"
+        TIME   SERVER    COMMAND
+        12:00  filesys…  npx -y @modelcontextpr…
+        ");
+    }
+
+    #[test]
+    fn a_growing_table_keeps_its_columns() {
+        let growing = TABLE.with_layout(Layout::Fixed);
+        let first = growing.header_and_rows(&[row(Tone::Ordinary, "a", "b")], 40, Paint::Plain);
+        let more = growing.rows(&[row(Tone::Ordinary, "longer-than-8", "x")], 40, Paint::Plain);
+        insta::assert_snapshot!([first, more].concat().join("\n"), @"
+        TIME   SERVER    COMMAND
+        12:00  a         b
+        12:00  longer-…  x
+        ");
+    }
+
+    #[test]
+    fn a_hostile_cell_stays_one_line_of_its_row() {
+        let rows = [row(Tone::Ordinary, "a\n12:01  forged", "\u{1b}[2J\u{202e}x")];
+        insta::assert_snapshot!(drawn(&TABLE, &rows, 100), @r"
+        TIME   SERVER            COMMAND
+        12:00  a\n12:01  forged  \u{1b}[2J\u{202e}x
+        ");
+    }
+
+    #[test]
+    fn rows_have_the_color_of_their_tone() {
+        let rows = [
+            row(Tone::Ordinary, "a", ""),
+            row(Tone::Notable, "b", ""),
+            row(Tone::Alarming, "c", ""),
+        ];
+        let painted = TABLE.rows(&rows, 40, Paint::Ansi);
+        assert_eq!(
+            painted,
+            [
+                "12:00  a",
+                "\u{1b}[33m12:00  b\u{1b}[0m",
+                "\u{1b}[1m\u{1b}[31m12:00  c\u{1b}[0m"
+            ]
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! Text of others made safe to show: what processes call themselves may contain anything.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+/// `text` with every character that could move the cursor, change colors, hide or reorder text written as an
+/// escape. The backslash is doubled, so that an escape cannot be forged.
+pub(super) fn escape(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c == '\\' || is_hostile(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            _ if is_hostile(c) => escaped.extend(c.escape_unicode()),
+            _ => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Serialised JSON with such characters as `\u` escapes: the same value, safe on a terminal.
+pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_hostile) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if !is_hostile(c) {
+            escaped.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(escaped, "\\u{unit:04x}").expect("writing to a String cannot fail");
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Control characters (C1 too: terminals take U+009B for an escape sequence), line separators, and characters
+/// that are invisible or change the direction of others.
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("npx -y é 日本 🙂" => "npx -y é 日本 🙂"; "ordinary text of any language")]
+    #[test_case("\u{1b}]0;owned\u{7}" => "\\u{1b}]0;owned\\u{7}"; "terminal title")]
+    #[test_case("\u{9b}31m" => "\\u{9b}31m"; "eight bit control")]
+    #[test_case("a\nallow\tb\r" => "a\\nallow\\tb\\r"; "forged row")]
+    #[test_case("\u{202e}gpj.exe" => "\\u{202e}gpj.exe"; "reversed")]
+    #[test_case("a\u{200b}b\u{e0041}" => "a\\u{200b}b\\u{e0041}"; "invisible")]
+    #[test_case("\\u{1b}" => "\\\\u{1b}"; "forged escape")]
+    fn hostile_text_is_shown_not_obeyed(text: &str) -> String {
+        escape(text).into_owned()
+    }
+
+    #[test]
+    fn escaped_json_has_the_same_value() {
+        let value = serde_json::json!({"comm": "a\u{1b}\u{9b}\u{202e}\u{e0041}\u{7f}\n\"\\é"});
+        let json = value.to_string();
+        let escaped = escape_json(&json);
+        assert!(!escaped.chars().any(is_hostile), "{escaped}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
+            value
+        );
+    }
+}
