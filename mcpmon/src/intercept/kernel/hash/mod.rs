@@ -1,1 +1,309 @@
-//! Digests of what really runs: executable, script, package.
+//! Digests of what really runs: executable, script, package. Blocking; meant for a worker thread.
+//!
+//! Files are read through `/proc/PID/exe` and `/proc/PID/root`, never by a path of this process, so a server in
+//! a container or chroot is judged by its own files.
+
+mod file;
+#[cfg(test)]
+mod fixture;
+mod node;
+mod package;
+mod process;
+mod python;
+mod root;
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_core::{
+    decide::pins::{Part, PinnedFile, PinnedPackage, ServerFiles},
+    model::Digest,
+};
+
+use self::package::{Collector, unreadable};
+pub use self::{
+    file::{FileError, FileHasher, MAX_FILE},
+    package::{Limits, PackageError},
+    process::{Executable, Process, ProcessError},
+    root::{Kind, Node, Root},
+};
+
+/// Asked between blocks and files whether to stop.
+pub type Cancel<'a> = &'a dyn Fn() -> bool;
+
+/// What the serving process was told to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing but its executable.
+    Program,
+    /// A script, as the arguments name it; relative to the working directory.
+    Script(PathBuf),
+    /// A Python module, `-m NAME`.
+    Module(String),
+}
+
+/// Hashes servers; keeps a cache, so one per agent.
+#[derive(Debug, Default)]
+pub struct Hasher {
+    files: FileHasher,
+    limits: Limits,
+}
+
+/// Why a server as a whole could not be measured. Trouble with one part is a [`Part::Unknown`].
+#[derive(Debug, thiserror::Error)]
+pub enum HashError {
+    /// It ended, or may not be looked at.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It executed another program meanwhile: what was read may belong to either.
+    #[error("process {pid} executed another program while it was hashed")]
+    Replaced {
+        /// The process.
+        pid: u32,
+    },
+    /// The caller asked to stop.
+    #[error("hashing was cancelled")]
+    Cancelled,
+}
+
+/// A running server as its files are looked for: everything inside its root.
+#[derive(Debug)]
+struct Setting<'a> {
+    root: &'a Root,
+    working_directory: PathBuf,
+    executable: PathBuf,
+    /// First argument: the name it was started by.
+    name: OsString,
+    /// `PATH`, where it is known.
+    search_path: Option<OsString>,
+    /// `HOME`, where it is known.
+    home: Option<PathBuf>,
+}
+
+/// What interprets a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    Node,
+    Python,
+    Other,
+}
+
+impl Hasher {
+    /// A hasher that refuses packages over `limits`.
+    #[must_use]
+    pub fn with_limits(limits: Limits) -> Self {
+        Self {
+            files: FileHasher::default(),
+            limits,
+        }
+    }
+
+    /// The executable alone, for a decision that cannot wait for the package.
+    ///
+    /// # Errors
+    /// [`HashError`]; a file that cannot be hashed is a [`Part::Unknown`].
+    pub fn executable(
+        &mut self,
+        process: &Process,
+        cancel: Cancel<'_>,
+    ) -> Result<Part<PinnedFile>, HashError> {
+        self.hash_executable(process.executable()?, cancel)
+    }
+
+    /// All parts of the server that `process` is.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn server(
+        &mut self,
+        process: &Process,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable = process.executable()?;
+        let identity = (executable.node.stat().st_dev, executable.node.stat().st_ino);
+        let root = process.root()?;
+        let setting = Setting {
+            root: &root,
+            working_directory: process.working_directory()?,
+            executable: executable.path.clone(),
+            name: process.arguments()?.into_iter().next().unwrap_or_default(),
+            search_path: process.variable("PATH")?,
+            home: process.variable("HOME")?.map(PathBuf::from),
+        };
+        let executable = self.hash_executable(executable, cancel)?;
+        let (script, package) = self.scripts(&setting, entry, cancel)?;
+        let now = process.executable()?;
+        if identity != (now.node.stat().st_dev, now.node.stat().st_ino) {
+            return Err(HashError::Replaced { pid: process.pid() });
+        }
+        Ok(ServerFiles {
+            executable,
+            script,
+            package,
+        })
+    }
+
+    fn hash_executable(
+        &mut self,
+        executable: Executable,
+        cancel: Cancel<'_>,
+    ) -> Result<Part<PinnedFile>, HashError> {
+        match self.files.hash(&executable.node, cancel) {
+            Ok(digest) => Ok(Part::Hashed(PinnedFile {
+                path: executable.path,
+                digest,
+            })),
+            Err(FileError::Cancelled) => Err(HashError::Cancelled),
+            Err(error) => Ok(unknown(executable.path, &error)),
+        }
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "script and package, each absent where there is none"
+    )]
+    fn scripts(
+        &mut self,
+        setting: &Setting<'_>,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
+        match (entry, setting.runtime()) {
+            (Entry::Program, _) => Ok((None, None)),
+            (Entry::Script(path), Runtime::Other) => {
+                let path = setting.working_directory.join(path);
+                let digest = self.hash_script(setting.root, &path, cancel);
+                Ok((Some(part(digest, &path)?), None))
+            }
+            (Entry::Script(path), Runtime::Node) => {
+                let written = setting.working_directory.join(path);
+                let path = node::entry_file(setting.root, &written).unwrap_or(written);
+                let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
+                let package = node::Package::of(setting, &path);
+                let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
+                let found = manifest.map(|manifest| PinnedPackage::new(package.root().to_owned(), manifest));
+                Ok((Some(script), Some(part(found, package.root())?)))
+            }
+            (Entry::Script(path), Runtime::Python) => {
+                let path = setting.working_directory.join(path);
+                let (script, package) = self.python_script(setting, &path, cancel);
+                Ok((Some(part(script, &path)?), Some(part(package, &path)?)))
+            }
+            (Entry::Module(name), Runtime::Python | Runtime::Node | Runtime::Other) => {
+                let package = self.python_package(setting, python::Start::Module(name), cancel);
+                Ok((None, Some(part(package, &setting.working_directory)?)))
+            }
+        }
+    }
+
+    fn hash_script(
+        &mut self,
+        root: &Root,
+        path: &Path,
+        cancel: Cancel<'_>,
+    ) -> Result<PinnedFile, PackageError> {
+        let path = root.canonical(path).map_err(unreadable(path))?;
+        let node = root.find(&path).map_err(unreadable(&path))?;
+        match self.files.hash(&node, cancel) {
+            Ok(digest) => Ok(PinnedFile { path, digest }),
+            Err(FileError::Cancelled) => Err(PackageError::Cancelled),
+            Err(source) => Err(PackageError::File { path, source }),
+        }
+    }
+
+    fn python_script(
+        &mut self,
+        setting: &Setting<'_>,
+        path: &Path,
+        cancel: Cancel<'_>,
+    ) -> (
+        Result<PinnedFile, PackageError>,
+        Result<PinnedPackage, PackageError>,
+    ) {
+        let file = self.hash_script(setting.root, path, cancel);
+        let script = file.as_ref().map_or(path, |file| &file.path);
+        let text = python::source(setting.root, script).unwrap_or_default();
+        let package = self.python_package(setting, python::Start::Script(script, &text), cancel);
+        let neutral = python::without_interpreter(&text).map(|text| Digest::of(text.as_bytes()));
+        (
+            file.map(|file| PinnedFile {
+                digest: neutral.unwrap_or(file.digest),
+                ..file
+            }),
+            package,
+        )
+    }
+
+    fn python_package(
+        &mut self,
+        setting: &Setting<'_>,
+        start: python::Start<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<PinnedPackage, PackageError> {
+        let package = python::Package::of(setting, start)?;
+        let manifest = package.collect(setting, self.collector(setting.root, package.base(), cancel))?;
+        Ok(PinnedPackage::new(package.root().to_owned(), manifest))
+    }
+
+    fn collector<'c>(&'c mut self, root: &'c Root, base: &Path, cancel: Cancel<'c>) -> Collector<'c> {
+        Collector::new(root, &mut self.files, self.limits, cancel, base.to_owned())
+    }
+}
+
+/// What is known of a part; cancellation concerns more than the part.
+fn part<T>(result: Result<T, PackageError>, path: &Path) -> Result<Part<T>, HashError> {
+    match result {
+        Ok(value) => Ok(Part::Hashed(value)),
+        Err(PackageError::Cancelled) => Err(HashError::Cancelled),
+        Err(error) => Ok(unknown(path.to_owned(), &error)),
+    }
+}
+
+/// A part without a digest, with the whole chain of causes.
+fn unknown<T>(path: PathBuf, error: &dyn std::error::Error) -> Part<T> {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let cause = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    Part::Unknown { path, cause }
+}
+
+impl Setting<'_> {
+    fn runtime(&self) -> Runtime {
+        let name = self.executable.file_name().unwrap_or_default().as_bytes();
+        let called = |names: &[&str]| names.iter().any(|known| name == known.as_bytes());
+        if called(&["node", "nodejs", "bun", "deno"]) {
+            Runtime::Node
+        } else if name.starts_with(b"python") || name.starts_with(b"pypy") {
+            Runtime::Python
+        } else {
+            Runtime::Other
+        }
+    }
+
+    /// The path of the executable as it was started, before links are followed: by the first argument, by
+    /// `PATH` where that is a bare name, else the executable itself.
+    fn invoked_as(&self) -> PathBuf {
+        let name = Path::new(&self.name);
+        let exists = |path: &PathBuf| self.root.is(path, Kind::File);
+        let invoked = match (self.name.as_bytes().contains(&b'/'), &self.search_path) {
+            (true, _) => Some(self.working_directory.join(name)).filter(exists),
+            (false, Some(search_path)) => std::env::split_paths(search_path)
+                .map(|directory| self.working_directory.join(directory).join(name))
+                .find(exists),
+            (false, None) => None,
+        };
+        invoked.unwrap_or_else(|| self.executable.clone())
+    }
+
+    /// A directory that belongs to more than any one server: the root, a home, or what homes are in.
+    fn is_too_broad(&self, path: &Path) -> bool {
+        let is_home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
+        path.parent().is_none() || path == Path::new("/home") || is_home || self.home.as_deref() == Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! A file system built by hand for tests, taken for a server's root.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_core::model::Manifest;
+
+use super::{FileHasher, Limits, PackageError, Root, Setting, node, package::Collector, python};
+
+/// A temporary directory and what a server in it is started with.
+pub(super) struct Fixture {
+    directory: tempfile::TempDir,
+    root: Root,
+}
+
+impl Fixture {
+    pub(super) fn new() -> io::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let root = Root::at(directory.path())?;
+        Ok(Self { directory, root })
+    }
+
+    /// A tree of files, given as path and content.
+    pub(super) fn of(files: &[(&str, &str)]) -> io::Result<Self> {
+        let fixture = Self::new()?;
+        for (path, content) in files {
+            fixture.write(path, content)?;
+        }
+        Ok(fixture)
+    }
+
+    /// The path outside of what is `path` inside.
+    pub(super) fn outside(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path.trim_start_matches('/'))
+    }
+
+    pub(super) fn write(&self, path: &str, content: &str) -> io::Result<()> {
+        let path = self.outside(path);
+        fs::create_dir_all(path.parent().expect("a file has a directory"))?;
+        fs::write(path, content)
+    }
+
+    pub(super) fn link(&self, target: &str, path: &str) -> io::Result<()> {
+        let path = self.outside(path);
+        fs::create_dir_all(path.parent().expect("a link has a directory"))?;
+        symlink(target, path)
+    }
+
+    pub(super) const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// A process of `executable` that was started as `name`, in `/work`.
+    pub(super) fn setting(&self, executable: &str, name: &str) -> Setting<'_> {
+        Setting {
+            root: &self.root,
+            working_directory: PathBuf::from("/work"),
+            executable: PathBuf::from(executable),
+            name: name.into(),
+            search_path: Some("/usr/local/bin:/usr/bin".into()),
+            home: Some(PathBuf::from("/home/me")),
+        }
+    }
+
+    /// The package of a Node script: its root and what belongs to it.
+    pub(super) fn node_package(&self, script: &str) -> Result<(PathBuf, Manifest), PackageError> {
+        let setting = self.setting("/usr/bin/node", "node");
+        let script = node::entry_file(&self.root, Path::new(script)).expect("the script exists");
+        let package = node::Package::of(&setting, &script);
+        let mut files = FileHasher::default();
+        let collector = Collector::new(
+            &self.root,
+            &mut files,
+            Limits::default(),
+            &|| false,
+            package.base().to_owned(),
+        );
+        Ok((package.root().to_owned(), package.collect(collector)?))
+    }
+
+    /// The package that Python, started as `name`, runs for `-m MODULE`.
+    pub(super) fn python_module(
+        &self,
+        name: &str,
+        module: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        self.python_package(name, python::Start::Module(module))
+    }
+
+    /// The package that Python, started as `name`, runs for a script.
+    pub(super) fn python_script(
+        &self,
+        name: &str,
+        script: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let script = Path::new(script);
+        let text = python::source(&self.root, script).expect("the script exists");
+        self.python_package(name, python::Start::Script(script, &text))
+    }
+
+    fn python_package(
+        &self,
+        name: &str,
+        start: python::Start<'_>,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let setting = self.setting("/usr/bin/python3.11", name);
+        let package = python::Package::of(&setting, start)?;
+        let mut files = FileHasher::default();
+        let collector = Collector::new(
+            &self.root,
+            &mut files,
+            Limits::default(),
+            &|| false,
+            package.base().to_owned(),
+        );
+        Ok((package.root().to_owned(), package.collect(&setting, collector)?))
+    }
+}
+
+/// The paths of a manifest.
+pub(super) fn paths(manifest: &Manifest) -> Vec<&str> {
+    manifest.paths().collect()
+}

@@ -1,0 +1,156 @@
+//! Where a Python interpreter finds modules: its virtual environment, or the system's directories.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::intercept::kernel::hash::{
+    Setting,
+    root::{Kind, Root},
+};
+
+const CONFIGURATION: &str = "pyvenv.cfg";
+/// Largest `pyvenv.cfg` or `.pth` that is read, in bytes.
+const MAX_SMALL_FILE: u64 = 64 * 1024;
+
+/// An interpreter's module directories.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// What it was installed under.
+    pub(super) prefix: PathBuf,
+    /// Whether the environment belongs to few packages or to the whole system.
+    pub(super) scope: Scope,
+    /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
+    pub(super) sites: Vec<PathBuf>,
+}
+
+/// Whose environment it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// A virtual environment: everything in it is there for one purpose.
+    Virtual,
+    /// An interpreter's own, shared by everything on the host.
+    System,
+}
+
+impl Environment {
+    /// The environment of the interpreter that `setting` runs, as Python itself finds it: from the name it
+    /// was started by, before links are followed. `script` may lie in a user's own directory.
+    pub(super) fn of(setting: &Setting<'_>, script: Option<&Path>) -> Self {
+        let root = setting.root;
+        let invoked = setting.invoked_as();
+        let version = version_directory(&setting.executable);
+        if let Some(prefix) = virtual_prefix(root, &invoked) {
+            let configuration = root
+                .read(&prefix.join(CONFIGURATION), MAX_SMALL_FILE)
+                .unwrap_or_default();
+            let configuration = String::from_utf8_lossy(&configuration);
+            let mut sites = site_directories(root, &prefix, version);
+            if value(&configuration, "include-system-site-packages") == Some("true")
+                && let Some(home) = value(&configuration, "home")
+            {
+                sites.extend(system_sites(
+                    root,
+                    Path::new(home).parent().unwrap_or(Path::new("/")),
+                    version,
+                ));
+            }
+            return Self {
+                prefix,
+                scope: Scope::Virtual,
+                sites: distinct(root, sites),
+            };
+        }
+        let executable = root
+            .canonical(&invoked)
+            .unwrap_or_else(|_| setting.executable.clone());
+        let prefix = executable.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned();
+        let own = [
+            script
+                .and_then(|script| script.ancestors().nth(2))
+                .map(Path::to_owned),
+            setting.home.as_ref().map(|home| home.join(".local")),
+        ];
+        let sites = own
+            .into_iter()
+            .flatten()
+            .flat_map(|prefix| site_directories(root, &prefix, version))
+            .chain(system_sites(root, &prefix, version))
+            .collect();
+        Self {
+            prefix,
+            scope: Scope::System,
+            sites: distinct(root, sites),
+        }
+    }
+}
+
+/// `python3.11` of `/usr/bin/python3.11`; `None` where the name has no minor version.
+fn version_directory(executable: &Path) -> Option<&str> {
+    let name = executable.file_name()?.to_str()?;
+    name.split_once('.')?;
+    Some(name)
+}
+
+fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {
+    let directory = invoked.parent()?;
+    [Some(directory), directory.parent()]
+        .into_iter()
+        .flatten()
+        .find(|prefix| root.is(&prefix.join(CONFIGURATION), Kind::File))
+        .and_then(|prefix| root.canonical(prefix).ok())
+}
+
+fn value<'t>(configuration: &'t str, key: &str) -> Option<&'t str> {
+    configuration.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(key).then(|| value.trim())
+    })
+}
+
+/// The directories below `PREFIX/lib`; only the interpreter's version where that is known and there.
+fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for library in ["lib", "lib64"] {
+        let library = prefix.join(library);
+        let mut names = root.names(&library).unwrap_or_default();
+        names.retain(|name| is_version_directory(name));
+        if let Some(version) = version.filter(|version| names.iter().any(|name| name == *version)) {
+            names.retain(|name| name == version || name == "python3");
+        }
+        for name in names {
+            found.extend(["site-packages", "dist-packages"].map(|site| library.join(&name).join(site)));
+        }
+    }
+    found
+}
+
+/// `python3`, `python3.11`, `pypy3.10`.
+fn is_version_directory(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b"python3") || name.starts_with(b"pypy3")
+}
+
+fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+    let local =
+        (prefix == Path::new("/usr")).then(|| site_directories(root, Path::new("/usr/local"), version));
+    local
+        .into_iter()
+        .flatten()
+        .chain(site_directories(root, prefix, version))
+        .collect()
+}
+
+/// Those that exist, each once.
+fn distinct(root: &Root, sites: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    sites
+        .into_iter()
+        .filter(|site| root.is(site, Kind::Directory))
+        .filter_map(|site| root.canonical(&site).ok())
+        .filter(|site| seen.insert(site.clone()))
+        .collect()
+}

@@ -1,0 +1,351 @@
+//! The distribution a Python server belongs to and the distributions it requires, or the environment it
+//! runs in where the distribution cannot be told.
+//!
+//! Compiled modules (`__pycache__`) are left out, because two installations never share them. So a planted
+//! `.pyc` that claims its source's time and size is not seen here.
+
+mod distribution;
+mod environment;
+mod imports;
+mod script;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_core::model::Manifest;
+
+pub(super) use self::script::without_interpreter;
+use self::{
+    distribution::{Index, path_lines},
+    environment::{Environment, Scope},
+    imports::top_level_imports,
+};
+use super::{
+    Setting,
+    package::{Collector, Contents, PackageError, unreadable},
+    root::{Kind, Root},
+};
+
+/// Largest source file whose imports are read, in bytes.
+const MAX_SOURCE: u64 = 1 << 20;
+/// Most source files and directories of one module that are searched for imports.
+const MAX_SOURCES: usize = 2_000;
+/// Modules that Python imports by itself where they are installed.
+const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
+/// In a `bin` directory of an environment: it names the environment's path and no server loads it.
+const ACTIVATION: &str = "activate_this.py";
+
+/// What Python was told to run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'a> {
+    /// A file, canonical, with its text.
+    Script(&'a Path, &'a str),
+    /// `-m NAME`.
+    Module(&'a str),
+}
+
+/// A Python server's package.
+#[derive(Debug)]
+pub(super) struct Package {
+    environment: Environment,
+    index: Index,
+    /// Directories that come before the environment's, or are added to them by `.pth` files.
+    extra: Vec<PathBuf>,
+    root: PathBuf,
+    parts: Parts,
+}
+
+/// What is collected.
+#[derive(Debug, Default)]
+struct Parts {
+    /// Distributions, with what they require.
+    distributions: BTreeSet<String>,
+    /// Files and directories that no distribution owns.
+    loose: BTreeSet<PathBuf>,
+}
+
+impl Package {
+    /// The package that `start` runs.
+    ///
+    /// # Errors
+    /// [`PackageError::NoModule`] where a module is nowhere.
+    pub(super) fn of(setting: &Setting<'_>, start: Start<'_>) -> Result<Self, PackageError> {
+        let script = match start {
+            Start::Script(path, _) => Some(path),
+            Start::Module(_) => None,
+        };
+        let environment = Environment::of(setting, script);
+        let index = Index::read(setting.root, &environment.sites);
+        let root = environment.prefix.clone();
+        let mut package = Self {
+            environment,
+            index,
+            extra: Vec::new(),
+            root,
+            parts: Parts::default(),
+        };
+        package.add_start_up(setting.root);
+        match start {
+            Start::Script(path, text) => package.add_script(setting.root, path, text)?,
+            Start::Module(name) => package.add_module(setting, name)?,
+        }
+        Ok(package)
+    }
+
+    /// Where it is.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What its files are named relative to.
+    pub(super) fn base(&self) -> &Path {
+        &self.environment.prefix
+    }
+
+    /// Its files and those of every distribution it requires, directly or not.
+    pub(super) fn collect(
+        &self,
+        setting: &Setting<'_>,
+        mut collector: Collector<'_>,
+    ) -> Result<Manifest, PackageError> {
+        let mut seen = BTreeSet::new();
+        let mut pending: Vec<_> = self.parts.distributions.iter().collect();
+        while let Some(name) = pending.pop() {
+            let Some(distribution) = self.index.get(name) else {
+                continue;
+            };
+            if !seen.insert(name) {
+                continue;
+            }
+            pending.extend(&distribution.requires);
+            add_existing(&mut collector, &distribution.metadata)?;
+            for entry in &distribution.entries {
+                add_existing(&mut collector, entry)?;
+            }
+            if let Some(project) = &distribution.editable {
+                let project = setting.root.canonical(project).map_err(unreadable(project))?;
+                if setting.is_too_broad(&project) {
+                    return Err(PackageError::TooBroad { path: project });
+                }
+                collector.add(&project, Contents::Python)?;
+            }
+        }
+        for path in &self.parts.loose {
+            add_existing(&mut collector, path)?;
+        }
+        Ok(collector.finish())
+    }
+
+    /// What runs at every start: path files with what they import, and customisation modules.
+    fn add_start_up(&mut self, root: &Root) {
+        for site in self.environment.sites.clone() {
+            for name in root.names(&site).unwrap_or_default() {
+                let path = site.join(&name);
+                if CUSTOMISATION.iter().any(|module| name == *module) {
+                    self.parts.loose.insert(path);
+                } else if name.as_bytes().ends_with(b".pth") {
+                    let text = source(root, &path).unwrap_or_default();
+                    for module in top_level_imports(&text) {
+                        self.add_import(root, module);
+                    }
+                    self.extra.extend(path_lines(root, &site, &text));
+                    self.parts.loose.insert(path);
+                }
+            }
+        }
+    }
+
+    fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
+        let directory = script.parent().unwrap_or(Path::new("/")).to_owned();
+        let siblings = self.add_siblings(root, &directory)?;
+        let imported = top_level_imports(text);
+        let installed: BTreeSet<_> = imported
+            .iter()
+            .filter(|module| !siblings.contains(**module))
+            .flat_map(|module| self.index.providers(module))
+            .collect();
+        let is_console_script = script.extension().is_none()
+            && directory.file_name() == Some(OsStr::new("bin"))
+            && !installed.is_empty();
+        if is_console_script {
+            self.root = self.place_of(&installed).unwrap_or(directory);
+            self.parts.distributions.extend(installed);
+            return Ok(());
+        }
+        let mut modules: BTreeSet<String> = imported.into_iter().map(str::to_owned).collect();
+        for path in self
+            .parts
+            .loose
+            .iter()
+            .filter(|path| path.parent() == Some(&directory))
+            .take(MAX_SOURCES)
+        {
+            modules.extend(
+                top_level_imports(&source(root, path).unwrap_or_default())
+                    .into_iter()
+                    .map(str::to_owned),
+            );
+        }
+        self.root = directory;
+        self.add_everything_or(root, &modules);
+        Ok(())
+    }
+
+    /// Adds the modules beside a script, which Python finds before all others; returns their names.
+    fn add_siblings(&mut self, root: &Root, directory: &Path) -> Result<BTreeSet<String>, PackageError> {
+        let mut names = BTreeSet::new();
+        for name in root.names(directory).map_err(unreadable(directory))? {
+            let Some(module) = name.to_str().and_then(|name| name.strip_suffix(".py")) else {
+                continue;
+            };
+            if name != ACTIVATION {
+                names.insert(module.to_owned());
+                self.parts.loose.insert(directory.join(&name));
+            }
+        }
+        Ok(names)
+    }
+
+    fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
+        let top = name.split('.').next().unwrap_or(name);
+        let local = std::iter::once(&setting.working_directory)
+            .chain(&self.extra)
+            .find_map(|directory| module_in(setting.root, directory, top));
+        let providers = self.index.providers(top);
+        let (place, modules) = match local {
+            Some(place) => {
+                let modules = imports_below(setting.root, &place)?;
+                self.parts.loose.insert(place.clone());
+                self.parts.distributions.extend(providers);
+                (place, modules)
+            }
+            None if !providers.is_empty() => {
+                self.root = self
+                    .place_of(&providers)
+                    .unwrap_or_else(|| self.environment.prefix.clone());
+                self.parts.distributions.extend(providers);
+                return Ok(());
+            }
+            None => {
+                let place = self
+                    .environment
+                    .sites
+                    .iter()
+                    .find_map(|site| module_in(setting.root, site, top));
+                let Some(place) = place else {
+                    let searched = std::iter::once(&setting.working_directory).chain(&self.environment.sites);
+                    return Err(PackageError::NoModule {
+                        name: name.to_owned(),
+                        searched: searched.cloned().collect(),
+                    });
+                };
+                let modules = imports_below(setting.root, &place)?;
+                self.parts.loose.insert(place.clone());
+                (place, modules)
+            }
+        };
+        self.root = place;
+        self.add_everything_or(setting.root, &modules);
+        Ok(())
+    }
+
+    /// Adds a virtual environment whole, and of a system's only what `modules` need.
+    fn add_everything_or(&mut self, root: &Root, modules: &BTreeSet<String>) {
+        match self.environment.scope {
+            Scope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
+            Scope::System => {
+                for module in modules {
+                    self.add_import(root, module);
+                }
+            }
+        }
+    }
+
+    fn add_import(&mut self, root: &Root, module: &str) {
+        let providers = self.index.providers(module);
+        if providers.is_empty() {
+            let place = self
+                .environment
+                .sites
+                .iter()
+                .find_map(|site| module_in(root, site, module));
+            self.parts.loose.extend(place);
+        }
+        self.parts.distributions.extend(providers);
+    }
+
+    /// Where the first of these distributions lives.
+    fn place_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
+        let distribution = self.index.get(distributions.first()?)?;
+        distribution
+            .editable
+            .clone()
+            .or_else(|| distribution.entries.first().cloned())
+    }
+}
+
+/// Adds what a distribution lists, unless it has been removed: that it is missing shows as a difference.
+fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), PackageError> {
+    match collector.root().find_link(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unreadable(path)(error)),
+    }
+    let contents = Contents::Python.below(path.file_name().unwrap_or_default());
+    collector.add(path, contents)
+}
+
+/// The package directory or file of a top-level module in a directory, canonical.
+fn module_in(root: &Root, directory: &Path, module: &str) -> Option<PathBuf> {
+    let package = directory.join(module);
+    let is_package = ["__init__.py", "__main__.py"]
+        .iter()
+        .any(|file| root.is(&package.join(file), Kind::File));
+    let found = if is_package {
+        package
+    } else {
+        directory.join(format!("{module}.py"))
+    };
+    root.is(&found, if is_package { Kind::Directory } else { Kind::File })
+        .then(|| root.canonical(&found).ok())
+        .flatten()
+}
+
+pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
+    let content = root.read(path, MAX_SOURCE).ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+/// What the source files of a module import.
+fn imports_below(root: &Root, place: &Path) -> Result<BTreeSet<String>, PackageError> {
+    let mut modules = BTreeSet::new();
+    let mut pending = vec![place.to_owned()];
+    let mut seen = 0;
+    while let Some(path) = pending.pop() {
+        seen += 1;
+        if seen > MAX_SOURCES {
+            return Err(PackageError::TooManyFiles { limit: MAX_SOURCES });
+        }
+        if let Ok(names) = root.names(&path) {
+            let children = names.iter().map(|name| path.join(name));
+            pending.extend(children.filter(|child| pending_source(root, child)));
+        } else {
+            let text = source(root, &path).unwrap_or_default();
+            modules.extend(top_level_imports(&text).into_iter().map(str::to_owned));
+        }
+    }
+    Ok(modules)
+}
+
+fn pending_source(root: &Root, path: &Path) -> bool {
+    let kind = root.find_link(path).map(|node| node.kind());
+    let is_source = path.extension().is_some_and(|extension| extension == "py");
+    matches!(kind, Ok(Kind::File) if is_source) || matches!(kind, Ok(Kind::Directory))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+use std::{
+    fs, io,
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+use super::{fixture::Fixture, *};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn go_on() -> bool {
+    false
+}
+
+/// A child that waits for its input to end.
+struct Waiting {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Waiting {
+    fn start(program: &str, arguments: &[&Path]) -> io::Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let input = child.stdin.take();
+        Ok(Self { child, input })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        self.child.wait().expect("the child ends with its input");
+    }
+}
+
+#[test]
+fn a_program_is_its_executable() -> Outcome {
+    let child = Waiting::start("/bin/cat", &[])?;
+    let process = Process::open(child.child.id())?;
+    let mut hasher = Hasher::default();
+    let files = hasher.server(&process, &Entry::Program, &go_on)?;
+    let digest = Digest::of(&fs::read("/bin/cat")?);
+    assert_eq!(files.executable.hashed().map(|file| file.digest), Some(digest));
+    assert_eq!((&files.script, &files.package), (&None, &None));
+    assert_eq!(hasher.executable(&process, &go_on)?, files.executable);
+    Ok(())
+}
+
+#[test]
+fn a_script_of_another_interpreter_is_the_script() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let script = directory.path().canonicalize()?.join("server.sh");
+    fs::write(&script, "while read -r line; do :; done\n")?;
+    let child = Waiting::start("/bin/sh", &[&script])?;
+    let process = Process::open(child.child.id())?;
+    let files = Hasher::default().server(&process, &Entry::Script(script.clone()), &go_on)?;
+    let expected = PinnedFile {
+        path: script.clone(),
+        digest: Digest::of(&fs::read(&script)?),
+    };
+    assert_eq!(files.script, Some(Part::Hashed(expected)));
+    assert_eq!(files.package, None);
+
+    fs::remove_file(&script)?;
+    let files = Hasher::default().server(&process, &Entry::Script(script), &go_on)?;
+    assert!(matches!(files.script, Some(Part::Unknown { .. })), "{files:?}");
+    Ok(())
+}
+
+#[test]
+fn a_server_that_ended_or_a_caller_that_left_is_an_error() -> Outcome {
+    let child = Waiting::start("/bin/cat", &[])?;
+    let process = Process::open(child.child.id())?;
+    let cancelled = Hasher::default().server(&process, &Entry::Program, &|| true);
+    assert!(matches!(cancelled, Err(HashError::Cancelled)), "{cancelled:?}");
+    drop(child);
+    let ended = Hasher::default().server(&process, &Entry::Program, &go_on);
+    assert!(matches!(ended, Err(HashError::Process(_))), "{ended:?}");
+    Ok(())
+}
+
+#[test]
+fn node_and_python_servers_have_script_and_package() -> Outcome {
+    let fixture = Fixture::of(&[
+        ("/d/node_modules/p/package.json", r#"{"name": "p"}"#),
+        ("/d/node_modules/p/index.js", "main"),
+        ("/usr/bin/python3.11", "python"),
+        ("/work/a.py", "pass"),
+    ])?;
+    let mut hasher = Hasher::default();
+    let node = fixture.setting("/usr/bin/node", "node");
+    let (script, package) =
+        hasher.scripts(&node, &Entry::Script(PathBuf::from("/d/node_modules/p")), &go_on)?;
+    let path = PathBuf::from("/d/node_modules/p/index.js");
+    assert_eq!(
+        script,
+        Some(Part::Hashed(PinnedFile {
+            path,
+            digest: Digest::of(b"main")
+        }))
+    );
+    let package = package.as_ref().and_then(Part::hashed).expect("a package");
+    assert_eq!(
+        (package.root(), package.manifest().len()),
+        (Path::new("/d/node_modules/p"), 2)
+    );
+
+    let python = fixture.setting("/usr/bin/python3.11", "python3.11");
+    let (script, package) = hasher.scripts(&python, &Entry::Script(PathBuf::from("a.py")), &go_on)?;
+    let path = PathBuf::from("/work/a.py");
+    assert_eq!(
+        script,
+        Some(Part::Hashed(PinnedFile {
+            path,
+            digest: Digest::of(b"pass")
+        }))
+    );
+    assert_eq!(
+        package
+            .as_ref()
+            .and_then(Part::hashed)
+            .map(|package| package.manifest().len()),
+        Some(1)
+    );
+    Ok(())
+}
+
+#[test]
+fn a_package_over_its_limits_is_unknown_and_says_why() -> Outcome {
+    let fixture = Fixture::of(&[
+        ("/d/node_modules/p/package.json", "{}"),
+        ("/d/node_modules/p/index.js", ""),
+    ])?;
+    let mut hasher = Hasher::with_limits(Limits {
+        files: 1,
+        ..Limits::default()
+    });
+    let setting = fixture.setting("/usr/bin/node", "node");
+    let (_, package) = hasher.scripts(
+        &setting,
+        &Entry::Script(PathBuf::from("/d/node_modules/p")),
+        &go_on,
+    )?;
+    let expected = Part::Unknown {
+        path: PathBuf::from("/d/node_modules/p"),
+        cause: "the package has more than 1 files with its dependencies".to_owned(),
+    };
+    assert_eq!(package, Some(expected));
+    Ok(())
+}
+
+#[test]
+fn console_scripts_of_two_environments_are_equal() -> Outcome {
+    let digest = |prefix: &str, body: &str| -> Result<_, HashError> {
+        let script = format!("{prefix}/bin/server");
+        let text = format!("#!{prefix}/bin/python3\n{body}");
+        let fixture = Fixture::of(&[(&script, &text)]).expect("a temporary tree");
+        let setting = fixture.setting("/usr/bin/python3.11", "python3.11");
+        let (script, _) =
+            Hasher::default().scripts(&setting, &Entry::Script(PathBuf::from(script)), &go_on)?;
+        Ok(script.as_ref().and_then(Part::hashed).map(|file| file.digest))
+    };
+    let one = digest("/one", "import server\n")?;
+    assert!(one.is_some());
+    assert_eq!(one, digest("/two", "import server\n")?);
+    assert_ne!(one, digest("/one", "import servex\n")?);
+    Ok(())
+}
