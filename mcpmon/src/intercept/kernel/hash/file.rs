@@ -92,6 +92,9 @@ impl FileHasher {
         if node.kind() != Kind::File {
             return Err(FileError::NotRegular);
         }
+        if let Some(digest) = self.cached(node.stat()) {
+            return Ok(digest);
+        }
         for _ in 0..2 {
             let started = SystemTime::now();
             let mut file = node.open()?;

@@ -107,7 +107,7 @@ impl Fixture {
         start: python::Start<'_>,
     ) -> Result<(PathBuf, Manifest), PackageError> {
         let setting = self.setting("/usr/bin/python3.11", name);
-        let package = python::Package::of(&setting, start)?;
+        let package = python::Package::of(&setting, start, &|| false)?;
         let mut files = FileHasher::default();
         let collector = Collector::new(
             &self.root,

@@ -244,7 +244,7 @@ impl Hasher {
         start: python::Start<'_>,
         cancel: Cancel<'_>,
     ) -> Result<PinnedPackage, PackageError> {
-        let package = python::Package::of(setting, start)?;
+        let package = python::Package::of(setting, start, cancel)?;
         let manifest = package.collect(setting, self.collector(setting.root, package.base(), cancel))?;
         Ok(PinnedPackage::new(package.root().to_owned(), manifest))
     }

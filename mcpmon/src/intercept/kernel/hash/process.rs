@@ -331,9 +331,11 @@ mod tests {
         let child = Waiting::start(Path::new("/bin/cat"), directory.path())?;
         let process = Process::open(child.0.id())?;
         drop(child);
-        assert!(process.executable().is_err());
-        assert!(process.arguments().is_err());
-        assert!(process.start_ticks().is_err());
+        let kind = |error: ProcessError| error.source.raw_os_error();
+        let gone = Some(nix::errno::Errno::ESRCH as i32);
+        assert_eq!(process.executable().map_err(kind).err(), Some(gone));
+        assert_eq!(process.arguments().map_err(kind).err(), Some(gone));
+        assert_eq!(process.start_ticks().map_err(kind).err(), Some(gone));
         Ok(())
     }
 }

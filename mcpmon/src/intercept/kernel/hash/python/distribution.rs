@@ -6,10 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::intercept::kernel::hash::root::{Kind, Root};
+use crate::intercept::kernel::hash::{
+    Cancel,
+    package::{PackageError, go_on},
+    root::{Kind, Root},
+};
 
 /// Largest metadata file that is read, in bytes.
 const MAX_METADATA: u64 = 16 << 20;
+/// Most distributions of one environment.
+const MAX_DISTRIBUTIONS: usize = 5_000;
 
 /// One installed distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +39,10 @@ pub(super) struct Index {
 
 impl Index {
     /// Reads the metadata in `sites`. Of two distributions of one name the first counts, as it does for Python.
-    pub(super) fn read(root: &Root, sites: &[PathBuf]) -> Self {
+    ///
+    /// # Errors
+    /// Where there are over 5,000, or the caller asked to stop.
+    pub(super) fn read(root: &Root, sites: &[PathBuf], cancel: Cancel<'_>) -> Result<Self, PackageError> {
         let mut index = Self::default();
         for site in sites {
             for entry in root.names(site).unwrap_or_default() {
@@ -43,6 +52,12 @@ impl Index {
                 if index.distributions.contains_key(&name) {
                     continue;
                 }
+                go_on(cancel)?;
+                if index.distributions.len() == MAX_DISTRIBUTIONS {
+                    return Err(PackageError::TooManyDistributions {
+                        limit: MAX_DISTRIBUTIONS,
+                    });
+                }
                 let distribution = Distribution::read(root, site, &site.join(&entry));
                 for module in distribution.entries.iter().filter_map(|entry| module_name(entry)) {
                     index.providers.entry(module).or_default().insert(name.clone());
@@ -50,7 +65,7 @@ impl Index {
                 index.distributions.insert(name, distribution);
             }
         }
-        index
+        Ok(index)
     }
 
     /// Names of the distributions that have the top-level module `module`; also one that is called like it,

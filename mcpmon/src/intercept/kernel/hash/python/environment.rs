@@ -52,11 +52,7 @@ impl Environment {
             if value(&configuration, "include-system-site-packages") == Some("true")
                 && let Some(home) = value(&configuration, "home")
             {
-                sites.extend(system_sites(
-                    root,
-                    Path::new(home).parent().unwrap_or(Path::new("/")),
-                    version,
-                ));
+                sites.extend(system_sites(root, parent(Path::new(home)), version));
             }
             return Self {
                 prefix,
@@ -67,7 +63,7 @@ impl Environment {
         let executable = root
             .canonical(&invoked)
             .unwrap_or_else(|_| setting.executable.clone());
-        let prefix = executable.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned();
+        let prefix = parent(parent(&executable)).to_owned();
         let own = [
             script
                 .and_then(|script| script.ancestors().nth(2))
@@ -86,6 +82,11 @@ impl Environment {
             sites: distinct(root, sites),
         }
     }
+}
+
+/// The directory of `path`; the root's is the root.
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
 }
 
 /// `python3.11` of `/usr/bin/python3.11`; `None` where the name has no minor version.

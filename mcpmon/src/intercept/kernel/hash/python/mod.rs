@@ -25,7 +25,7 @@ use self::{
     imports::top_level_imports,
 };
 use super::{
-    Setting,
+    Cancel, Setting,
     package::{Collector, Contents, PackageError, unreadable},
     root::{Kind, Root},
 };
@@ -72,14 +72,18 @@ impl Package {
     /// The package that `start` runs.
     ///
     /// # Errors
-    /// [`PackageError::NoModule`] where a module is nowhere.
-    pub(super) fn of(setting: &Setting<'_>, start: Start<'_>) -> Result<Self, PackageError> {
+    /// [`PackageError::NoModule`] where a module is nowhere; where the environment is too large to look through.
+    pub(super) fn of(
+        setting: &Setting<'_>,
+        start: Start<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<Self, PackageError> {
         let script = match start {
             Start::Script(path, _) => Some(path),
             Start::Module(_) => None,
         };
         let environment = Environment::of(setting, script);
-        let index = Index::read(setting.root, &environment.sites);
+        let index = Index::read(setting.root, &environment.sites, cancel)?;
         let root = environment.prefix.clone();
         let mut package = Self {
             environment,
@@ -160,7 +164,7 @@ impl Package {
     }
 
     fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
-        let directory = script.parent().unwrap_or(Path::new("/")).to_owned();
+        let directory = script.parent().unwrap_or(script).to_owned();
         let siblings = self.add_siblings(root, &directory)?;
         let imported = top_level_imports(text);
         let installed: BTreeSet<_> = imported

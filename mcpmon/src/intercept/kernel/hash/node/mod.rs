@@ -70,7 +70,7 @@ pub(super) enum Package {
 impl Package {
     /// The package of the canonical path `script`.
     pub(super) fn of(setting: &Setting<'_>, script: &Path) -> Self {
-        let directory = script.parent().unwrap_or(Path::new("/"));
+        let directory = script.parent().unwrap_or(script);
         if let Some(installed) = installed_package(script) {
             return Self::Directory(installed);
         }
@@ -137,6 +137,7 @@ impl Package {
 fn follow(collector: &mut Collector<'_>, package: &Path) -> Result<Vec<PathBuf>, PackageError> {
     let mut packages = Vec::new();
     for name in dependencies(collector.root(), package) {
+        collector.go_on()?;
         let Some(found) = resolve(collector.root(), package, &name) else {
             continue;
         };

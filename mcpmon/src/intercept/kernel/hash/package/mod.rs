@@ -46,6 +46,12 @@ pub enum PackageError {
         /// The limit.
         limit: usize,
     },
+    /// An environment with more distributions than are looked through.
+    #[error("the environment has more than {limit} distributions")]
+    TooManyDistributions {
+        /// The limit.
+        limit: usize,
+    },
     /// Over [`Limits::bytes`].
     #[error("the package has more than {limit} bytes with its dependencies")]
     TooLarge {
@@ -210,6 +216,11 @@ impl<'a> Collector<'a> {
         self.root
     }
 
+    /// An error where the caller asked to stop.
+    pub(super) fn go_on(&self) -> Result<(), PackageError> {
+        go_on(self.cancel)
+    }
+
     /// What was collected.
     pub(super) fn finish(self) -> Manifest {
         self.manifest
@@ -254,9 +265,7 @@ impl<'a> Collector<'a> {
             });
         }
         for name in node.names().map_err(unreadable(path))? {
-            if (self.cancel)() {
-                return Err(PackageError::Cancelled);
-            }
+            self.go_on()?;
             let child = path.join(&name);
             let stat = node.stat_entry(&name).map_err(unreadable(&child))?;
             let kind = Kind::of(&stat);
@@ -340,6 +349,15 @@ impl<'a> Collector<'a> {
                 limit: self.limits.files,
             });
         }
+        Ok(())
+    }
+}
+
+/// An error where the caller asked to stop.
+pub(super) fn go_on(cancel: Cancel<'_>) -> Result<(), PackageError> {
+    if cancel() {
+        Err(PackageError::Cancelled)
+    } else {
         Ok(())
     }
 }
