@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    build_ebpf,
+    build_ebpf, packages,
     shell::{self, Environment, step},
     test,
 };
@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
     step("lints of the kernel programs", build_ebpf::clippy)?;
     step("documentation", documentation)?;
     step("dependencies", dependencies)?;
+    step("Kubernetes manifests", manifests)?;
     test::run()
 }
 
@@ -104,4 +105,10 @@ fn dependencies() -> Result<()> {
         "sources",
     ];
     shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
+}
+
+/// Against the schemas of several Kubernetes versions, which come as a Python package.
+fn manifests() -> Result<()> {
+    packages::require("validating the Kubernetes manifests", &["python3-venv"])?;
+    shell::run(&mut shell::command("deploy/kubernetes/validate.sh"))
 }
