@@ -15,8 +15,18 @@ const KERNEL_TESTS: &str = "mcpmon-kernel-tests";
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
     step("tests", || {
-        let others = ["--workspace", "--exclude", "mcpmon-ebpf", "--exclude", KERNEL_TESTS];
-        shell::run(shell::cargo().args(["test", "--locked", "--no-fail-fast"]).args(others))
+        let others = [
+            "--workspace",
+            "--exclude",
+            "mcpmon-ebpf",
+            "--exclude",
+            KERNEL_TESTS,
+        ];
+        shell::run(
+            shell::cargo()
+                .args(["test", "--locked", "--no-fail-fast"])
+                .args(others),
+        )
     })?;
     step("kernel tests", kernel_tests)
 }

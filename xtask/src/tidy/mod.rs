@@ -129,7 +129,7 @@ mod tests {
         let mut violations = Vec::new();
         for (path, text) in texts() {
             let rust = if is_rust(&path) {
-                house::of_rust(&text)
+                house::of_rust(&path, &text)
             } else {
                 Vec::new()
             };
