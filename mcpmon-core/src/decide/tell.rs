@@ -9,7 +9,7 @@ use super::{
 use crate::{
     inspect::mask::mask_arguments,
     model::{
-        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, PinPart, PinState, ProcessId,
+        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, PinState, ProcessId,
         ProcessRef, ServerId, ServerType, Severity, Timestamp,
     },
     policy::{
@@ -70,7 +70,7 @@ pub(super) fn started(
         let parts: Vec<String> = verdict
             .unhashed
             .iter()
-            .map(|part| format!("{} {}: {}", name(part.part), part.path.display(), part.cause))
+            .map(|part| format!("{} {}: {}", part.part.as_str(), part.path.display(), part.cause))
             .collect();
         event.severity = Severity::Medium;
         event.reason = Some(format!(
@@ -106,7 +106,7 @@ pub(super) fn mismatches(
         };
         event.reason = Some(format!(
             "the {} differs from its pin; {}",
-            name(mismatch.part),
+            mismatch.part.as_str(),
             remedy(&instance.server)
         ));
         event
@@ -126,7 +126,7 @@ pub(super) fn denied_by_pin(
             let parts: Vec<&str> = verdict
                 .mismatches
                 .iter()
-                .map(|mismatch| name(mismatch.part))
+                .map(|mismatch| mismatch.part.as_str())
                 .collect();
             format!("its {} changed since it was pinned", parts.join(" and "))
         }
@@ -149,14 +149,6 @@ pub(super) fn denied_by_pin(
 
 fn remedy(server: &ServerId) -> String {
     format!("if the change is yours, pin it anew: `mcpmon pins reset --server {server}`, then start it again")
-}
-
-const fn name(part: PinPart) -> &'static str {
-    match part {
-        PinPart::Executable => "executable",
-        PinPart::Script => "script",
-        PinPart::Package => "package",
-    }
 }
 
 /// A server ended.

@@ -129,6 +129,18 @@ pub enum PinPart {
     Package,
 }
 
+impl PinPart {
+    /// The name used in events and listings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Executable => "executable",
+            Self::Script => "script",
+            Self::Package => "package",
+        }
+    }
+}
+
 /// What happened, with the fields of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]

@@ -5,9 +5,10 @@ use std::{net::IpAddr, path::PathBuf};
 use mcpmon_common::{
     address::Form,
     event::{Action, Hook},
+    watch::RULE_CANARY,
 };
 
-use crate::intercept::kernel::records::{Connect, Exec};
+use crate::intercept::kernel::records::{Connect, Exec, Record};
 
 /// First argument of the process that a self-test starts; the second is the test's nonce.
 pub(crate) const CANARY_COMMAND: &str = "self-test-exec";
@@ -58,6 +59,15 @@ impl Probe {
         }
     }
 
+    /// Looks at any record.
+    pub(super) fn see(&mut self, record: &Record) {
+        match record {
+            Record::Exec(exec) => self.see_exec(exec),
+            Record::Connect(connect) => self.see_connection(connect),
+            Record::Fork(_) | Record::Exit(_) => {}
+        }
+    }
+
     pub(super) fn see_exec(&mut self, exec: &Exec) {
         let [_, command, nonce] = exec.argv.as_slice() else {
             return;
@@ -74,7 +84,9 @@ impl Probe {
     }
 
     pub(super) fn see_connection(&mut self, connect: &Connect) {
-        let own = connect.record.process.pid == self.pid && connect.action == Action::Deny;
+        let own = connect.record.rule == RULE_CANARY
+            && connect.record.process.pid == self.pid
+            && connect.action == Action::Deny;
         if own && self.seen.refusals.len() < 64 {
             self.seen.refusals.push(Refusal {
                 address: connect.address,

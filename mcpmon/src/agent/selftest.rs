@@ -28,6 +28,7 @@ use super::{
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
+use crate::intercept::kernel::rings::Rings;
 
 /// How long the engine has to report what the test did.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -86,18 +87,46 @@ pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
             .map(engine_ended)
             .into();
     }
+    perform(&nonce, || {
+        std::thread::sleep(Duration::from_millis(5));
+        let (reply, answer) = oneshot::channel();
+        engine
+            .send(Message::Sightings(reply))
+            .ok()
+            .and_then(|()| answer.blocking_recv().ok())
+            .unwrap_or_default()
+    })
+}
+
+/// Runs the test without an engine, on rings that nobody else reads.
+pub(crate) fn run_alone(rings: &mut Rings) -> Vec<Check> {
+    let nonce = Uuid::now_v7().to_string();
+    let mut probe = Probe::new(nonce.clone());
+    perform(&nonce, move || {
+        if let Err(error) = rings.wait(None) {
+            tracing::warn!(%error, "failed to wait for records from the kernel");
+        }
+        rings.drain(|record| probe.see(&record));
+        probe.sightings()
+    })
+}
+
+/// Does what must be refused or seen, then looks for its traces until the deadline.
+fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
     let attempts: Vec<Attempt> = ATTEMPTS
         .iter()
         .enumerate()
         .map(|(index, attempt)| Attempt::make(index, *attempt))
         .collect();
-    let child = start_canary(&nonce);
+    let canary = start_canary(nonce);
     let expected = attempts.iter().filter(|attempt| attempt.refused()).count();
-    let seen = wait_for(engine, |seen| {
-        seen.refusals.len() >= expected && seen.exec.is_some()
-    });
+    let deadline = Instant::now() + DEADLINE;
+    let mut seen = look();
+    while (seen.refusals.len() < expected || seen.exec.is_none()) && Instant::now() < deadline {
+        seen = look();
+    }
     let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
-    checks.push(exec_check(child, &seen));
+    checks.push(exec_check(canary, &seen));
     checks
 }
 
@@ -232,23 +261,6 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
         name,
         outcome,
     }
-}
-
-fn wait_for(engine: &Sender<Message>, complete: impl Fn(&Sightings) -> bool) -> Sightings {
-    let deadline = Instant::now() + DEADLINE;
-    let mut seen = Sightings::default();
-    while Instant::now() < deadline {
-        let (reply, answer) = oneshot::channel();
-        if engine.send(Message::Sightings(reply)).is_err() {
-            break;
-        }
-        seen = answer.blocking_recv().unwrap_or_default();
-        if complete(&seen) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    seen
 }
 
 fn engine_ended(component: Component) -> Check {

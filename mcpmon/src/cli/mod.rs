@@ -1,6 +1,7 @@
 //! The command line: the only module that prints. One verb per file in `commands/`.
 
 mod commands;
+mod daemon;
 mod error;
 mod filters;
 mod listing;
@@ -18,8 +19,11 @@ use clap::{Args, Parser, Subcommand};
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::config::{LocalConfig, Search, Trust};
-use commands::{connections, events, execs, policy, servers};
+use crate::{
+    agent::probe::CANARY_COMMAND,
+    config::{LocalConfig, Search, Trust},
+};
+use commands::{connections, doctor, events, execs, pins, policy, servers, status};
 
 /// Sees and stops what Model Context Protocol servers do on this host.
 #[derive(Debug, Parser)]
@@ -57,10 +61,19 @@ pub struct Globals {
 #[derive(Debug, Subcommand)]
 enum Command {
     Connections(connections::Options),
+    Daemon(commands::daemon::Options),
+    Doctor(doctor::Options),
     Events(events::Options),
     Execs(execs::Options),
+    Pins(pins::Options),
     Policy(policy::PolicyArgs),
     Servers(servers::Options),
+    Status(status::Options),
+    /// Ends at once: the process a self-test starts, to be seen
+    #[command(name = CANARY_COMMAND, hide = true)]
+    SelfTestExec {
+        nonce: String,
+    },
 }
 
 /// Runs the program with the arguments of the process.
@@ -77,6 +90,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = &cli.globals;
+    if let Command::Daemon(options) = cli.command {
+        return commands::daemon::run(options, globals).map(|()| ExitCode::SUCCESS);
+    }
     let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
     let mut output = Output::new(&mut data, &mut notes, globals);
     let now = time::now();
@@ -85,6 +101,13 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
         Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
         Command::Servers(options) => servers::run(&options, &store::open(globals)?, &mut output),
+        Command::Doctor(options) => doctor::run(&options, globals, &mut output),
+        Command::Pins(options) => match options.command {
+            pins::Command::List(list) => pins::list(&list, &store::open(globals)?, &mut output),
+            pins::Command::Reset(reset) => pins::reset(&reset, &mut output),
+        },
+        Command::Status(options) => status::run(&options, &mut output),
+        Command::Daemon(_) | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(options) => {
             let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
             let trust = Trust::for_user(nix::unistd::geteuid().as_raw());

@@ -116,6 +116,13 @@ impl<'a> Output<'a> {
         )
     }
 
+    /// Prints lines that are no table.
+    pub(super) fn text(&mut self, lines: &[String]) -> io::Result<()> {
+        lines
+            .iter()
+            .try_for_each(|line| writeln!(self.data, "{}", text::escape(line.trim_end())))
+    }
+
     /// Tells the user something that is no data.
     pub(super) fn note(&mut self, note: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", text::escape(note))

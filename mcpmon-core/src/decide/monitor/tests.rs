@@ -31,7 +31,11 @@ impl World {
     fn with_pins(policy: Policy, pins: BTreeMap<ServerId, Pins>) -> Self {
         let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
         let monitor = Monitor::new(Arc::new(policy), &tables, pins);
-        Self { monitor, tables, now: 0 }
+        Self {
+            monitor,
+            tables,
+            now: 0,
+        }
     }
 
     fn exec(&mut self, pid: u32, parent: u32, command: &str) -> Judgement {
@@ -45,7 +49,10 @@ impl World {
             parent: process(parent),
             instance,
             comm: argv[0].clone(),
-            file: FileId { inode: pid.into(), ..FileId::default() },
+            file: FileId {
+                inode: pid.into(),
+                ..FileId::default()
+            },
             argv,
             ..Exec::default()
         };
@@ -53,30 +60,40 @@ impl World {
     }
 
     fn exit(&mut self, instance: InstanceId, pid: u32, status: u32) -> Judgement {
-        let exit = Exit { process: process(pid), instance, status: Some(status) };
+        let exit = Exit {
+            process: process(pid),
+            instance,
+            status: Some(status),
+        };
         self.monitor.exit(Timestamp(self.now), exit)
     }
 
     fn hashed(&mut self, instance: InstanceId, pid: u32, content: &str) -> Judgement {
-        self.monitor.hashed(Timestamp(self.now), instance, process(pid), files(content))
+        self.monitor
+            .hashed(Timestamp(self.now), instance, process(pid), files(content))
     }
 
     fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
         let address: IpAddr = address.parse().expect("address");
         let verdict = self.tables.lookup(0, address, 443);
-        let rule = [verdict.deny_host, verdict.deny_agents, verdict.watch].into_iter().find(|rule| *rule != 0);
-        self.monitor.connection(Timestamp(self.now), &Connection {
-            process: process(7),
-            comm: "node".to_owned(),
-            uid: 1000,
-            instance,
-            rule,
-            address,
-            given: address,
-            port: 443,
-            transport: Protocol::Tcp,
-            outcome,
-        })
+        let rule = [verdict.deny_host, verdict.deny_agents, verdict.watch]
+            .into_iter()
+            .find(|rule| *rule != 0);
+        self.monitor.connection(
+            Timestamp(self.now),
+            &Connection {
+                process: process(7),
+                comm: "node".to_owned(),
+                uid: 1000,
+                instance,
+                rule,
+                address,
+                given: address,
+                port: 443,
+                transport: Protocol::Tcp,
+                outcome,
+            },
+        )
     }
 }
 
@@ -85,8 +102,15 @@ const fn process(pid: u32) -> ProcessId {
 }
 
 fn files(content: &str) -> ServerFiles {
-    let file = PinnedFile { path: PathBuf::from("/usr/bin/x"), digest: Digest::of(content.as_bytes()) };
-    ServerFiles { executable: Part::Hashed(file), script: None, package: None }
+    let file = PinnedFile {
+        path: PathBuf::from("/usr/bin/x"),
+        digest: Digest::of(content.as_bytes()),
+    };
+    ServerFiles {
+        executable: Part::Hashed(file),
+        script: None,
+        package: None,
+    }
 }
 
 fn pins(content: &str) -> Pins {
@@ -104,7 +128,11 @@ fn kinds(judgement: &Judgement) -> Vec<&'static str> {
 /// Orders by name, with the process or server they concern.
 fn orders(judgement: &Judgement) -> Vec<String> {
     let name = |order: &Order| match order {
-        Order::Track { process, instance, egress } => format!("track {} as {}/{egress}", process.pid, instance.0),
+        Order::Track {
+            process,
+            instance,
+            egress,
+        } => format!("track {} as {}/{egress}", process.pid, instance.0),
         Order::Settle { process } => format!("settle {}", process.pid),
         Order::MarkStarter { process } => format!("starter {}", process.pid),
         Order::Hold { process } => format!("hold {}", process.pid),
@@ -128,25 +156,56 @@ fn a_launch_is_followed_from_the_runner_to_the_process_that_serves() {
 
     let shell = world.exec_in(Some(FIRST), 11, 10, "sh -c mcp-server-memory");
     assert_eq!(orders(&shell), [""; 0]);
-    let node = world.exec_in(Some(FIRST), 12, 11, "node /c/_npx/1/node_modules/.bin/mcp-server-memory");
+    let node = world.exec_in(
+        Some(FIRST),
+        12,
+        11,
+        "node /c/_npx/1/node_modules/.bin/mcp-server-memory",
+    );
     assert_eq!(orders(&node), ["hash 12"]);
 
     let hashed = world.hashed(FIRST, 12, "v1");
-    assert_eq!((kinds(&hashed), orders(&hashed)), (vec!["mcp_server_started"], vec!["pin server-memory".to_owned()]));
-    let EventKind::ServerStarted { launcher_pid, pin, command, .. } = &hashed.events[0].kind else {
+    assert_eq!(
+        (kinds(&hashed), orders(&hashed)),
+        (vec!["mcp_server_started"], vec!["pin server-memory".to_owned()])
+    );
+    let EventKind::ServerStarted {
+        launcher_pid,
+        pin,
+        command,
+        ..
+    } = &hashed.events[0].kind
+    else {
         panic!("a start");
     };
-    assert_eq!((*launcher_pid, *pin, command.as_str()), (10, PinState::Pinned, "npx"));
-    assert_eq!(hashed.events[0].process.as_ref().map(|process| process.pid), Some(12));
+    assert_eq!(
+        (*launcher_pid, *pin, command.as_str()),
+        (10, PinState::Pinned, "npx")
+    );
+    assert_eq!(
+        hashed.events[0].process.as_ref().map(|process| process.pid),
+        Some(12)
+    );
 
     world.now = 3 * SECOND;
     let exit = world.exit(FIRST, 12, 3 << 8);
-    let EventKind::ServerExited { exit_status, signal, duration_ms } = exit.events[0].kind else { panic!("an end") };
+    let EventKind::ServerExited {
+        exit_status,
+        signal,
+        duration_ms,
+    } = exit.events[0].kind
+    else {
+        panic!("an end")
+    };
     assert_eq!((exit_status, signal, duration_ms), (Some(3), None, 3000));
     for pid in [11, 10] {
         assert_eq!(kinds(&world.exit(FIRST, pid, 0)), [""; 0]);
     }
-    assert_eq!(world.monitor.running().count(), 0, "nothing is kept of a server that ended");
+    assert_eq!(
+        world.monitor.running().count(),
+        0,
+        "nothing is kept of a server that ended"
+    );
 }
 
 #[test]
@@ -167,11 +226,19 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
     world.now = SECOND;
     world.exit(FIRST, 11, 0);
     world.now = 5 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "it has ended");
+    assert_eq!(
+        orders(&world.monitor.tick(Timestamp(world.now))),
+        [""; 0],
+        "it has ended"
+    );
 
     world.exec_in(Some(FIRST), 12, 10, "node dist/index.js");
     world.now += SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "too young");
+    assert_eq!(
+        orders(&world.monitor.tick(Timestamp(world.now))),
+        [""; 0],
+        "too young"
+    );
     world.now += SECOND;
     assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
 }
@@ -180,7 +247,10 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
 fn a_server_that_executes_another_program_is_hashed_again() {
     let mut world = World::new(Policy::default());
     assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hash 10"]);
-    assert_eq!(orders(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")), ["hash 10"]);
+    assert_eq!(
+        orders(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")),
+        ["hash 10"]
+    );
     assert_eq!(kinds(&world.hashed(FIRST, 10, "v1")), ["mcp_server_started"]);
     let again = world.exec_in(Some(FIRST), 10, 9, "/opt/other");
     assert_eq!(orders(&again)[0], "hold 10", "it is pinned by now");
@@ -194,7 +264,11 @@ fn a_server_that_starts_another_is_not_confused_with_it() {
     assert_eq!(orders(&world.exec_in(Some(FIRST), 11, 10, "git status")), [""; 0]);
     let nested = world.exec_in(Some(FIRST), 12, 10, "mcp-server-fetch");
     assert_eq!(orders(&nested), ["track 12 as 2/0", "starter 10", "hash 12"]);
-    let servers: Vec<String> = world.monitor.running().map(|running| running.server.to_string()).collect();
+    let servers: Vec<String> = world
+        .monitor
+        .running()
+        .map(|running| running.server.to_string())
+        .collect();
     assert_eq!(servers, ["mcp-server-git", "mcp-server-fetch"]);
 }
 
@@ -203,7 +277,10 @@ fn a_server_that_ends_while_it_is_hashed_is_told_in_order() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git");
     assert_eq!(kinds(&world.exit(FIRST, 10, 9)), [""; 0]);
-    assert_eq!(kinds(&world.hashed(FIRST, 10, "v1")), ["mcp_server_started", "mcp_server_exited"]);
+    assert_eq!(
+        kinds(&world.hashed(FIRST, 10, "v1")),
+        ["mcp_server_started", "mcp_server_exited"]
+    );
     assert_eq!(world.monitor.running().count(), 0);
 }
 
@@ -212,7 +289,10 @@ fn a_server_that_ends_while_it_is_hashed_is_told_in_order() {
 #[test_case(OnChange::Block, Mode::Enforce, Gate::Off => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec![]); "gate off")]
 #[test_case(OnChange::Alert, Mode::Enforce, Gate::Auto => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec![]); "alert")]
 fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static str>, Vec<&'static str>) {
-    let mut policy = Policy { mode, ..Policy::default() };
+    let mut policy = Policy {
+        mode,
+        ..Policy::default()
+    };
     policy.pinning.on_change = change;
     policy.exec.gate = gate;
     let mut world = World::with_pins(policy, [(id("mcp-server-git"), pins("v1"))].into());
@@ -227,9 +307,15 @@ fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static 
 #[test]
 fn an_unchanged_program_is_released() {
     let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
-    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hold 10", "hash 10"]);
+    assert_eq!(
+        orders(&world.exec(10, 9, "mcp-server-git"))[2..],
+        ["hold 10", "hash 10"]
+    );
     let judgement = world.hashed(FIRST, 10, "v1");
-    assert_eq!((kinds(&judgement), orders(&judgement)), (vec!["mcp_server_started"], vec!["release 10".to_owned()]));
+    assert_eq!(
+        (kinds(&judgement), orders(&judgement)),
+        (vec!["mcp_server_started"], vec!["release 10".to_owned()])
+    );
 }
 
 #[test]
@@ -244,11 +330,19 @@ fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
     let mut policy = Policy::default();
     policy.pinning.auto_trust_first = false;
     let mut world = World::new(policy);
-    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hold 10", "hash 10"]);
+    assert_eq!(
+        orders(&world.exec(10, 9, "mcp-server-git"))[2..],
+        ["hold 10", "hash 10"]
+    );
     let judgement = world.hashed(FIRST, 10, "v1");
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
     assert_eq!(orders(&judgement), ["kill 1", "release 10"]);
-    assert!(judgement.events[1].reason.as_ref().is_some_and(|reason| reason.contains("auto_trust_first")));
+    assert!(
+        judgement.events[1]
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("auto_trust_first"))
+    );
 }
 
 #[test]
@@ -264,13 +358,20 @@ fn a_result_for_a_program_that_was_replaced_is_dropped() {
 #[test]
 fn a_server_that_policy_refuses_is_killed_and_observed_otherwise() {
     let server_policy = ServerPolicy::Denylist(vec![NameGlob::new("mcp-server-g*")]);
-    let mut world = World::new(Policy { server_policy: server_policy.clone(), ..Policy::default() });
+    let mut world = World::new(Policy {
+        server_policy: server_policy.clone(),
+        ..Policy::default()
+    });
     let judgement = world.exec(10, 9, "mcp-server-git");
     assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
     assert!(orders(&judgement).contains(&"kill 1".to_owned()));
     assert_eq!(kinds(&world.exec(20, 9, "mcp-server-fetch")), [""; 0]);
 
-    let mut observing = World::new(Policy { server_policy, mode: Mode::Observe, ..Policy::default() });
+    let mut observing = World::new(Policy {
+        server_policy,
+        mode: Mode::Observe,
+        ..Policy::default()
+    });
     let judgement = observing.exec(10, 9, "mcp-server-git");
     assert_eq!(judgement.events[0].action, Action::WouldBlock);
     assert!(!orders(&judgement).contains(&"kill 1".to_owned()));
@@ -296,8 +397,16 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
         allow: vec!["192.0.2.1:443".parse::<Endpoint>().expect("endpoint")],
         deny: Vec::new(),
     };
-    let server = stdio("files", "npx", &["-y", "@modelcontextprotocol/server-memory"], Some(egress));
-    let mut world = World::new(Policy { servers: vec![server], ..Policy::default() });
+    let server = stdio(
+        "files",
+        "npx",
+        &["-y", "@modelcontextprotocol/server-memory"],
+        Some(egress),
+    );
+    let mut world = World::new(Policy {
+        servers: vec![server],
+        ..Policy::default()
+    });
     let judgement = world.exec(10, 9, "/usr/bin/npx -y @modelcontextprotocol/server-memory");
     let list = world.tables.egress[&id("files")];
     assert_eq!(orders(&judgement)[0], format!("track 10 as 1/{list}"));
@@ -305,7 +414,10 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
     // Another policy without the list: the running server is let go.
     let policy = Policy::default();
     let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
-    let changed = Judgement { orders: world.monitor.install(Arc::new(policy), &tables), ..Judgement::default() };
+    let changed = Judgement {
+        orders: world.monitor.install(Arc::new(policy), &tables),
+        ..Judgement::default()
+    };
     assert_eq!(orders(&changed), ["track 10 as 1/0"]);
 }
 
@@ -313,7 +425,12 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
 fn what_is_no_server_is_settled_only_where_the_kernel_waits_for_it() {
     let mut world = World::new(Policy::default());
     assert_eq!(orders(&world.exec(10, 9, "ls -l")), [""; 0]);
-    let exec = Exec { pending: true, argv: vec!["ls".to_owned()], process: process(11), ..Exec::default() };
+    let exec = Exec {
+        pending: true,
+        argv: vec!["ls".to_owned()],
+        process: process(11),
+        ..Exec::default()
+    };
     let judgement = world.monitor.exec(Timestamp(0), &exec);
     assert_eq!(orders(&judgement), ["settle 11"]);
 }
@@ -332,23 +449,48 @@ fn rule(name: &str, action: RuleAction, range: &str) -> NetworkRule {
 #[test]
 fn connections_are_told_by_rule_and_origin() {
     let mut policy = Policy::default();
-    policy.network.rules =
-        vec![rule("lab", RuleAction::Watch, "192.0.2.0/24"), rule("bad", RuleAction::Deny, "198.51.100.0/24")];
+    policy.network.rules = vec![
+        rule("lab", RuleAction::Watch, "192.0.2.0/24"),
+        rule("bad", RuleAction::Deny, "198.51.100.0/24"),
+    ];
     let mut world = World::new(policy);
     world.exec(10, 9, "mcp-server-git");
     let seen = |event: &Event| {
-        let EventKind::NetworkConnection { direction, .. } = event.kind else { panic!("a connection") };
-        (direction, event.action, event.rule.clone(), event.server_id.as_ref().map(ToString::to_string))
+        let EventKind::NetworkConnection { direction, .. } = event.kind else {
+            panic!("a connection")
+        };
+        (
+            direction,
+            event.action,
+            event.rule.clone(),
+            event.server_id.as_ref().map(ToString::to_string),
+        )
     };
     let watched = world.connection(None, "192.0.2.5", Outcome::Passed);
-    assert_eq!(seen(&watched), (Direction::Watch, Action::Audit, Some("lab".to_owned()), None));
+    assert_eq!(
+        seen(&watched),
+        (Direction::Watch, Action::Audit, Some("lab".to_owned()), None)
+    );
     let refused = world.connection(None, "198.51.100.7", Outcome::Refused);
-    assert_eq!(seen(&refused), (Direction::Watch, Action::Block, Some("bad".to_owned()), None));
-    assert!(refused.reason.as_ref().is_some_and(|reason| reason.contains("network.deny")));
+    assert_eq!(
+        seen(&refused),
+        (Direction::Watch, Action::Block, Some("bad".to_owned()), None)
+    );
+    assert!(
+        refused
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("network.deny"))
+    );
     let own = world.connection(Some(FIRST), "203.0.113.9", Outcome::Passed);
     assert_eq!(
         seen(&own),
-        (Direction::ServerEgress, Action::Allow, None, Some("mcp-server-git".to_owned()))
+        (
+            Direction::ServerEgress,
+            Action::Allow,
+            None,
+            Some("mcp-server-git".to_owned())
+        )
     );
     let would = world.connection(Some(FIRST), "198.51.100.7", Outcome::WouldRefuse);
     assert_eq!(would.action, Action::WouldBlock);

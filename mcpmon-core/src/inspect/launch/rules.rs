@@ -5,11 +5,6 @@ use super::{
     bridge::{Behind, behind},
     builtin::built_in,
     command::{Command, Word, basename},
-    identity::{Claim, Ground, claims, server_id, subject_text},
-    known::{BRIDGES, More, SERVERS, SUBCOMMANDS},
-    pattern::{self, Kind, is_tool},
-    runner,
-    target::{Step, Subject, Target, step},
     identity::{Claim, claims, server_id, subject_text},
     known::BRIDGES,
     target::{Step, Target, step},
@@ -224,100 +219,6 @@ impl LaunchRules {
             Patterns::Configured(_) => true,
         };
         configured || !self.custom.is_empty() || !self.exclude.is_empty()
-    }
-}
-
-/// The claim, the rule and, where the rule says so, the id by which `target` is a server.
-fn built_in<'c>(
-    globs: &[NameGlob],
-    target: &Target<'_>,
-    claims: &'c [Claim],
-) -> Option<(&'c Claim, String, Option<&'static str>)> {
-    if let Some((claim, pattern, id)) = subcommand(target, claims) {
-        return Some((claim, pattern, Some(id)));
-    }
-    if let Some(claim) = claims.iter().find(|claim| claim.ground == Ground::Sdk) {
-        return Some((claim, "run by an MCP SDK".to_owned(), None));
-    }
-    let (claim, pattern) = claims.iter().find_map(|claim| {
-        let full = claim.name.full().to_ascii_lowercase();
-        if full.len() > MAX_NAME || is_idle_sdk(target, &full, claim) {
-            return None;
-        }
-        let pattern = by_name(globs, claim, &full).or_else(|| by_ground(claim, &full))?;
-        Some((claim, pattern))
-    })?;
-    (!claims.iter().any(is_developers)).then_some((claim, pattern, None))
-}
-
-/// The glob that the name matches; of a dotted module name any part can be the server's.
-fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
-    if !pattern::mentions_mcp(full) {
-        return None;
-    }
-    let matching = |name: &str| {
-        globs
-            .iter()
-            .find(|glob| glob.matches(name))
-            .map(NameGlob::to_string)
-    };
-    let bare = full.rsplit('/').next().unwrap_or(full);
-    let part = || match claim.kind {
-        Kind::Module => bare.split('.').find_map(matching),
-        Kind::Package | Kind::Script => None,
-    };
-    matching(full).or_else(|| matching(bare)).or_else(part)
-}
-
-/// What speaks for a claim where its name does not.
-fn by_ground(claim: &Claim, full: &str) -> Option<String> {
-    let bare = full.rsplit('/').next().unwrap_or(full);
-    let known = |name: &str| SERVERS.contains(&name);
-    if known(full) || (claim.kind == Kind::Module && known(&full.replace('_', "-"))) {
-        return Some(format!("known server {full}"));
-    }
-    match claim.ground {
-        Ground::Cache
-            if bare.starts_with("server-")
-                || SERVERS
-                    .iter()
-                    .any(|server| basename(server) == bare && bare != "server") =>
-        {
-            Some("server in a package cache".to_owned())
-        }
-        Ground::Collection => Some("directory of MCP servers".to_owned()),
-        Ground::Cache | Ground::Name | Ground::Sdk => None,
-    }
-}
-
-fn subcommand<'c>(target: &Target<'_>, claims: &'c [Claim]) -> Option<(&'c Claim, String, &'static str)> {
-    claims.iter().find_map(|claim| {
-        let full = claim.name.full();
-        let known = SUBCOMMANDS.iter().find(|known| {
-            known
-                .programs
-                .iter()
-                .any(|program| *program == full || *program == claim.name.bare)
-                && follows(&target.arguments, known.words, known.more)
-        })?;
-        Some((claim, format!("{full} {}", known.words.join(" ")), known.id))
-    })
-}
-
-fn follows(arguments: &[Word<'_>], words: &[&str], more: More) -> bool {
-    if arguments.len() < words.len()
-        || !arguments
-            .iter()
-            .zip(words)
-            .all(|(argument, word)| argument == word)
-    {
-        return false;
-    }
-    match more {
-        More::Anything => true,
-        More::Options => arguments
-            .get(words.len())
-            .is_none_or(|next| next.starts_with('-')),
     }
 }
 

@@ -1,10 +1,14 @@
 //! One verb per file.
 
 pub(super) mod connections;
+pub(super) mod daemon;
+pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod execs;
+pub(super) mod pins;
 pub(super) mod policy;
 pub(super) mod servers;
+pub(super) mod status;
 
 #[cfg(test)]
 mod scene;

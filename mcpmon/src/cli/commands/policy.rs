@@ -8,7 +8,7 @@ use crate::config::{self, ConfigError, Loaded, Search, Sources, Trust};
 
 /// Policy files: check them, describe them.
 #[derive(Debug, clap::Args)]
-pub struct PolicyArgs {
+pub(in crate::cli) struct PolicyArgs {
     #[command(subcommand)]
     command: PolicyCommand,
 }
@@ -33,7 +33,7 @@ struct CheckArgs {
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(in crate::cli) enum Outcome {
     /// Everything can be used.
     Valid,
     /// Something cannot.
@@ -43,7 +43,7 @@ pub enum Outcome {
 impl Outcome {
     /// The exit code for it.
     #[must_use]
-    pub const fn exit_code(self) -> u8 {
+    pub(in crate::cli) const fn exit_code(self) -> u8 {
         match self {
             Self::Valid => 0,
             Self::Invalid => 2,
@@ -56,7 +56,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Where `out` or `err` cannot be written.
-pub fn run(
+pub(in crate::cli) fn run(
     args: &PolicyArgs,
     search: &Search,
     trust: Trust,

@@ -1,0 +1,220 @@
+//! An examination of the host: everything the daemon needs, tried out.
+
+use std::{fs, path::Path};
+
+use mcpmon_core::policy::{
+    Policy,
+    network::table::{Numbering, Resolved, compile},
+};
+
+use super::{
+    control::{self, Answer, AskError, Request},
+    group,
+    selftest::{self, Check, CheckOutcome},
+};
+use crate::{
+    config::{self, Search, Trust},
+    intercept::kernel::{
+        addresses::Enforcement,
+        cgroup::CgroupRoot,
+        preflight::{self, Missing},
+        sensor::{Sensor, SensorError},
+    },
+};
+
+/// What one look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What was found.
+    pub detail: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it must be.
+    Good,
+    /// Something is lost, and what is left works.
+    Degraded,
+    /// The daemon cannot work.
+    Broken,
+    /// It could not be tried.
+    Unknown,
+}
+
+impl Finding {
+    fn new(subject: &str, verdict: Verdict, detail: impl Into<String>) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            verdict,
+            detail: detail.into(),
+            remedy: None,
+        }
+    }
+
+    fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self {
+            remedy: Some(remedy.into()),
+            ..self
+        }
+    }
+}
+
+/// Looks at everything. With a daemon on `socket` its own self-test is run; without one the programs are
+/// loaded for a moment, where privileges allow it.
+#[must_use]
+pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
+    let missing = preflight::missing();
+    let mut findings = prerequisites(&missing);
+    findings.push(cgroup());
+    findings.push(group_exists());
+    findings.push(configuration(search));
+    match control::request(socket, &Request::SelfTest) {
+        Ok(Answer::Checks(checks)) => {
+            findings.push(Finding::new(
+                "daemon",
+                Verdict::Good,
+                format!("answers on {}", socket.display()),
+            ));
+            findings.extend(checks.into_iter().map(check));
+        }
+        Ok(Answer::Status(_) | Answer::Done | Answer::Error(_)) => findings.push(
+            Finding::new("daemon", Verdict::Broken, "answers, but not to this version")
+                .remedy("restart it: `sudo systemctl restart mcpmon`"),
+        ),
+        Err(error) => {
+            findings.push(daemon(&error));
+            findings.extend(trial(&missing));
+        }
+    }
+    findings
+}
+
+fn prerequisites(missing: &[Missing]) -> Vec<Finding> {
+    let subject = |thing: &Missing| match thing {
+        Missing::Capabilities(_) => "privileges",
+        Missing::Kernel(_) => "kernel version",
+        Missing::Btf => "kernel type information",
+    };
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let good = [
+        ("privileges", "may load and attach kernel programs".to_owned()),
+        ("kernel version", release.trim().to_owned()),
+        ("kernel type information", "BTF is there".to_owned()),
+    ];
+    good.into_iter()
+        .map(
+            |(name, detail)| match missing.iter().find(|thing| subject(thing) == name) {
+                None => Finding::new(name, Verdict::Good, detail),
+                Some(thing) => Finding::new(name, Verdict::Broken, thing.to_string()),
+            },
+        )
+        .collect()
+}
+
+fn cgroup() -> Finding {
+    match CgroupRoot::find() {
+        Ok(root) => Finding::new(
+            "cgroup v2",
+            Verdict::Good,
+            format!("root at {}", root.path.display()),
+        ),
+        Err(error) => Finding::new("cgroup v2", Verdict::Broken, error.to_string()),
+    }
+}
+
+fn group_exists() -> Finding {
+    let name = group::GROUP;
+    match group::find() {
+        Some(number) => Finding::new("group", Verdict::Good, format!("`{name}` is number {number}")),
+        None => Finding::new(
+            "group",
+            Verdict::Degraded,
+            format!("there is no group `{name}`: only root reads the store"),
+        )
+        .remedy(format!(
+            "`sudo groupadd --system {name}`, then restart the daemon"
+        )),
+    }
+}
+
+fn configuration(search: &Search) -> Finding {
+    match config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw())) {
+        Ok(loaded) => {
+            let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
+            Finding::new("configuration", Verdict::Good, sources.join(", "))
+        }
+        Err(error) => Finding::new("configuration", Verdict::Broken, error.to_string())
+            .remedy("`mcpmon policy check` shows every mistake"),
+    }
+}
+
+fn daemon(error: &AskError) -> Finding {
+    match error {
+        AskError::NotRunning(_) => Finding::new(
+            "daemon",
+            Verdict::Degraded,
+            format!("{error}: nothing is enforced now"),
+        )
+        .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
+        AskError::Permission(_) => Finding::new("daemon", Verdict::Unknown, error.to_string())
+            .remedy("run the command with sudo, or join the group mcpmon"),
+        AskError::Io(_) | AskError::Answer(_) => Finding::new("daemon", Verdict::Broken, error.to_string())
+            .remedy("restart it: `sudo systemctl restart mcpmon`"),
+    }
+}
+
+/// Loads the programs with an empty policy, tests them, and detaches them.
+fn trial(missing: &[Missing]) -> Vec<Finding> {
+    if !missing.is_empty() {
+        let detail = "not tried: something they need is missing";
+        return vec![Finding::new("kernel programs", Verdict::Unknown, detail)];
+    }
+    let mut sensor = match Sensor::start(&[]) {
+        Ok(sensor) => sensor,
+        Err(error) => return vec![Finding::new("kernel programs", Verdict::Broken, chain(&error))],
+    };
+    let tables = compile(&Policy::default(), &Resolved::new(), &mut Numbering::default());
+    let tables = tables.expect("an empty policy fits every table");
+    if let Err(error) = sensor.addresses.install(&tables, Enforcement::Enforce) {
+        return vec![Finding::new(
+            "kernel programs",
+            Verdict::Broken,
+            error.to_string(),
+        )];
+    }
+    let loaded = Finding::new(
+        "kernel programs",
+        Verdict::Good,
+        "the verifier takes them, and they attach",
+    );
+    let checks = selftest::run_alone(&mut sensor.rings);
+    std::iter::once(loaded)
+        .chain(checks.into_iter().map(check))
+        .collect()
+}
+
+fn check(check: Check) -> Finding {
+    match check.outcome {
+        CheckOutcome::Passed => Finding::new("self-test", Verdict::Good, check.name),
+        CheckOutcome::Skipped(cause) => {
+            Finding::new("self-test", Verdict::Degraded, format!("{}: {cause}", check.name))
+        }
+        CheckOutcome::Failed(cause) => {
+            Finding::new("self-test", Verdict::Broken, format!("{}: {cause}", check.name)).remedy(
+                "see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported",
+            )
+        }
+    }
+}
+
+fn chain(error: &SensorError) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,79 @@
+//! `mcpmon daemon`: the privileged host agent.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{
+    agent::{
+        control::DEFAULT_SOCKET,
+        daemon::{self, DaemonError},
+    },
+    cli::{CliError, ErrorKind, Globals},
+    config::{LocalConfig, Search},
+};
+
+/// Watch and enforce on this host: load the kernel programs and record what servers do
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// Where clients such as `mcpmon status` ask
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Also look for a configuration in ./mcpmon.yaml
+    #[arg(long)]
+    allow_local_config: bool,
+}
+
+pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), CliError> {
+    start_log();
+    let local = if options.allow_local_config {
+        LocalConfig::Allow
+    } else {
+        LocalConfig::Ignore
+    };
+    let options = daemon::Options {
+        search: Search::of_process(globals.config.clone(), local),
+        store: globals.db.clone(),
+        socket: options.socket,
+    };
+    daemon::run(options).map_err(explain)
+}
+
+/// `RUST_LOG` chooses what is told; without it, what happens to the daemon itself.
+fn start_log() {
+    use std::io::IsTerminal as _;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}
+
+fn explain(error: DaemonError) -> CliError {
+    let (kind, hint) = match &error {
+        DaemonError::Config(_) => (ErrorKind::Usage, Some("check it with `mcpmon policy check`")),
+        DaemonError::Compile(_) => (ErrorKind::Usage, None),
+        DaemonError::Sensor(_) => (
+            ErrorKind::Environment,
+            Some("`mcpmon doctor` shows what this host allows, with the remedy for each gap"),
+        ),
+        DaemonError::Store(_) | DaemonError::Open(_) | DaemonError::Query(_) => {
+            (ErrorKind::Environment, Some("name another store with --db FILE"))
+        }
+        DaemonError::Listen(_) => (
+            ErrorKind::Environment,
+            Some("name another socket with --socket FILE"),
+        ),
+        DaemonError::Install(_) | DaemonError::Start(_) | DaemonError::EngineEnded => {
+            (ErrorKind::Environment, None)
+        }
+    };
+    let told = CliError::new(kind, error);
+    match hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}

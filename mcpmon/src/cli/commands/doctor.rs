@@ -1,0 +1,103 @@
+//! `mcpmon doctor`: what this kernel and this set-up allow, with the remedy for each gap.
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::doctor::{self, Finding, Verdict},
+    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, output::Form},
+    config::{LocalConfig, Search},
+};
+
+/// Try everything mcpmon needs on this host, and say how to fill each gap; exit 3 where enforcement cannot work
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    socket: Socket,
+}
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let findings = doctor::examine(&search, &options.socket.path);
+    match output.form {
+        Form::Json => findings
+            .iter()
+            .try_for_each(|finding| output.json(&object(finding)))?,
+        Form::Table => output.text(&findings.iter().flat_map(lines).collect::<Vec<_>>())?,
+    }
+    output.flush()?;
+    let broken = findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Broken)
+        .count();
+    if broken == 0 {
+        return Ok(());
+    }
+    Err(CliError::new(
+        ErrorKind::Environment,
+        anyhow::anyhow!("{broken} of {} checks failed", findings.len()),
+    ))
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Degraded => "degraded",
+        Verdict::Broken => "broken",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+fn lines(finding: &Finding) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{:<9} {}: {}",
+        word(finding.verdict),
+        finding.subject,
+        finding.detail
+    )];
+    lines.extend(
+        finding
+            .remedy
+            .iter()
+            .map(|remedy| format!("{:<9} remedy: {remedy}", "")),
+    );
+    lines
+}
+
+fn object(finding: &Finding) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("subject".to_owned(), finding.subject.clone().into());
+    object.insert("verdict".to_owned(), word(finding.verdict).into());
+    object.insert("detail".to_owned(), finding.detail.clone().into());
+    if let Some(remedy) = &finding.remedy {
+        object.insert("remedy".to_owned(), remedy.clone().into());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_comes_with_its_remedy() {
+        let finding = Finding {
+            subject: "cgroup".to_owned(),
+            verdict: Verdict::Broken,
+            detail: "none is mounted".to_owned(),
+            remedy: Some("mount one".to_owned()),
+        };
+        assert_eq!(
+            lines(&finding),
+            ["broken    cgroup: none is mounted", "          remedy: mount one"]
+        );
+        assert_eq!(
+            serde_json::to_string(&object(&finding)).unwrap(),
+            r#"{"subject":"cgroup","verdict":"broken","detail":"none is mounted","remedy":"mount one"}"#
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! `mcpmon status`: what is enforced right now.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::{
+    agent::{
+        control::{Answer, Request},
+        selftest::CheckOutcome,
+        status::{State, Status},
+    },
+    cli::{
+        CliError, ErrorKind, Output,
+        daemon::{Socket, ask, unexpected},
+        output::Form,
+        time,
+    },
+};
+
+/// Show what is enforced right now; exit 1 where enforcement is degraded, 3 without a daemon
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    socket: Socket,
+}
+
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
+    let Answer::Status(status) = ask(&options.socket.path, &Request::Status)? else {
+        return Err(unexpected());
+    };
+    match output.form {
+        Form::Json => {
+            if let Value::Object(object) = serde_json::to_value(&status).map_err(anyhow::Error::from)? {
+                output.json(&object)?;
+            }
+        }
+        Form::Table => output.text(&lines(&status))?,
+    }
+    output.flush()?;
+    match status.state {
+        State::Enforcing | State::Observing => Ok(()),
+        State::Degraded => Err(degraded(&status)),
+    }
+}
+
+fn degraded(status: &Status) -> CliError {
+    let causes: Vec<String> = status
+        .degraded
+        .iter()
+        .map(|(part, cause)| format!("{part}: {cause}"))
+        .collect();
+    CliError::new(
+        ErrorKind::Refused,
+        anyhow::anyhow!("enforcement is degraded: {}", causes.join("; ")),
+    )
+    .with_hint("`mcpmon doctor` shows what this host allows, with the remedy for each gap")
+}
+
+fn lines(status: &Status) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut put = |name: &str, value: String| lines.push(format!("{name:<10} {value}"));
+    put(
+        "mcpmon",
+        format!(
+            "{}, pid {}, up {}",
+            status.version,
+            status.pid,
+            time::span(status.uptime * 1000)
+        ),
+    );
+    put("state", status.state.as_str().to_owned());
+    for (part, cause) in &status.degraded {
+        put("", format!("{part}: {cause}"));
+    }
+    put("network", network(status));
+    for (name, cause) in &status.network.unresolved {
+        put("", format!("{name} has no address: {cause}"));
+    }
+    put("exec gate", status.exec_gate.clone());
+    put("self-test", self_test(status));
+    put("policy", status.policy.sources.join(", "));
+    if !status.policy.not_in_force.is_empty() {
+        put(
+            "",
+            format!(
+                "set, but not in force in this version: {}",
+                status.policy.not_in_force.join(", ")
+            ),
+        );
+    }
+    for error in &status.policy.rejected {
+        for line in error.lines() {
+            put("", format!("refused: {line}"));
+        }
+    }
+    put("servers", servers(status));
+    put("kernel", kernel(status));
+    put("store", store(status));
+    lines
+}
+
+fn network(status: &Status) -> String {
+    let network = &status.network;
+    let lists = match network.egress_lists {
+        0 => String::new(),
+        lists => format!(", egress of {lists} servers restricted"),
+    };
+    format!(
+        "{} rules, {} addresses and ranges in the kernel{lists}",
+        network.rules, network.entries
+    )
+}
+
+fn self_test(status: &Status) -> String {
+    let count = |wanted: fn(&CheckOutcome) -> bool| {
+        status
+            .checks
+            .iter()
+            .filter(|check| wanted(&check.outcome))
+            .count()
+    };
+    let passed = count(|outcome| matches!(outcome, CheckOutcome::Passed));
+    let skipped = count(|outcome| matches!(outcome, CheckOutcome::Skipped(_)));
+    let when = status.checked_at.as_deref().unwrap_or("not yet");
+    let skipped = if skipped == 0 {
+        String::new()
+    } else {
+        format!(", {skipped} not possible here")
+    };
+    format!("{passed} of {} passed{skipped}, {when}", status.checks.len())
+}
+
+fn servers(status: &Status) -> String {
+    let list: Vec<String> = status
+        .servers
+        .iter()
+        .map(|server| {
+            let starting = if server.serving { "" } else { ", starting" };
+            format!(
+                "{} (pid {}, {} processes{starting})",
+                server.server_id, server.pid, server.processes
+            )
+        })
+        .collect();
+    match list.len() {
+        0 => "none running".to_owned(),
+        count => format!("{count} running: {}", list.join(", ")),
+    }
+}
+
+fn kernel(status: &Status) -> String {
+    let counter = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let lost: u64 = ["exec_lost", "process_lost", "connect_lost", "denied_lost"]
+        .into_iter()
+        .map(counter)
+        .sum();
+    format!(
+        "attached at {}: {} execs, {} connections that concern MCP, {} refused, {lost} records lost, {} processes tracked",
+        status.cgroup.display(),
+        counter("exec_seen"),
+        counter("connect_seen"),
+        counter("denied"),
+        status.tracked_processes,
+    )
+}
+
+fn store(status: &Status) -> String {
+    let store = &status.store;
+    let error = store
+        .last_error
+        .as_ref()
+        .map_or_else(String::new, |error| format!("; failing: {error}"));
+    format!(
+        "{}: {} events written, {} lost{error}",
+        store.path.display(),
+        store.written,
+        store.lost
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::agent::{
+        selftest::{Check, Component},
+        status::{NetworkStatus, PolicyStatus, RunningServer, StoreStatus},
+    };
+
+    fn sample() -> Status {
+        let check = |outcome| Check {
+            component: Component::NetworkGate,
+            name: "x".to_owned(),
+            outcome,
+        };
+        Status {
+            version: "0.1.0".to_owned(),
+            pid: 7,
+            uptime: 90,
+            state: State::Degraded,
+            degraded: [("network gate".to_owned(), "TCP over IPv4: let through".to_owned())].into(),
+            policy: PolicyStatus {
+                sources: vec!["/etc/mcpmon/mcpmon.yaml".to_owned()],
+                hash: "sha256:00".to_owned(),
+                not_in_force: vec!["mcp.rules".to_owned()],
+                rejected: vec!["mcpmon.yaml:3:1: unknown key `netwrok`".to_owned()],
+            },
+            network: NetworkStatus {
+                rules: 3,
+                entries: 12,
+                egress_lists: 1,
+                unresolved: [("api.example.com".to_owned(), "no such name".to_owned())].into(),
+            },
+            checks: vec![
+                check(CheckOutcome::Passed),
+                check(CheckOutcome::Skipped("no IPv6".to_owned())),
+            ],
+            checked_at: Some("2026-11-20T12:00:00Z".to_owned()),
+            exec_gate: "observing".to_owned(),
+            servers: vec![RunningServer {
+                server_id: "files".to_owned(),
+                pid: 9,
+                serving: true,
+                processes: 2,
+            }],
+            tracked_processes: 4,
+            counters: BTreeMap::from([
+                ("exec_seen".to_owned(), 100),
+                ("denied".to_owned(), 2),
+                ("denied_lost".to_owned(), 1),
+            ]),
+            missing_records: 1,
+            malformed_records: 0,
+            store: StoreStatus {
+                path: "/var/lib/mcpmon/mcpmon.db".into(),
+                written: 5,
+                ..StoreStatus::default()
+            },
+            cgroup: "/sys/fs/cgroup".into(),
+        }
+    }
+
+    #[test]
+    fn the_whole_truth_in_a_few_lines() {
+        insta::assert_snapshot!(lines(&sample()).join("\n"), @"");
+    }
+
+    #[test]
+    fn degraded_is_an_error_that_names_the_cause() {
+        let error = degraded(&sample());
+        assert_eq!(error.kind, ErrorKind::Refused);
+        assert_eq!(
+            error.source.to_string(),
+            "enforcement is degraded: network gate: TCP over IPv4: let through"
+        );
+    }
+}

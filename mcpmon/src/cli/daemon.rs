@@ -1,0 +1,48 @@
+//! Asking the running daemon.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{CliError, ErrorKind};
+use crate::agent::control::{self, Answer, AskError, DEFAULT_SOCKET, Request};
+
+/// Which daemon is asked.
+#[derive(Debug, Args)]
+pub(super) struct Socket {
+    /// Control socket of the daemon
+    #[arg(long = "socket", value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    pub(super) path: PathBuf,
+}
+
+/// Asks, and turns what goes wrong into an error with its remedy.
+pub(super) fn ask(socket: &Path, request: &Request) -> Result<Answer, CliError> {
+    match control::request(socket, request) {
+        Ok(Answer::Error(message)) => Err(CliError::new(ErrorKind::Refused, anyhow::anyhow!(message))),
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(explain(error)),
+    }
+}
+
+fn explain(error: AskError) -> CliError {
+    let hint = match &error {
+        AskError::NotRunning(_) => Some(
+            "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; nothing is enforced meanwhile",
+        ),
+        AskError::Permission(_) => Some("run the command with sudo, or join the group mcpmon"),
+        AskError::Io(_) | AskError::Answer(_) => None,
+    };
+    let told = CliError::new(ErrorKind::Environment, error);
+    match hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}
+
+/// An answer of another kind than the question's.
+pub(super) fn unexpected() -> CliError {
+    CliError::new(
+        ErrorKind::Environment,
+        anyhow::anyhow!("the daemon answered something else than was asked; is it of another version?"),
+    )
+}
