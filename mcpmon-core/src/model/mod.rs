@@ -2,6 +2,7 @@
 
 mod digest;
 mod event;
+mod files;
 mod glob;
 mod ids;
 mod manifest;
@@ -13,6 +14,7 @@ pub use digest::{Digest, ParseDigestError};
 pub use event::{
     ContainerRef, Direction, Event, EventKind, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
 };
+pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles};
 pub use glob::NameGlob;
 pub use ids::{ServerId, ServerIdError, SessionId};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};

@@ -1,83 +1,12 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles};
 use crate::{
     model::{Action, Digest, Manifest, PinPart, PinState, ServerId},
     policy::{Mode, OnChange, Pinning},
 };
-
-/// A file and what it contains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinnedFile {
-    /// Where it was found, inside the server's root; told to the user and not compared.
-    pub path: PathBuf,
-    /// Its content.
-    pub digest: Digest,
-}
-
-/// A package with what it depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinnedPackage {
-    root: PathBuf,
-    digest: Digest,
-    manifest: Manifest,
-}
-
-impl PinnedPackage {
-    /// A package found at `root`; the digest follows from the manifest.
-    #[must_use]
-    pub fn new(root: PathBuf, manifest: Manifest) -> Self {
-        Self {
-            root,
-            digest: manifest.digest(),
-            manifest,
-        }
-    }
-
-    /// Where it was found, inside the server's root; told to the user and not compared.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Digest of the manifest.
-    #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    /// Its files and those of its dependencies.
-    #[must_use]
-    pub const fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-}
-
-/// What was found out about one part of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<T> {
-    /// It was read in full.
-    Hashed(T),
-    /// It exists, or may exist, and could not be hashed.
-    Unknown {
-        /// What could not be hashed.
-        path: PathBuf,
-        /// Why, for the user.
-        cause: String,
-    },
-}
-
-/// The files a server runs from, as they are now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerFiles {
-    /// The file that runs: a binary, or the interpreter.
-    pub executable: Part<PinnedFile>,
-    /// The entry script, where there is one.
-    pub script: Option<Part<PinnedFile>>,
-    /// The package with its dependencies, where there is one.
-    pub package: Option<Part<PinnedPackage>>,
-}
 
 /// The pins of one server: what was trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,10 +163,10 @@ fn package_mismatch(pin: Option<&PinnedPackage>, actual: Option<&Part<PinnedPack
         return None;
     }
     let changed_files = match (pin, actual) {
-        (Some(pin), Some(actual)) => Manifest::changes(&pin.manifest, &actual.manifest),
+        (Some(pin), Some(actual)) => Manifest::changes(pin.manifest(), actual.manifest()),
         (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
     };
-    let path = actual.or(pin)?.root.clone();
+    let path = actual.or(pin)?.root().to_owned();
     Some(Mismatch {
         part: PinPart::Package,
         path,
@@ -274,15 +203,6 @@ impl ServerFiles {
 }
 
 impl<T> Part<T> {
-    /// What was hashed, where it was.
-    #[must_use]
-    pub const fn hashed(&self) -> Option<&T> {
-        match self {
-            Self::Hashed(value) => Some(value),
-            Self::Unknown { .. } => None,
-        }
-    }
-
     fn unhashed(&self, part: PinPart) -> Option<Unhashed> {
         match self {
             Self::Unknown { path, cause } => Some(Unhashed {

@@ -1,3 +1,5 @@
+//! The matrix of pins and files, every cell.
+
 use test_case::{test_case, test_matrix};
 
 use super::*;

@@ -1,9 +1,10 @@
-//! A file system built by hand for tests, taken for a server's root.
+//! What tests run on: a file system built by hand and taken for a server's root, and a real process.
 
 use std::{
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
 };
 
 use mcpmon_core::model::Manifest;
@@ -53,11 +54,11 @@ impl Fixture {
         &self.root
     }
 
-    /// A process of `executable` that was started as `name`, in `/work`.
+    /// A process of `executable` that was started as `name`, in `/srv`.
     pub(super) fn setting(&self, executable: &str, name: &str) -> Setting<'_> {
         Setting {
             root: &self.root,
-            working_directory: PathBuf::from("/work"),
+            working_directory: PathBuf::from("/srv"),
             executable: PathBuf::from(executable),
             name: name.into(),
             search_path: Some("/usr/local/bin:/usr/bin".into()),
@@ -123,4 +124,44 @@ impl Fixture {
 /// The paths of a manifest.
 pub(super) fn paths(manifest: &Manifest) -> Vec<&str> {
     manifest.paths().collect()
+}
+
+/// A child that waits for its input to end, which it does with the test.
+pub(super) struct Waiting(Child);
+
+impl Waiting {
+    /// Starts `program` in `directory` with `MCPMON_TEST=a=b`.
+    pub(super) fn start(program: &Path, arguments: &[&Path], directory: &Path) -> io::Result<Self> {
+        let child = loop {
+            let started = Command::new(program)
+                .args(arguments)
+                .env("MCPMON_TEST", "a=b")
+                .current_dir(directory)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            match started {
+                // Another test's fork holds a copied program open for writing until its exec.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                started => break Self(started?),
+            }
+        };
+        // A vfork ends before the kernel has put arguments and environment of the new program in place.
+        while fs::read(format!("/proc/{}/environ", child.pid()))?.is_empty() {
+            std::thread::yield_now();
+        }
+        Ok(child)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().expect("the child ends with its input");
+    }
 }

@@ -18,10 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::{
-    decide::pins::{Part, PinnedFile, PinnedPackage, ServerFiles},
-    model::Digest,
-};
+use mcpmon_core::model::{Digest, Part, PinnedFile, PinnedPackage, ServerFiles};
 
 use self::package::{Collector, unreadable};
 pub use self::{

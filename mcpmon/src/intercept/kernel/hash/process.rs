@@ -243,42 +243,10 @@ fn strings(bytes: &[u8]) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs,
-        process::{Child, Command, Stdio},
-    };
+    use std::fs;
 
     use super::*;
-
-    /// A child that waits for its input to end, and is ended with the test.
-    struct Waiting(Child);
-
-    impl Waiting {
-        fn start(program: &Path, directory: &Path) -> io::Result<Self> {
-            loop {
-                let started = Command::new(program)
-                    .env("MCPMON_TEST", "a=b")
-                    .current_dir(directory)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::null())
-                    .spawn();
-                match started {
-                    // Another test's fork holds the copy open for writing until its exec.
-                    Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
-                        std::thread::yield_now()
-                    }
-                    started => return started.map(Self),
-                }
-            }
-        }
-    }
-
-    impl Drop for Waiting {
-        fn drop(&mut self) {
-            drop(self.0.stdin.take());
-            self.0.wait().expect("cat ends with its input");
-        }
-    }
+    use crate::intercept::kernel::hash::fixture::Waiting;
 
     #[test]
     fn a_process_is_described_even_if_its_file_is_replaced() -> Result<(), Box<dyn std::error::Error>> {
@@ -286,8 +254,8 @@ mod tests {
         let here = directory.path().canonicalize()?;
         let program = here.join("cat");
         fs::copy("/bin/cat", &program)?;
-        let child = Waiting::start(&program, &here)?;
-        let process = Process::open(child.0.id())?;
+        let child = Waiting::start(&program, &[], &here)?;
+        let process = Process::open(child.pid())?;
         assert_eq!(process.working_directory()?, here);
         assert_eq!(process.arguments()?, [program.as_os_str()]);
         assert_eq!(process.variable("MCPMON_TEST")?, Some("a=b".into()));
@@ -319,8 +287,8 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let program = directory.path().canonicalize()?.join("cat (deleted)");
         fs::copy("/bin/cat", &program)?;
-        let child = Waiting::start(&program, directory.path())?;
-        let executable = Process::open(child.0.id())?.executable()?;
+        let child = Waiting::start(&program, &[], directory.path())?;
+        let executable = Process::open(child.pid())?.executable()?;
         assert_eq!((executable.path, executable.deleted), (program, false));
         Ok(())
     }
@@ -328,8 +296,8 @@ mod tests {
     #[test]
     fn a_process_that_ended_answers_nothing() -> Result<(), Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir()?;
-        let child = Waiting::start(Path::new("/bin/cat"), directory.path())?;
-        let process = Process::open(child.0.id())?;
+        let child = Waiting::start(Path::new("/bin/cat"), &[], directory.path())?;
+        let process = Process::open(child.pid())?;
         drop(child);
         let kind = |error: ProcessError| error.source.raw_os_error();
         let gone = Some(nix::errno::Errno::ESRCH as i32);

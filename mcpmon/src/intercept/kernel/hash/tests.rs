@@ -1,9 +1,11 @@
-use std::{
-    fs, io,
-    process::{Child, ChildStdin, Command, Stdio},
-};
+//! Whole servers: real processes, and scripts in trees built by hand.
 
-use super::{fixture::Fixture, *};
+use std::fs;
+
+use super::{
+    fixture::{Fixture, Waiting},
+    *,
+};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -11,36 +13,10 @@ fn go_on() -> bool {
     false
 }
 
-/// A child that waits for its input to end.
-struct Waiting {
-    child: Child,
-    input: Option<ChildStdin>,
-}
-
-impl Waiting {
-    fn start(program: &str, arguments: &[&Path]) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let input = child.stdin.take();
-        Ok(Self { child, input })
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        self.child.wait().expect("the child ends with its input");
-    }
-}
-
 #[test]
 fn a_program_is_its_executable() -> Outcome {
-    let child = Waiting::start("/bin/cat", &[])?;
-    let process = Process::open(child.child.id())?;
+    let child = Waiting::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
+    let process = Process::open(child.pid())?;
     let mut hasher = Hasher::default();
     let files = hasher.server(&process, &Entry::Program, &go_on)?;
     let digest = Digest::of(&fs::read("/bin/cat")?);
@@ -55,8 +31,8 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     let directory = tempfile::tempdir()?;
     let script = directory.path().canonicalize()?.join("server.sh");
     fs::write(&script, "while read -r line; do :; done\n")?;
-    let child = Waiting::start("/bin/sh", &[&script])?;
-    let process = Process::open(child.child.id())?;
+    let child = Waiting::start(Path::new("/bin/sh"), &[&script], directory.path())?;
+    let process = Process::open(child.pid())?;
     let files = Hasher::default().server(&process, &Entry::Script(script.clone()), &go_on)?;
     let expected = PinnedFile {
         path: script.clone(),
@@ -73,8 +49,8 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
 
 #[test]
 fn a_server_that_ended_or_a_caller_that_left_is_an_error() -> Outcome {
-    let child = Waiting::start("/bin/cat", &[])?;
-    let process = Process::open(child.child.id())?;
+    let child = Waiting::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
+    let process = Process::open(child.pid())?;
     let cancelled = Hasher::default().server(&process, &Entry::Program, &|| true);
     assert!(matches!(cancelled, Err(HashError::Cancelled)), "{cancelled:?}");
     drop(child);
@@ -89,7 +65,7 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
         ("/d/node_modules/p/package.json", r#"{"name": "p"}"#),
         ("/d/node_modules/p/index.js", "main"),
         ("/usr/bin/python3.11", "python"),
-        ("/work/a.py", "pass"),
+        ("/srv/a.py", "pass"),
     ])?;
     let mut hasher = Hasher::default();
     let node = fixture.setting("/usr/bin/node", "node");
@@ -111,7 +87,7 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
 
     let python = fixture.setting("/usr/bin/python3.11", "python3.11");
     let (script, package) = hasher.scripts(&python, &Entry::Script(PathBuf::from("a.py")), &go_on)?;
-    let path = PathBuf::from("/work/a.py");
+    let path = PathBuf::from("/srv/a.py");
     assert_eq!(
         script,
         Some(Part::Hashed(PinnedFile {

@@ -1,3 +1,5 @@
+//! Every way Node packages are installed, built by hand.
+
 use std::fs;
 
 use test_case::test_case;

@@ -1,3 +1,5 @@
+//! What a manifest sees, leaves out and refuses.
+
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use test_case::test_case;

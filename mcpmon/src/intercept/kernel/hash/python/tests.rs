@@ -1,3 +1,5 @@
+//! Every way Python distributions are installed, built by hand.
+
 use std::fs;
 
 use test_case::test_case;
@@ -39,7 +41,7 @@ fn environment(prefix: &str) -> std::io::Result<Fixture> {
     let site = format!("{prefix}/lib/python3.11/site-packages");
     fixture.write("/usr/bin/python3.11", "python")?;
     fixture.write("/usr/lib/python3/dist-packages/unrelated.py", "")?;
-    fixture.write("/work/notes.txt", "")?;
+    fixture.write("/srv/notes.txt", "")?;
     fixture.write(
         &format!("{prefix}/pyvenv.cfg"),
         "home = /usr/bin\ninclude-system-site-packages = false\n",
@@ -174,13 +176,13 @@ fn a_distribution_in_development_is_its_checkout() -> Outcome {
 #[test]
 fn a_plain_script_in_an_environment_has_all_of_it() -> Outcome {
     let fixture = environment("/venv")?;
-    fixture.write("/work/server.py", "import helper")?;
-    fixture.write("/work/helper.py", "import mcp")?;
-    let (root, manifest) = fixture.python_script(PYTHON, "/work/server.py")?;
-    assert_eq!(root, Path::new("/work"));
+    fixture.write("/srv/server.py", "import helper")?;
+    fixture.write("/srv/helper.py", "import mcp")?;
+    let (root, manifest) = fixture.python_script(PYTHON, "/srv/server.py")?;
+    assert_eq!(root, Path::new("/srv"));
     let paths = paths(&manifest);
     assert!(
-        paths.starts_with(&["../work/helper.py", "../work/server.py"]),
+        paths.starts_with(&["../srv/helper.py", "../srv/server.py"]),
         "{paths:?}"
     );
     assert!(
@@ -200,8 +202,8 @@ fn a_plain_script_in_an_environment_has_all_of_it() -> Outcome {
 fn a_system_script_has_what_it_imports() -> Outcome {
     let fixture = Fixture::of(&[
         ("/usr/bin/python3.11", "python"),
-        ("/work/server.py", "import json, helper"),
-        ("/work/helper.py", "def f():\n    import yaml, bare"),
+        ("/srv/server.py", "import json, helper"),
+        ("/srv/helper.py", "def f():\n    import yaml, bare"),
         (
             "/usr/lib/python3/dist-packages/PyYAML-6.0.egg-info/top_level.txt",
             "_yaml\nyaml\n",
@@ -218,12 +220,12 @@ fn a_system_script_has_what_it_imports() -> Outcome {
             "another version",
         ),
     ])?;
-    let (_, manifest) = fixture.python_script("python3.11", "/work/server.py")?;
+    let (_, manifest) = fixture.python_script("python3.11", "/srv/server.py")?;
     assert_eq!(
         paths(&manifest),
         [
-            "../work/helper.py",
-            "../work/server.py",
+            "../srv/helper.py",
+            "../srv/server.py",
             "lib/python3/dist-packages/PyYAML-6.0.egg-info/top_level.txt",
             "lib/python3/dist-packages/_yaml.cpython-311-x86_64-linux-gnu.so",
             "lib/python3/dist-packages/bare/__init__.py",
@@ -256,14 +258,10 @@ fn a_user_script_finds_the_user_directory() -> Outcome {
 #[test]
 fn a_module_in_the_working_directory_comes_first() -> Outcome {
     let fixture = environment("/venv")?;
-    fixture.write("/work/mcp_time/__main__.py", "import mcp")?;
+    fixture.write("/srv/mcp_time/__main__.py", "import mcp")?;
     let (root, manifest) = fixture.python_module(PYTHON, "mcp_time")?;
-    assert_eq!(root, Path::new("/work/mcp_time"));
-    assert!(
-        manifest
-            .paths()
-            .any(|path| path == "../work/mcp_time/__main__.py")
-    );
+    assert_eq!(root, Path::new("/srv/mcp_time"));
+    assert!(manifest.paths().any(|path| path == "../srv/mcp_time/__main__.py"));
     assert!(
         manifest
             .paths()

@@ -1,0 +1,88 @@
+//! The files a server runs from, as somebody read them.
+
+use std::path::{Path, PathBuf};
+
+use super::{Digest, Manifest};
+
+/// A file and what it contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedFile {
+    /// Where it was found, inside the server's root; told to the user and not compared.
+    pub path: PathBuf,
+    /// Its content.
+    pub digest: Digest,
+}
+
+/// A package with what it depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedPackage {
+    root: PathBuf,
+    digest: Digest,
+    manifest: Manifest,
+}
+
+impl PinnedPackage {
+    /// A package found at `root`; the digest follows from the manifest.
+    #[must_use]
+    pub fn new(root: PathBuf, manifest: Manifest) -> Self {
+        Self {
+            root,
+            digest: manifest.digest(),
+            manifest,
+        }
+    }
+
+    /// Where it was found, inside the server's root; told to the user and not compared.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Digest of the manifest.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Its files and those of its dependencies.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+/// What was found out about one part of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<T> {
+    /// It was read in full.
+    Hashed(T),
+    /// It exists, or may exist, and could not be hashed.
+    Unknown {
+        /// What could not be hashed.
+        path: PathBuf,
+        /// Why, for the user.
+        cause: String,
+    },
+}
+
+/// The files a server runs from, as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The file that runs: a binary, or the interpreter.
+    pub executable: Part<PinnedFile>,
+    /// The entry script, where there is one.
+    pub script: Option<Part<PinnedFile>>,
+    /// The package with its dependencies, where there is one.
+    pub package: Option<Part<PinnedPackage>>,
+}
+
+impl<T> Part<T> {
+    /// What was hashed, where it was.
+    #[must_use]
+    pub const fn hashed(&self) -> Option<&T> {
+        match self {
+            Self::Hashed(value) => Some(value),
+            Self::Unknown { .. } => None,
+        }
+    }
+}
