@@ -1,3 +1,5 @@
+//! Starts the command line.
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

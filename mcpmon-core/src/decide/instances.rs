@@ -1,6 +1,6 @@
 //! Running servers: from the launch that was recognised to the process that serves, and to its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use crate::{
     inspect::launch::Stage,
@@ -110,8 +110,8 @@ impl Instances {
         loop {
             self.last = self.last.checked_add(1).unwrap_or(1);
             let number = InstanceId(self.last);
-            if !self.running.contains_key(&number) {
-                self.running.insert(number, instance);
+            if let Entry::Vacant(vacant) = self.running.entry(number) {
+                vacant.insert(instance);
                 return Some(number);
             }
         }

@@ -207,10 +207,17 @@ pub enum AskError {
 /// # Errors
 /// Where there is none, it may not be asked, or it does not answer.
 pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
-    let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => AskError::Permission(path.to_owned()),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
-        _ => AskError::Io(error),
+    let mut stream = UnixStream::connect(path).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return AskError::Permission(path.to_owned());
+        }
+        if matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        ) {
+            return AskError::NotRunning(path.to_owned());
+        }
+        AskError::Io(error)
     })?;
     stream
         .set_read_timeout(Some(CLIENT_TIMEOUT))
@@ -240,8 +247,9 @@ mod tests {
         })
         .expect("json");
         assert_eq!(text, r#"{"request":"reset_pins","server":"files"}"#);
-        assert!(serde_json::from_str::<Request>(r#"{"request":"shutdown"}"#).is_err());
-        assert!(serde_json::from_str::<Request>(r#"{"request":"reset_pins"}"#).is_err());
+        for bad in [r#"{"request":"shutdown"}"#, r#"{"request":"reset_pins"}"#] {
+            serde_json::from_str::<Request>(bad).expect_err("no such request");
+        }
     }
 
     #[test]

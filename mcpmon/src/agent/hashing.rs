@@ -17,7 +17,7 @@ use mcpmon_core::{
     model::{InstanceId, ProcessId},
 };
 
-use super::{engine::Message, inbox::Sender};
+use super::{engine::Message, host, inbox::Sender};
 use crate::intercept::kernel::hash::{Entry, HashError, Hasher, Process};
 
 /// A serving process to be hashed.
@@ -88,13 +88,16 @@ fn work(jobs: &Mutex<Receiver<HashJob>>, engine: &Sender<Message>, stop: &Atomic
         report(
             engine,
             &job,
-            files.unwrap_or_else(|error| unknown(&error.to_string())),
+            files.unwrap_or_else(|error| unknown(&chain(&error))),
         );
     }
 }
 
 fn hash(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<ServerFiles, HashError> {
     let process = Process::open(job.process.pid)?;
+    if !host::is_alive(job.process) {
+        return Err(HashError::Replaced { pid: job.process.pid });
+    }
     hasher.server(&process, &entry(&job.stage), cancel)
 }
 
@@ -128,4 +131,9 @@ fn unknown(cause: &str) -> ServerFiles {
         script: None,
         package: None,
     }
+}
+
+fn chain(error: &HashError) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -55,7 +55,9 @@ impl<M> Clone for Sender<M> {
 impl<M> Sender<M> {
     /// Queues a message and wakes the receiver; waits where the queue is full.
     pub(crate) fn send(&self, message: M) -> Result<(), Closed> {
-        self.queue.send(message).map_err(|_| Closed)?;
+        if self.queue.send(message).is_err() {
+            return Err(Closed);
+        }
         // A full pipe means that a wake-up is already on its way.
         let _already_awake = (&*self.waker).write(&[1]);
         Ok(())

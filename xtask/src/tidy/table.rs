@@ -161,6 +161,8 @@ pub(super) static UNITS: [Unit; 14] = [
             "anyhow",
             "clap",
             "comfy_table",
+            "terminal_size",
+            "thiserror",
             "jiff",
             "nix",
             "schemars",

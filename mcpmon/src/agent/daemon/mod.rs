@@ -30,7 +30,7 @@ use self::policy::{agent_names, declare, enforcement, wants};
 use super::{
     clock,
     control::{self, Answer, Asked, ListenError},
-    engine::Engine,
+    engine::{Engine, Message},
     group,
     health::Health,
     names::{Found, Wanted, keep_resolved},
@@ -112,7 +112,7 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
         .build()
         .map_err(DaemonError::Start)?;
     runtime.block_on(async {
-        let (mut daemon, inputs) = Daemon::start(options).await?;
+        let (mut daemon, inputs) = Daemon::start(options)?;
         let outcome = daemon.serve(inputs).await;
         daemon.stop();
         outcome
@@ -154,7 +154,8 @@ struct Inputs {
 }
 
 impl Daemon {
-    async fn start(options: Options) -> Result<(Self, Inputs), DaemonError> {
+    /// Needs a runtime around it: tasks are spawned and signals caught.
+    fn start(options: Options) -> Result<(Self, Inputs), DaemonError> {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let loaded = config::load(&options.search, trust)?;
         let mut numbering = Numbering::default();
@@ -270,13 +271,26 @@ impl Daemon {
         Ok(())
     }
 
+    /// Asks the engine thread and waits for its answer.
+    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, DaemonError> {
+        let (reply, answer) = oneshot::channel();
+        if self.engine.sender.send(message(reply)).is_err() {
+            return Err(DaemonError::EngineEnded);
+        }
+        let Ok(answer) = answer.await else {
+            return Err(DaemonError::EngineEnded);
+        };
+        Ok(answer)
+    }
+
     fn note(&mut self, component: &str, cause: Option<String>) {
         let Some(event) = self.health.note(clock::now(), component, cause) else {
             return;
         };
-        match &event.kind {
-            EventKind::EnforcementDegraded { cause, .. } => tracing::warn!(component, cause, "degraded"),
-            _ => tracing::info!(component, "restored"),
+        if let EventKind::EnforcementDegraded { cause, .. } = &event.kind {
+            tracing::warn!(component, cause, "degraded");
+        } else {
+            tracing::info!(component, "restored");
         }
         self.recorder.push(event);
     }

@@ -2,16 +2,6 @@
 
 use std::sync::Arc;
 
-use mcpmon_core::{
-    inspect::{
-        agents::AGENT_NAMES,
-        mask::{mask_arguments, mask_text},
-    },
-    model::{Event, EventKind, Layer, ServerType, Severity},
-    policy::{Mode, Transport, network::table},
-};
-use tokio::sync::oneshot;
-
 use super::{Daemon, DaemonError};
 use crate::{
     agent::{
@@ -22,6 +12,14 @@ use crate::{
     config::{ConfigError, Loaded},
     intercept::kernel::addresses::Enforcement,
     record::{DeclaredServer, Recorder, command_line},
+};
+use mcpmon_core::{
+    inspect::{
+        agents::AGENT_NAMES,
+        mask::{mask_arguments, mask_text},
+    },
+    model::{Event, EventKind, Layer, ServerType, Severity},
+    policy::{Mode, Transport, network::table},
 };
 
 impl Daemon {
@@ -83,18 +81,13 @@ impl Daemon {
     async fn install(&mut self) -> Result<(), DaemonError> {
         let tables = table::compile(&self.loaded.policy, &self.resolved, &mut self.numbering)?;
         let tables = Arc::new(tables);
-        let (reply, installed) = oneshot::channel();
-        let message = Message::Install {
+        let message = |reply| Message::Install {
             policy: Arc::clone(&self.loaded.policy),
             tables: Arc::clone(&tables),
             enforcement: enforcement(&self.loaded),
             reply,
         };
-        self.engine
-            .sender
-            .send(message)
-            .map_err(|_| DaemonError::EngineEnded)?;
-        installed.await.map_err(|_| DaemonError::EngineEnded)??;
+        self.ask(message).await??;
         self.tables = tables;
         Ok(())
     }

@@ -1,11 +1,5 @@
 //! What the daemon says of itself: self-test, status, answers to clients.
 
-use mcpmon_core::{
-    model::ServerId,
-    policy::{Gate, Mode, OnChange},
-};
-use tokio::sync::oneshot;
-
 use super::{Daemon, DaemonError, policy::enforcement};
 use crate::{
     agent::{
@@ -18,6 +12,10 @@ use crate::{
     },
     config::Loaded,
     intercept::kernel::addresses::Enforcement,
+};
+use mcpmon_core::{
+    model::ServerId,
+    policy::{Gate, Mode, OnChange},
 };
 
 impl Daemon {
@@ -73,20 +71,12 @@ impl Daemon {
             Ok(server) => server,
             Err(error) => return Answer::Error(error.to_string()),
         };
-        let (reply, forgotten) = oneshot::channel();
-        if self
-            .engine
-            .sender
-            .send(Message::ForgetPins {
-                server: server.clone(),
-                reply,
-            })
-            .is_err()
-        {
-            return Answer::Error(DaemonError::EngineEnded.to_string());
-        }
-        if forgotten.await.is_err() {
-            return Answer::Error(DaemonError::EngineEnded.to_string());
+        let forget = |reply| Message::ForgetPins {
+            server: server.clone(),
+            reply,
+        };
+        if let Err(error) = self.ask(forget).await {
+            return Answer::Error(error.to_string());
         }
         for part in pins::PARTS {
             if self.recorder.delete_pin(server.clone(), part).is_err() {
@@ -97,18 +87,13 @@ impl Daemon {
     }
 
     async fn status(&self) -> Result<Status, DaemonError> {
-        let (reply, snapshot) = oneshot::channel();
-        self.engine
-            .sender
-            .send(Message::Snapshot(reply))
-            .map_err(|_| DaemonError::EngineEnded)?;
         let Snapshot {
             running,
             counters,
             missing,
             malformed,
             tracked,
-        } = snapshot.await.map_err(|_| DaemonError::EngineEnded)?;
+        } = self.ask(Message::Snapshot).await?;
         let store = self.recorder.status();
         let unresolved = self.tables.unresolved.iter().map(|name| {
             let cause = self.failures.get(name).map_or("not resolved yet", String::as_str);

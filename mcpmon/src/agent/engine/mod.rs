@@ -159,10 +159,10 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         rings.drain(|record| core.record(record));
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
-            match message {
-                Message::Stop => return,
-                other => core.message(other, &rings),
+            if let Message::Stop = message {
+                return;
             }
+            core.message(message, &rings);
         }
         let now = Instant::now();
         if now >= next_tick {

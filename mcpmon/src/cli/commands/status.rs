@@ -243,7 +243,21 @@ mod tests {
 
     #[test]
     fn the_whole_truth_in_a_few_lines() {
-        insta::assert_snapshot!(lines(&sample()).join("\n"), @"");
+        insta::assert_snapshot!(lines(&sample()).join("\n"), @r#"
+        mcpmon     0.1.0, pid 7, up 1.5m
+        state      degraded
+                   network gate: TCP over IPv4: let through
+        network    3 rules, 12 addresses and ranges in the kernel, egress of 1 servers restricted
+                   api.example.com has no address: no such name
+        exec gate  observing
+        self-test  1 of 2 passed, 1 not possible here, 2026-11-20T12:00:00Z
+        policy     /etc/mcpmon/mcpmon.yaml
+                   set, but not in force in this version: mcp.rules
+                   refused: mcpmon.yaml:3:1: unknown key `netwrok`
+        servers    1 running: files (pid 9, 2 processes)
+        kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
+        store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
+        "#);
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Type<'_> {
 impl<'a> Btf<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, BtfError> {
         let malformed = BtfError::Malformed;
-        let header = |offset| word(bytes, offset).ok_or(malformed("header cut short"));
+        let header = |offset| word(bytes, offset).ok_or_else(|| malformed("header cut short"));
         if header(0)? & 0xffff != u32::from(MAGIC) {
             return Err(malformed("wrong magic number"));
         }
@@ -112,8 +112,10 @@ impl<'a> Btf<'a> {
             let start = header_len.checked_add(offset as usize)?;
             bytes.get(start..start.checked_add(length as usize)?)
         };
-        let types = section(header(8)?, header(12)?).ok_or(malformed("type section out of bounds"))?;
-        let strings = section(header(16)?, header(20)?).ok_or(malformed("string section out of bounds"))?;
+        let types =
+            section(header(8)?, header(12)?).ok_or_else(|| malformed("type section out of bounds"))?;
+        let strings =
+            section(header(16)?, header(20)?).ok_or_else(|| malformed("string section out of bounds"))?;
         Ok(Self {
             strings,
             types: Self::types(types)?,
@@ -165,8 +167,10 @@ impl<'a> Btf<'a> {
     }
 
     fn either(&self, structure: &'static str, new: &'static str, old: &'static str) -> Result<u32, BtfError> {
-        self.field(structure, new)
-            .or_else(|error| self.field(structure, old).map_err(|_| error))
+        match (self.field(structure, new), self.field(structure, old)) {
+            (Ok(offset), _) | (Err(_), Ok(offset)) => Ok(offset),
+            (Err(error), Err(_)) => Err(error),
+        }
     }
 
     /// `i_ctime_sec` and `i_ctime_nsec` (6.11), `__i_ctime` (6.6), or `i_ctime`.

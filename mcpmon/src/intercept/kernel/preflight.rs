@@ -94,7 +94,7 @@ fn lacking_capabilities(status: &str) -> Vec<&'static str> {
     let has = |bit: u32| effective >> bit & 1 == 1;
     CAPABILITIES
         .into_iter()
-        .filter(|&(_, bit)| !has(bit) && !(ADMIN_COVERS.contains(&bit) && has(CAP_SYS_ADMIN)))
+        .filter(|&(_, bit)| !(has(bit) || ADMIN_COVERS.contains(&bit) && has(CAP_SYS_ADMIN)))
         .map(|(name, _)| name)
         .collect()
 }

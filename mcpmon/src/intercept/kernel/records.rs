@@ -14,7 +14,7 @@ use super::sys::read_unaligned;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A successful exec.
-    Exec(Exec),
+    Exec(Box<Exec>),
     /// A server's process started another.
     Fork(ForkRecord),
     /// A tracked process ended.
@@ -83,7 +83,7 @@ impl Record {
         let short = RecordError::Short { length: bytes.len() };
         let header: Header = read_unaligned(bytes).ok_or(short)?;
         match header.kind {
-            kind if kind == Kind::Exec as u16 => Exec::parse(bytes).map(Self::Exec),
+            kind if kind == Kind::Exec as u16 => Exec::parse(bytes).map(|exec| Self::Exec(Box::new(exec))),
             kind if kind == Kind::Fork as u16 => read_unaligned(bytes).map(Self::Fork).ok_or(short),
             kind if kind == Kind::Exit as u16 => read_unaligned(bytes).map(Self::Exit).ok_or(short),
             kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
@@ -140,9 +140,10 @@ impl Connect {
             value: value.into(),
         };
         Ok(Self {
-            address: address(record.family, record.address).ok_or(unknown("family", record.family))?,
+            address: address(record.family, record.address)
+                .ok_or_else(|| unknown("family", record.family))?,
             given: address(record.given_family, record.given)
-                .ok_or(unknown("family", record.given_family))?,
+                .ok_or_else(|| unknown("family", record.given_family))?,
             form: match record.form {
                 0 => Form::Plain,
                 1 => Form::Mapped,
