@@ -1,6 +1,7 @@
 //! Everything a developer runs: `cargo xtask COMMAND`. One file per command.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O shell")]
 
+mod bench;
 mod build_ebpf;
 mod ci;
 mod eval;
@@ -43,6 +44,9 @@ enum Command {
     Test,
     /// Measure detection on a folder of labelled items
     Eval(eval::EvalArgs),
+    /// Measure what mcpmon costs
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// What CI runs: format, lints, documentation, dependencies, tests
     Ci,
 }
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Command::Run { arguments } => run::run(&arguments),
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

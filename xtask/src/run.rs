@@ -22,19 +22,34 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let binary = build()?;
     let mut mcpmon = Command::new(binary);
     mcpmon.args(arguments);
-    let mut mcpmon = match (needs_root(arguments), Privilege::current()) {
-        (true, Privilege::None) => {
-            let command = shell::shown(&mcpmon);
-            return Err(Environment(format!(
-                "this needs root, and there is no sudo; run as root: {command}"
-            ))
-            .into());
+    if needs_root(arguments) {
+        as_root(mcpmon)
+    } else {
+        exit_code_of(mcpmon)
+    }
+}
+
+/// Runs a command as root, and passes its exit status on.
+///
+/// # Errors
+/// [`Environment`] where this process is not root and there is no sudo.
+pub(crate) fn as_root(command: Command) -> Result<ExitCode> {
+    match Privilege::current() {
+        Privilege::None => {
+            let command = shell::shown(&command);
+            let message = format!("this needs root, and there is no sudo; run as root: {command}");
+            Err(Environment(message).into())
         }
-        (true, privilege) => privilege.elevate(mcpmon),
-        (false, _) => mcpmon,
-    };
-    say(format_args!("$ {}", shell::shown(&mcpmon)));
-    let status = mcpmon.status().context("could not start mcpmon")?;
+        privilege @ (Privilege::Root | Privilege::Sudo) => exit_code_of(privilege.elevate(command)),
+    }
+}
+
+fn exit_code_of(mut command: Command) -> Result<ExitCode> {
+    let shown = shell::shown(&command);
+    say(format_args!("$ {shown}"));
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {shown}"))?;
     Ok(status
         .code()
         .and_then(|code| u8::try_from(code).ok())

@@ -1,0 +1,176 @@
+//! From rounds to ratios, and how they are shown.
+
+use std::fmt;
+
+use mcpmon_bench::{Outcome, Target, median, median_deviation};
+use serde::Serialize;
+
+use crate::setting::Setting;
+
+/// Medians of one round, in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    pub(crate) before: f64,
+    pub(crate) with: Vec<(Setting, f64)>,
+    pub(crate) after: f64,
+}
+
+impl Round {
+    fn without(&self) -> f64 {
+        f64::midpoint(self.before, self.after)
+    }
+}
+
+/// What a run found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    rounds: usize,
+    connects: u32,
+    /// Nanoseconds of connect(2) without mcpmon.
+    without_ns: f64,
+    /// How far the two measurements without mcpmon differ within a round, as a ratio.
+    noise: f64,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    setting: Setting,
+    added_ns: f64,
+    ratio: f64,
+    target: f64,
+    #[serde(serialize_with = "as_text")]
+    outcome: Outcome,
+}
+
+/// A look-up may add 2 %, an event 5 % of a loopback TCP connect.
+const fn target(setting: Setting) -> Target {
+    match setting {
+        Setting::EmptyLists | Setting::LongLists => Target(1.02),
+        Setting::Event => Target(1.05),
+    }
+}
+
+impl Report {
+    pub(crate) fn new(rounds: &[Round], connects: u32) -> Self {
+        let over_rounds = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();
+        let noise = median_deviation(&over_rounds(&|round| round.after / round.before));
+        let row = |setting: Setting| {
+            let with = |round: &Round| {
+                let measured = round.with.iter().find(|(other, _)| *other == setting);
+                measured.map_or(f64::NAN, |(_, with)| *with)
+            };
+            let ratio = median(&over_rounds(&|round| with(round) / round.without()));
+            let added_ns = median(&over_rounds(&|round| with(round) - round.without()));
+            Row {
+                setting,
+                added_ns,
+                ratio,
+                target: target(setting).0,
+                outcome: target(setting).judge(ratio, noise),
+            }
+        };
+        Self {
+            rounds: rounds.len(),
+            connects,
+            without_ns: median(&over_rounds(&Round::without)),
+            noise,
+            rows: Setting::ALL.map(row).into(),
+        }
+    }
+
+    /// Whether a target is missed by more than the noise.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.rows.iter().any(|row| row.outcome == Outcome::Missed)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            rounds,
+            connects,
+            without_ns,
+            noise,
+            rows,
+        } = self;
+        writeln!(
+            f,
+            "connect(2), TCP over loopback: {rounds} rounds of {connects}, medians"
+        )?;
+        writeln!(
+            f,
+            "without mcpmon {without_ns:.0} ns, noise of a round's ratio ±{:.1} %\n",
+            noise * 100.0
+        )?;
+        writeln!(
+            f,
+            "{:<26} {:>9} {:>7} {:>7}",
+            "with mcpmon", "added", "ratio", "target"
+        )?;
+        for Row {
+            setting,
+            added_ns,
+            ratio,
+            target,
+            outcome,
+        } in rows
+        {
+            let name = match setting {
+                Setting::EmptyLists => "empty lists",
+                Setting::LongLists => "10,000 refused addresses",
+                Setting::Event => "the same, and an event",
+            };
+            writeln!(
+                f,
+                "{name:<26} {added_ns:>6.0} ns {ratio:>7.3} {target:>7.2}  {outcome}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(before: f64, with: f64, after: f64) -> Round {
+        Round {
+            before,
+            with: Setting::ALL.map(|setting| (setting, with)).into(),
+            after,
+        }
+    }
+
+    #[test]
+    fn each_round_is_compared_with_itself() {
+        let rounds = [
+            round(100.0, 101.0, 100.0),
+            round(1000.0, 1010.0, 1000.0),
+            round(10.0, 10.1, 10.0),
+        ];
+        let report = Report::new(&rounds, 1);
+        assert!(
+            report.rows.iter().all(|row| (row.ratio - 1.01).abs() < 1e-9),
+            "{report:?}"
+        );
+        assert!(!report.is_missed());
+    }
+
+    #[test]
+    fn what_costs_too_much_is_missed() {
+        let report = Report::new(&[round(100.0, 110.0, 100.0), round(100.0, 110.0, 100.0)], 1);
+        assert!(report.is_missed());
+        assert!(report.to_string().contains("MISSED"), "{report}");
+    }
+
+    #[test]
+    fn what_the_machine_does_is_noise() {
+        let report = Report::new(&[round(100.0, 110.0, 100.0), round(100.0, 110.0, 130.0)], 1);
+        assert!(!report.is_missed(), "{report}");
+    }
+}

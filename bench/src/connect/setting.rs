@@ -1,0 +1,166 @@
+//! The sensor with the lists that are measured, and a reader that empties its rings as the daemon's does.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddrV4},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use anyhow::{Result, anyhow};
+use mcpmon::intercept::kernel::{
+    addresses::{AddressTables, Enforcement},
+    rings::Rings,
+    sensor::{Attached, Sensor},
+};
+use mcpmon_core::policy::{
+    Cidr, NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
+    network::table::{Numbering, Resolved, compile},
+};
+use serde::Serialize;
+
+/// Entries of a long list.
+const ENTRIES: u32 = 10_000;
+
+/// Which lists are in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Setting {
+    /// None: the hook and a look-up that finds nothing.
+    EmptyLists,
+    /// 10,000 refused addresses, none of them the one connected to.
+    LongLists,
+    /// The same, and the address connected to is watched.
+    Event,
+}
+
+impl Setting {
+    pub(crate) const ALL: [Self; 3] = [Self::EmptyLists, Self::LongLists, Self::Event];
+
+    /// The network rules, for connects to `address`.
+    fn rules(self, address: SocketAddrV4) -> Vec<NetworkRule> {
+        match self {
+            Self::EmptyLists => Vec::new(),
+            Self::LongLists => vec![refused()],
+            Self::Event => vec![refused(), watched(address)],
+        }
+    }
+}
+
+fn refused() -> NetworkRule {
+    let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
+    let addresses = (first..first + ENTRIES).map(|address| IpAddr::V4(Ipv4Addr::from(address)));
+    rule(RuleAction::Deny, addresses.map(Cidr::host).collect(), Vec::new())
+}
+
+fn watched(address: SocketAddrV4) -> NetworkRule {
+    rule(
+        RuleAction::Watch,
+        vec![Cidr::host(IpAddr::V4(*address.ip()))],
+        vec![address.port()],
+    )
+}
+
+fn rule(action: RuleAction, cidrs: Vec<Cidr>, ports: Vec<u16>) -> NetworkRule {
+    NetworkRule {
+        name: format!("bench-{action:?}"),
+        action,
+        scope: Scope::Host,
+        hosts: Vec::new(),
+        cidrs,
+        ports,
+    }
+}
+
+/// An attached sensor.
+#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
+pub(crate) struct WithSensor {
+    attached: Attached,
+    addresses: AddressTables,
+    reader: JoinHandle<Result<u64>>,
+    stopped: Arc<AtomicBool>,
+    events_expected: bool,
+}
+
+impl WithSensor {
+    pub(crate) fn start() -> Result<Self> {
+        let Sensor {
+            rings,
+            addresses,
+            attached,
+            ..
+        } = Sensor::start(&[])?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let reader = std::thread::spawn({
+            let stopped = Arc::clone(&stopped);
+            move || read(rings, &stopped)
+        });
+        Ok(Self {
+            attached,
+            addresses,
+            reader,
+            stopped,
+            events_expected: false,
+        })
+    }
+
+    pub(crate) fn install(&mut self, setting: Setting, address: SocketAddrV4) -> Result<()> {
+        let network = NetworkPolicy {
+            rules: setting.rules(address),
+            ..NetworkPolicy::default()
+        };
+        let policy = Policy {
+            network,
+            ..Policy::default()
+        };
+        let tables = compile(&policy, &Resolved::default(), &mut Numbering::default())?;
+        self.addresses.install(&tables, Enforcement::Enforce)?;
+        self.events_expected |= setting == Setting::Event;
+        Ok(())
+    }
+
+    /// Detaches, and makes sure that the events that were to be measured were there.
+    pub(crate) fn stop(self) -> Result<()> {
+        drop(self.attached);
+        self.stopped.store(true, Ordering::Relaxed);
+        let read = self
+            .reader
+            .join()
+            .map_err(|_panic| anyhow!("the reader of the rings panicked"))??;
+        if self.events_expected && read == 0 {
+            anyhow::bail!("no event came: what was measured is not what was meant");
+        }
+        Ok(())
+    }
+}
+
+/// Reads until told to stop; returns how many records came.
+fn read(mut rings: Rings, stopped: &AtomicBool) -> Result<u64> {
+    let mut records = 0;
+    while !stopped.load(Ordering::Relaxed) {
+        rings.wait(None)?;
+        rings.drain(|_| records += 1);
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_event_concerns_the_address_connected_to() {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4000);
+        let concerned = |setting: Setting| {
+            let rules = setting.rules(address);
+            rules
+                .iter()
+                .flat_map(|rule| &rule.cidrs)
+                .any(|cidr| cidr.contains(IpAddr::V4(*address.ip())))
+        };
+        assert_eq!(Setting::ALL.map(concerned), [false, false, true]);
+        assert_eq!(refused().cidrs.len(), ENTRIES as usize);
+    }
+}
