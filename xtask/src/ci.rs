@@ -75,6 +75,8 @@ fn documentation() -> Result<()> {
 }
 
 /// Licences, duplicate versions and sources. Advisories are left out: their database is not part of the repository.
+///
+/// The tool is built without optimisation, which halves its build and is not felt in its run.
 fn dependencies() -> Result<()> {
     let root = shell::target().join(format!("tools/cargo-deny-{CARGO_DENY}"));
     let deny = root.join("bin/cargo-deny");
@@ -88,9 +90,11 @@ fn dependencies() -> Result<()> {
             "--locked",
             "--quiet",
         ]);
-        install.args(["--no-default-features", "--root"]).arg(&root);
+        install
+            .args(["--debug", "--no-default-features", "--root"])
+            .arg(&root);
         step(
-            &format!("install cargo-deny {CARGO_DENY} under target/tools; some minutes"),
+            &format!("install cargo-deny {CARGO_DENY} under target/tools; a minute or two"),
             || shell::run(&mut install),
         )?;
     }

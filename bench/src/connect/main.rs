@@ -1,7 +1,11 @@
 //! What the kernel programs add to `connect(2)`: TCP connects over loopback without them, with empty and with
 //! long lists, and with an event for each, interleaved in every round.
 
-#![expect(clippy::disallowed_methods, reason = "measures with the clock")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "connects, and looks at the clock"
+)]
 #![expect(clippy::print_stdout, reason = "a measurement is its output")]
 
 mod loopback;

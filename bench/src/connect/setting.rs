@@ -75,7 +75,6 @@ fn rule(action: RuleAction, cidrs: Vec<Cidr>, ports: Vec<u16>) -> NetworkRule {
 }
 
 /// An attached sensor.
-#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub(crate) struct WithSensor {
     attached: Attached,
     addresses: AddressTables,

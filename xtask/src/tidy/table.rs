@@ -20,7 +20,7 @@ pub(super) const CRATES: [(&str, &str); 4] = [
 ];
 
 /// Every module belongs to the row with the longest path that it lies under.
-pub(super) static UNITS: [Unit; 14] = [
+pub(super) static UNITS: [Unit; 15] = [
     Unit {
         path: "mcpmon_common",
         modules: &[],
@@ -55,10 +55,17 @@ pub(super) static UNITS: [Unit; 14] = [
     Unit {
         path: "mcpmon_core::decide",
         modules: &[
+            "mcpmon_core::decide::pins",
             "mcpmon_core::model",
             "mcpmon_core::inspect",
             "mcpmon_core::policy",
         ],
+        crates: &["std", "thiserror"],
+    },
+    // What a running server consists of: the shell that hashes it builds these values, and the core compares them.
+    Unit {
+        path: "mcpmon_core::decide::pins",
+        modules: &["mcpmon_core::model", "mcpmon_core::policy"],
         crates: &["std", "thiserror"],
     },
     Unit {
@@ -91,7 +98,12 @@ pub(super) static UNITS: [Unit; 14] = [
     },
     Unit {
         path: "mcpmon::intercept",
-        modules: &["mcpmon_common", "mcpmon_core::model", "mcpmon_core::policy"],
+        modules: &[
+            "mcpmon_common",
+            "mcpmon_core::decide::pins",
+            "mcpmon_core::model",
+            "mcpmon_core::policy",
+        ],
         crates: &[
             "std",
             "aya",
@@ -129,6 +141,7 @@ pub(super) static UNITS: [Unit; 14] = [
             "mcpmon::record",
             "mcpmon_common",
             "mcpmon_core::decide",
+            "mcpmon_core::decide::pins",
             "mcpmon_core::inspect",
             "mcpmon_core::model",
             "mcpmon_core::policy",
@@ -168,6 +181,8 @@ pub(super) static UNITS: [Unit; 14] = [
             "schemars",
             "serde",
             "serde_json",
+            "terminal_size",
+            "thiserror",
             "tokio",
             "tracing",
             "tracing_subscriber",
