@@ -329,7 +329,8 @@ impl Monitor {
         let stage = launch
             .as_ref()
             .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
-        if stage == Stage::Launcher {
+        // Package managers probe interpreters with inline code before they start the server.
+        if matches!(stage, Stage::Launcher | Stage::Inline) {
             return judgement;
         }
         let same_server = launch

@@ -221,11 +221,15 @@ fn a_child_forked_before_the_kernel_knew_its_parent_belongs_to_the_same_server()
 fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
+    let probe = world.exec_in(Some(FIRST), 13, 10, "python3 -c print(1)");
+    assert_eq!(orders(&probe), [""; 0]);
+    world.now = 3 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "inline code is no server");
     let helper = world.exec_in(Some(FIRST), 11, 10, "node install.js");
     assert_eq!(orders(&helper), [""; 0]);
-    world.now = SECOND;
+    world.now = 4 * SECOND;
     world.exit(FIRST, 11, 0);
-    world.now = 5 * SECOND;
+    world.now = 9 * SECOND;
     assert_eq!(
         orders(&world.monitor.tick(Timestamp(world.now))),
         [""; 0],
