@@ -92,10 +92,20 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
         rules = judge.rules6(v6);
     }
     if target.try4 && rules.deny == 0 {
-        let inner = judge.rules4(target.v4);
+        let mut v4 = target.v4;
+        let mut inner = judge.rules4(v4);
+        if matches!(target.form, Form::Any) && !target.try6 && inner.deny == 0 {
+            // `::ffff:0.0.0.0` from a socket bound to a mapped address.
+            // SAFETY: as above.
+            let own = unsafe { bound4(sock_addr, Hook::Connect) };
+            if own != [0; 4] {
+                v4 = own;
+                inner = judge.rules4(own);
+            }
+        }
         if inner.deny != 0 || rules.watch == 0 {
             if inner.deny != 0 || inner.watch != 0 || !target.try6 {
-                tried = Tried::V4(target.v4);
+                tried = Tried::V4(v4);
             }
             rules = inner;
         }

@@ -47,6 +47,8 @@ pub(super) struct Serving {
     pub(super) file: FileId,
     pub(super) since: Timestamp,
     pub(super) held: bool,
+    /// Number of the hash that was ordered for it.
+    pub(super) attempt: u64,
 }
 
 impl Serving {
@@ -59,6 +61,7 @@ impl Serving {
             file: exec.file,
             since,
             held: false,
+            attempt: 0,
         }
     }
 }

@@ -53,6 +53,8 @@ pub enum Order {
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
+        /// Tells this program of the process from one it may execute meanwhile.
+        attempt: u64,
         /// What it serves, as its arguments say.
         stage: Stage,
     },

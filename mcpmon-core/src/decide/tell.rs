@@ -147,8 +147,30 @@ pub(super) fn denied_by_pin(
     event
 }
 
+/// The kernel refused a program whose file had changed.
+pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> Event {
+    let cause = "its executable changed since it was pinned, and is refused at exec".to_owned();
+    let mut event = Event::new(
+        now,
+        Layer::Kernel,
+        EventKind::ServerDenied { cause: cause.clone() },
+    );
+    event.server_id = server.cloned();
+    event.action = Action::Block;
+    event.severity = Severity::Critical;
+    event.rule = Some("mcp.version_pinning".to_owned());
+    event.process = Some(process(exec.process, &exec.comm, exec.uid));
+    event.reason = Some(match server {
+        Some(server) => format!("`{server}` was killed before it ran: {cause}; {}", remedy(server)),
+        None => format!("killed before it ran: {cause}"),
+    });
+    event
+}
+
 fn remedy(server: &ServerId) -> String {
-    format!("if the change is yours, pin it anew: `mcpmon pins reset --server {server}`, then start it again")
+    format!(
+        "if that is right, pin it as it is now: `mcpmon pins trust --server {server}`, then start it again"
+    )
 }
 
 /// A server ended.
@@ -215,11 +237,11 @@ pub(super) fn connection(
         (Outcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
         (Outcome::Passed, None) => (Action::Allow, Severity::Info),
     };
-    event.reason = rule.and_then(|rule| reason(rule, connection));
+    event.reason = rule.and_then(|rule| reason(rule, connection, own));
     event
 }
 
-fn reason(rule: &RuleInfo, connection: &Connection) -> Option<String> {
+fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> Option<String> {
     let verb = match connection.outcome {
         Outcome::Passed => return None,
         Outcome::Refused => "refused",
@@ -232,6 +254,9 @@ fn reason(rule: &RuleInfo, connection: &Connection) -> Option<String> {
                 "{verb} by the rule `{name}` in network.deny; narrow or remove that rule to let it through"
             )
         }
+        RuleKind::Egress(id) if own.is_none() => format!(
+            "{verb} while it was not known yet whether the process belongs to a server: every egress list holds until then, this one is that of `{id}`"
+        ),
         RuleKind::Egress(id) => format!(
             "{verb} by the egress list of the server `{id}`; add the address to its egress.allow to let it through"
         ),

@@ -51,6 +51,8 @@ pub struct Exec {
     pub uid: u32,
     /// The file that runs.
     pub file: FileId,
+    /// The kernel killed it before its first instruction: its file is refused.
+    pub killed: bool,
 }
 
 /// A process of a server started another.

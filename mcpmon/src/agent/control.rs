@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_core::model::ServerId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _},
@@ -39,7 +40,12 @@ pub enum Request {
     /// Forget the pins of a server. Root only.
     ResetPins {
         /// The server.
-        server: String,
+        server: ServerId,
+    },
+    /// Pin a server as it was when it was last refused. Root only.
+    TrustPins {
+        /// The server.
+        server: ServerId,
     },
 }
 
@@ -48,7 +54,7 @@ impl Request {
     const fn is_privileged(&self) -> bool {
         match self {
             Self::Status | Self::SelfTest => false,
-            Self::ResetPins { .. } => true,
+            Self::ResetPins { .. } | Self::TrustPins { .. } => true,
         }
     }
 }
@@ -243,7 +249,7 @@ mod tests {
     #[test]
     fn requests_have_a_stable_form_and_unknown_ones_are_refused() {
         let text = serde_json::to_string(&Request::ResetPins {
-            server: "files".to_owned(),
+            server: ServerId::new("files").expect("id"),
         })
         .expect("json");
         assert_eq!(text, r#"{"request":"reset_pins","server":"files"}"#);

@@ -25,6 +25,7 @@ use crate::intercept::kernel::hash::{Entry, HashError, Hasher, Process};
 pub(super) struct HashJob {
     pub(super) instance: InstanceId,
     pub(super) process: ProcessId,
+    pub(super) attempt: u64,
     pub(super) stage: Stage,
 }
 
@@ -112,7 +113,7 @@ fn entry(stage: &Stage) -> Entry {
 fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
     let message = Message::Hashed {
         instance: job.instance,
-        process: job.process,
+        attempt: job.attempt,
         files: Box::new(files),
     };
     if engine.send(message).is_err() {

@@ -11,6 +11,8 @@ use crate::record::BinaryPin;
 
 /// Who pinned what nobody approved.
 pub(crate) const FIRST_USE: &str = "first_use";
+/// Who pinned what was approved: only root may.
+pub(crate) const APPROVED: &str = "root";
 
 /// Every part a server can have a pin for.
 pub(crate) const PARTS: [PinPart; 3] = [PinPart::Executable, PinPart::Script, PinPart::Package];

@@ -104,7 +104,8 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Doctor(options) => doctor::run(&options, globals, &mut output),
         Command::Pins(options) => match options.command {
             pins::Command::List(list) => pins::list(&list, &store::open(globals)?, &mut output),
-            pins::Command::Reset(reset) => pins::reset(&reset, &mut output),
+            pins::Command::Reset(chosen) => pins::reset(&chosen, &mut output),
+            pins::Command::Trust(chosen) => pins::trust(&chosen, &mut output),
         },
         Command::Status(options) => status::run(&options, &mut output),
         Command::Daemon(_) | Command::SelfTestExec { .. } => Ok(()),

@@ -1,7 +1,11 @@
 //! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
 //! their pins; takes `now`, does no I/O.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
@@ -28,7 +32,13 @@ pub struct Monitor {
     egress: BTreeMap<ServerId, u32>,
     instances: Instances,
     pins: BTreeMap<ServerId, Pins>,
+    /// Files of servers that were refused, for an approval; the latest ones.
+    refused: VecDeque<(ServerId, Pins)>,
+    attempts: u64,
 }
+
+/// Servers whose refused files are remembered.
+const REFUSED: usize = 64;
 
 /// How long a process that only may be the server must live before it is taken for it. A package manager
 /// runs short-lived helpers before the server.
@@ -60,6 +70,8 @@ impl Monitor {
             egress: tables.egress.clone(),
             instances: Instances::default(),
             pins,
+            refused: VecDeque::new(),
+            attempts: 0,
         };
         monitor.rules.replace(tables.rules.clone());
         monitor
@@ -89,12 +101,17 @@ impl Monitor {
             .collect()
     }
 
-    /// Replaces the pins of a server; `None` forgets them.
-    pub fn set_pins(&mut self, server: &ServerId, pins: Option<Pins>) {
-        match pins {
-            Some(pins) => self.pins.insert(server.clone(), pins),
-            None => self.pins.remove(server),
-        };
+    /// Forgets the pins of a server: its next start is judged as its first.
+    pub fn forget_pins(&mut self, server: &ServerId) {
+        self.pins.remove(server);
+    }
+
+    /// Pins the files with which a server was last refused; `None` where it was not.
+    pub fn trust_refused(&mut self, server: &ServerId) -> Option<Pins> {
+        let position = self.refused.iter().position(|(refused, _)| refused == server)?;
+        let (server, pins) = self.refused.remove(position)?;
+        self.pins.insert(server, pins.clone());
+        Some(pins)
     }
 
     /// Running servers, by number.
@@ -123,6 +140,16 @@ impl Monitor {
         };
         let number = known.or_else(inherited);
         let launch = self.recognise(&exec.argv);
+        if exec.killed {
+            let own = number
+                .and_then(|number| self.instances.get(number))
+                .map(|instance| &instance.server);
+            let server = own.or_else(|| launch.as_ref().map(|launch| &launch.server));
+            return Judgement {
+                events: vec![tell::killed(now, server, exec)],
+                ..Judgement::default()
+            };
+        }
         let mut judgement = match (number, launch) {
             (None, None) => {
                 return Judgement {
@@ -200,7 +227,7 @@ impl Monitor {
         &mut self,
         now: Timestamp,
         number: InstanceId,
-        process: ProcessId,
+        attempt: u64,
         files: ServerFiles,
     ) -> Judgement {
         let mut judgement = Judgement::default();
@@ -210,16 +237,19 @@ impl Monitor {
         let Phase::Hashing(serving, ended) = &instance.phase else {
             return judgement;
         };
-        if serving.process != process {
+        if serving.attempt != attempt {
             return judgement; // the process has become another program since
         }
         let (serving, ended) = (serving.clone(), *ended);
-        let verdict = compare(
+        let mut verdict = compare(
             self.pins.get(&instance.server),
             files.clone(),
             self.policy.pinning,
             self.policy.mode,
         );
+        if verdict.action == Action::Block && self.policy.exec.gate == Gate::Off {
+            verdict.action = Action::Audit;
+        }
         judgement
             .events
             .push(tell::started(now, instance, &serving, &files, &verdict));
@@ -228,6 +258,9 @@ impl Monitor {
             .extend(tell::mismatches(now, instance, &serving, &verdict));
         instance.phase = Phase::Serving(serving.clone());
         let server = instance.server.clone();
+        if verdict.action == Action::Block {
+            self.remember_refused(&server, files);
+        }
         self.enforce_pins(now, number, &server, &serving, verdict, &mut judgement);
         if let Some(exit) = ended {
             let told = self.exit(now, exit);
@@ -378,9 +411,12 @@ impl Monitor {
                 process: serving.process,
             });
         }
+        self.attempts += 1;
+        serving.attempt = self.attempts;
         judgement.orders.push(Order::Hash {
             instance: number,
             process: serving.process,
+            attempt: serving.attempt,
             stage: serving.stage.clone(),
         });
         instance.phase = Phase::Hashing(serving, None);
@@ -402,7 +438,7 @@ impl Monitor {
                 pins: pins.clone(),
             });
         }
-        if verdict.action == Action::Block && self.policy.exec.gate == Gate::Auto {
+        if verdict.action == Action::Block {
             judgement
                 .events
                 .push(tell::denied_by_pin(now, server, serving, &verdict));
@@ -418,6 +454,14 @@ impl Monitor {
             judgement.orders.push(Order::Release {
                 process: serving.process,
             });
+        }
+    }
+
+    fn remember_refused(&mut self, server: &ServerId, files: ServerFiles) {
+        self.refused.retain(|(refused, _)| refused != server);
+        if let Ok(pins) = Pins::try_from(files) {
+            self.refused.truncate(REFUSED - 1);
+            self.refused.push_front((server.clone(), pins));
         }
     }
 

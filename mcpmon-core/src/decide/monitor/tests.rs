@@ -68,9 +68,11 @@ impl World {
         self.monitor.exit(Timestamp(self.now), exit)
     }
 
-    fn hashed(&mut self, instance: InstanceId, pid: u32, content: &str) -> Judgement {
+    /// The result of the latest hash that was ordered.
+    fn hashed(&mut self, instance: InstanceId, content: &str) -> Judgement {
+        let attempt = self.monitor.attempts;
         self.monitor
-            .hashed(Timestamp(self.now), instance, process(pid), files(content))
+            .hashed(Timestamp(self.now), instance, attempt, files(content))
     }
 
     fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
@@ -164,7 +166,7 @@ fn a_launch_is_followed_from_the_runner_to_the_process_that_serves() {
     );
     assert_eq!(orders(&node), ["hash 12"]);
 
-    let hashed = world.hashed(FIRST, 12, "v1");
+    let hashed = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&hashed), orders(&hashed)),
         (vec!["mcp_server_started"], vec!["pin server-memory".to_owned()])
@@ -224,7 +226,11 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
     let probe = world.exec_in(Some(FIRST), 13, 10, "python3 -c print(1)");
     assert_eq!(orders(&probe), [""; 0]);
     world.now = 3 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0], "inline code is no server");
+    assert_eq!(
+        orders(&world.monitor.tick(Timestamp(world.now))),
+        [""; 0],
+        "inline code is no server"
+    );
     let helper = world.exec_in(Some(FIRST), 11, 10, "node install.js");
     assert_eq!(orders(&helper), [""; 0]);
     world.now = 4 * SECOND;
@@ -255,7 +261,7 @@ fn a_server_that_executes_another_program_is_hashed_again() {
         orders(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")),
         ["hash 10"]
     );
-    assert_eq!(kinds(&world.hashed(FIRST, 10, "v1")), ["mcp_server_started"]);
+    assert_eq!(kinds(&world.hashed(FIRST, "v1")), ["mcp_server_started"]);
     let again = world.exec_in(Some(FIRST), 10, 9, "/opt/other");
     assert_eq!(orders(&again)[0], "hold 10", "it is pinned by now");
 }
@@ -264,7 +270,7 @@ fn a_server_that_executes_another_program_is_hashed_again() {
 fn a_server_that_starts_another_is_not_confused_with_it() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git");
-    world.hashed(FIRST, 10, "v1");
+    world.hashed(FIRST, "v1");
     assert_eq!(orders(&world.exec_in(Some(FIRST), 11, 10, "git status")), [""; 0]);
     let nested = world.exec_in(Some(FIRST), 12, 10, "mcp-server-fetch");
     assert_eq!(orders(&nested), ["track 12 as 2/0", "starter 10", "hash 12"]);
@@ -282,7 +288,7 @@ fn a_server_that_ends_while_it_is_hashed_is_told_in_order() {
     world.exec(10, 9, "mcp-server-git");
     assert_eq!(kinds(&world.exit(FIRST, 10, 9)), [""; 0]);
     assert_eq!(
-        kinds(&world.hashed(FIRST, 10, "v1")),
+        kinds(&world.hashed(FIRST, "v1")),
         ["mcp_server_started", "mcp_server_exited"]
     );
     assert_eq!(world.monitor.running().count(), 0);
@@ -301,7 +307,7 @@ fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static 
     policy.exec.gate = gate;
     let mut world = World::with_pins(policy, [(id("mcp-server-git"), pins("v1"))].into());
     let held = orders(&world.exec(10, 9, "mcp-server-git")).contains(&"hold 10".to_owned());
-    let judgement = world.hashed(FIRST, 10, "v2");
+    let judgement = world.hashed(FIRST, "v2");
     let orders = orders(&judgement);
     assert_eq!(held, !orders.is_empty(), "held exactly where a difference blocks");
     let leaked: Vec<&'static str> = orders.into_iter().map(|order| &*order.leak()).collect();
@@ -315,7 +321,7 @@ fn an_unchanged_program_is_released() {
         orders(&world.exec(10, 9, "mcp-server-git"))[2..],
         ["hold 10", "hash 10"]
     );
-    let judgement = world.hashed(FIRST, 10, "v1");
+    let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&judgement), orders(&judgement)),
         (vec!["mcp_server_started"], vec!["release 10".to_owned()])
@@ -326,7 +332,7 @@ fn an_unchanged_program_is_released() {
 fn a_changed_interpreter_is_never_refused_for_everyone() {
     let mut world = World::with_pins(Policy::default(), [(id("mcp_server_git"), pins("v1"))].into());
     world.exec(10, 9, "python3 -m mcp_server_git");
-    assert_eq!(orders(&world.hashed(FIRST, 10, "v2")), ["kill 1", "release 10"]);
+    assert_eq!(orders(&world.hashed(FIRST, "v2")), ["kill 1", "release 10"]);
 }
 
 #[test]
@@ -338,7 +344,7 @@ fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
         orders(&world.exec(10, 9, "mcp-server-git"))[2..],
         ["hold 10", "hash 10"]
     );
-    let judgement = world.hashed(FIRST, 10, "v1");
+    let judgement = world.hashed(FIRST, "v1");
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
     assert_eq!(orders(&judgement), ["kill 1", "release 10"]);
     assert!(
@@ -352,11 +358,37 @@ fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
 #[test]
 fn a_result_for_a_program_that_was_replaced_is_dropped() {
     let mut world = World::new(Policy::default());
-    world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
-    let judgement = world.hashed(FIRST, 10, "v1");
-    assert!(judgement.events.is_empty() && judgement.orders.is_empty());
-    let elsewhere = world.hashed(InstanceId(77), 10, "v1");
+    world.exec(10, 9, "mcp-server-git");
+    let first = world.monitor.attempts;
+    world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary");
+    let stale = world.monitor.hashed(Timestamp(0), FIRST, first, files("wrapper"));
+    assert!(stale.events.is_empty() && stale.orders.is_empty());
+    assert_eq!(kinds(&world.hashed(FIRST, "real")), ["mcp_server_started"]);
+    let elsewhere = world.hashed(InstanceId(77), "v1");
     assert!(elsewhere.events.is_empty() && elsewhere.orders.is_empty());
+}
+
+#[test]
+fn a_refused_server_can_be_trusted_as_it_is() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
+    assert_eq!(
+        world.monitor.trust_refused(&id("mcp-server-git")),
+        None,
+        "it was not refused"
+    );
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v2");
+    world.exit(FIRST, 10, 9);
+    assert_eq!(
+        world.monitor.trust_refused(&id("mcp-server-git")),
+        Some(pins("v2"))
+    );
+    world.exec(11, 9, "mcp-server-git");
+    let judgement = world.hashed(InstanceId(2), "v2");
+    assert_eq!(
+        (kinds(&judgement), orders(&judgement)),
+        (vec!["mcp_server_started"], vec!["release 11".to_owned()])
+    );
 }
 
 #[test]
@@ -504,7 +536,7 @@ fn connections_are_told_by_rule_and_origin() {
 fn secrets_in_arguments_never_reach_an_event() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git --token hunter2hunter2");
-    let judgement = world.hashed(FIRST, 10, "v1");
+    let judgement = world.hashed(FIRST, "v1");
     assert!(!format!("{judgement:?}").contains("hunter2"));
 }
 
@@ -517,4 +549,40 @@ fn there_is_an_end_to_how_many_servers_are_followed() {
     let judgement = world.exec(99, 9, "mcp-server-git");
     assert_eq!(kinds(&judgement), ["mcp_enforcement_degraded"]);
     assert_eq!(world.monitor.running().count(), MAX_INSTANCES);
+}
+
+#[test]
+fn a_program_the_kernel_killed_is_told_and_not_followed() {
+    let mut world = World::new(Policy::default());
+    let exec = Exec {
+        process: process(10),
+        argv: vec!["mcp-server-git".to_owned()],
+        killed: true,
+        ..Exec::default()
+    };
+    let judgement = world.monitor.exec(Timestamp(0), &exec);
+    assert_eq!(
+        (kinds(&judgement), orders(&judgement)),
+        (vec!["mcp_server_denied"], vec![])
+    );
+    assert!(
+        judgement.events[0]
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("mcpmon pins trust"))
+    );
+    assert_eq!(world.monitor.running().count(), 0);
+}
+
+#[test]
+fn with_the_gate_off_nothing_is_said_to_be_blocked() {
+    let mut policy = Policy::default();
+    policy.exec.gate = Gate::Off;
+    let mut world = World::with_pins(policy, [(id("mcp-server-git"), pins("v1"))].into());
+    world.exec(10, 9, "mcp-server-git");
+    let judgement = world.hashed(FIRST, "v2");
+    assert!(
+        judgement.events.iter().all(|event| event.action == Action::Audit),
+        "{judgement:?}"
+    );
 }

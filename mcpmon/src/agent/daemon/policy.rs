@@ -66,6 +66,11 @@ impl Daemon {
     }
 
     async fn adopt(&mut self, loaded: Loaded) -> Result<(), DaemonError> {
+        let mut loaded = loaded;
+        if loaded.settings != self.loaded.settings {
+            tracing::warn!("record.* changed: it takes effect when the daemon is started again");
+            loaded.settings = self.loaded.settings.clone();
+        }
         let before = std::mem::replace(&mut self.loaded, loaded);
         if let Err(error) = self.install().await {
             self.loaded = before;
@@ -85,6 +90,7 @@ impl Daemon {
             policy: Arc::clone(&self.loaded.policy),
             tables: Arc::clone(&tables),
             enforcement: enforcement(&self.loaded),
+            agents: agent_names(&self.loaded),
             reply,
         };
         self.ask(message).await??;
@@ -160,7 +166,9 @@ fn declared(loaded: &Loaded) -> Vec<DeclaredServer> {
     servers.collect()
 }
 
-pub(super) fn agent_names(loaded: &Loaded) -> Vec<&str> {
-    let configured = loaded.policy.network.agents.iter().map(String::as_str);
-    AGENT_NAMES.iter().copied().chain(configured).collect()
+pub(super) fn agent_names(loaded: &Loaded) -> Vec<String> {
+    let built_in = AGENT_NAMES.iter().map(|name| (*name).to_owned());
+    built_in
+        .chain(loaded.policy.network.agents.iter().cloned())
+        .collect()
 }

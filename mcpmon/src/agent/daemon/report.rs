@@ -3,6 +3,7 @@
 use super::{Daemon, DaemonError, policy::enforcement};
 use crate::{
     agent::{
+        clock,
         control::{Answer, Asked, Request},
         engine::{Message, Snapshot},
         notify::Notifier,
@@ -60,17 +61,14 @@ impl Daemon {
                 self.start_self_test();
                 return;
             }
-            Request::ResetPins { server } => self.reset_pins(&server).await,
+            Request::ResetPins { server } => self.reset_pins(server).await,
+            Request::TrustPins { server } => self.trust_pins(server).await,
         };
         // The client may have left.
         drop(asked.reply.send(answer));
     }
 
-    async fn reset_pins(&self, server: &str) -> Answer {
-        let server = match ServerId::new(server) {
-            Ok(server) => server,
-            Err(error) => return Answer::Error(error.to_string()),
-        };
+    async fn reset_pins(&self, server: ServerId) -> Answer {
         let forget = |reply| Message::ForgetPins {
             server: server.clone(),
             reply,
@@ -78,12 +76,27 @@ impl Daemon {
         if let Err(error) = self.ask(forget).await {
             return Answer::Error(error.to_string());
         }
-        for part in pins::PARTS {
-            if self.recorder.delete_pin(server.clone(), part).is_err() {
-                return Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned());
+        let deleted = pins::PARTS.map(|part| self.recorder.delete_pin(server.clone(), part));
+        stored(deleted.iter().all(Result::is_ok))
+    }
+
+    async fn trust_pins(&self, server: ServerId) -> Answer {
+        let trust = |reply| Message::TrustRefused {
+            server: server.clone(),
+            reply,
+        };
+        match self.ask(trust).await {
+            Ok(Some(trusted)) => {
+                let deleted = pins::PARTS.map(|part| self.recorder.delete_pin(server.clone(), part));
+                let rows = pins::to_rows(&server, &trusted, clock::now(), pins::APPROVED);
+                let put: Vec<_> = rows.into_iter().map(|row| self.recorder.put_pin(row)).collect();
+                stored(deleted.iter().chain(&put).all(Result::is_ok))
             }
+            Ok(None) => Answer::Error(format!(
+                "`{server}` was not refused since the daemon started: start it once, then trust it"
+            )),
+            Err(error) => Answer::Error(error.to_string()),
         }
-        Answer::Done
     }
 
     async fn status(&self) -> Result<Status, DaemonError> {
@@ -153,6 +166,15 @@ impl Daemon {
             Enforcement::Enforce => State::Enforcing,
             Enforcement::Observe => State::Observing,
         }
+    }
+}
+
+/// Whether a change of pins reached the store.
+fn stored(all: bool) -> Answer {
+    if all {
+        Answer::Done
+    } else {
+        Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
     }
 }
 

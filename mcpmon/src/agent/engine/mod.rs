@@ -5,7 +5,7 @@ mod observe;
 mod orders;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -14,7 +14,10 @@ use std::{
 
 use mcpmon_common::process::FileKey;
 use mcpmon_core::{
-    decide::{Judgement, Monitor, Running, pins::ServerFiles},
+    decide::{
+        Judgement, Monitor, Running,
+        pins::{Pins, ServerFiles},
+    },
     model::{Exit, InstanceId, ProcessId, ServerId},
     policy::{Policy, network::table::Tables},
 };
@@ -32,7 +35,7 @@ use super::{
 use crate::{
     intercept::kernel::{
         addresses::{AddressTables, Enforcement, InstallError},
-        processes::{ProcessTable, RefusedFiles},
+        processes::{AgentNames, ProcessTable, RefusedFiles},
         rings::Rings,
         sensor::{Attached, Counters, Sensor},
     },
@@ -52,7 +55,7 @@ pub(crate) enum Message {
     /// Files of a serving process were hashed.
     Hashed {
         instance: InstanceId,
-        process: ProcessId,
+        attempt: u64,
         files: Box<ServerFiles>,
     },
     /// Another policy, or other addresses.
@@ -60,12 +63,18 @@ pub(crate) enum Message {
         policy: Arc<Policy>,
         tables: Arc<Tables>,
         enforcement: Enforcement,
+        agents: Vec<String>,
         reply: oneshot::Sender<Result<(), InstallError>>,
     },
     /// Forget the pins of a server, and let its refused files run again.
     ForgetPins {
         server: ServerId,
         reply: oneshot::Sender<()>,
+    },
+    /// Pin the files with which a server was last refused; the answer is what was pinned.
+    TrustRefused {
+        server: ServerId,
+        reply: oneshot::Sender<Option<Pins>>,
     },
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
@@ -108,6 +117,7 @@ impl Engine {
             addresses,
             processes,
             refused,
+            agents,
             counters,
             attached,
         } = sensor;
@@ -119,6 +129,8 @@ impl Engine {
             processes,
             refused,
             refusals: BTreeMap::new(),
+            agents,
+            held: BTreeSet::new(),
             counters,
             losses: Losses::default(),
             describer: Describer::default(),
@@ -160,7 +172,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
-                return;
+                return core.release_all();
             }
             core.message(message, &rings);
         }
@@ -186,6 +198,9 @@ struct Core {
     refused: RefusedFiles,
     /// Which files are refused on behalf of which server.
     refusals: BTreeMap<ServerId, Vec<FileKey>>,
+    agents: AgentNames,
+    /// Processes stopped until their files are compared.
+    held: BTreeSet<ProcessId>,
     counters: Counters,
     losses: Losses,
     describer: Describer,
@@ -199,20 +214,24 @@ impl Core {
         match message {
             Message::Hashed {
                 instance,
-                process,
+                attempt,
                 files,
             } => {
-                let judgement = self.monitor.hashed(clock::now(), instance, process, *files);
+                let judgement = self.monitor.hashed(clock::now(), instance, attempt, *files);
                 self.carry_out(judgement, None);
             }
             Message::Install {
                 policy,
                 tables,
                 enforcement,
+                agents,
                 reply,
             } => {
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {
+                    if let Err(error) = self.agents.replace(&agents) {
+                        tracing::error!(%error, "not every name of an agent fits the kernel's table");
+                    }
                     let orders = self.monitor.install(policy, &tables);
                     self.carry_out(
                         Judgement {
@@ -225,11 +244,16 @@ impl Core {
                 answer(reply, outcome);
             }
             Message::ForgetPins { server, reply } => {
-                self.monitor.set_pins(&server, None);
-                for file in self.refusals.remove(&server).unwrap_or_default() {
-                    self.refused.accept(&file);
-                }
+                self.monitor.forget_pins(&server);
+                self.accept_files(&server);
                 answer(reply, ());
+            }
+            Message::TrustRefused { server, reply } => {
+                let pins = self.monitor.trust_refused(&server);
+                if pins.is_some() {
+                    self.accept_files(&server);
+                }
+                answer(reply, pins);
             }
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
@@ -288,6 +312,7 @@ impl Core {
         for pid in tracked.into_iter().filter(|pid| host::stat(*pid).is_none()) {
             self.processes.remove(pid);
         }
+        self.judge_pending();
     }
 }
 

@@ -1,13 +1,13 @@
 //! Kernel records, and processes found in `/proc`, in the words of the core.
 
 use mcpmon_common::{
-    event::Action,
+    event::{Action, ExecRecord},
     process::{FileKey, ProcessEntry},
     watch::RULE_CANARY,
 };
 use mcpmon_core::{
     decide::Order,
-    model::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, Timestamp, Transport},
+    model::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId, Timestamp, Transport},
 };
 
 use super::Core;
@@ -66,6 +66,7 @@ impl Core {
             comm: exec.comm.clone(),
             uid: record.uid,
             file: file_id(&record.file),
+            killed: record.flags & ExecRecord::FLAG_KILLED != 0,
         };
         let judgement = self.monitor.exec(now, &observed);
         self.carry_out(judgement, Some(record.entry));
@@ -103,32 +104,18 @@ impl Core {
         self.recorder.push(event);
     }
 
-    /// Servers that were started before this daemon.
+    /// Agents and servers that were started before this daemon.
     pub(super) fn scan(&mut self) {
         for process in host::all() {
-            let Some(stat) = host::stat(process.pid) else {
-                continue;
+            let Some(found) = Found::look(process) else {
+                continue; // a kernel thread, or gone
             };
+            self.inherit_agent(&found);
             let entry = self.processes.get(process.pid).unwrap_or_default();
             if entry.instance != 0 {
                 continue; // a descendant of one that was found
             }
-            let argv = host::arguments(process.pid, ARGUMENT_LIMIT);
-            if argv.is_empty() {
-                continue; // a kernel thread, or gone
-            }
-            let exec = Exec {
-                process,
-                parent: host::identify(stat.parent).unwrap_or_default(),
-                instance: None,
-                pending: entry.has(ProcessEntry::FLAG_PENDING),
-                filename: argv.first().cloned().unwrap_or_default(),
-                argv,
-                comm: stat.comm,
-                uid: host::uid(process.pid).unwrap_or_default(),
-                file: FileId::default(),
-            };
-            let judgement = self.monitor.exec(clock::now(), &exec);
+            let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
             let launched = judgement
                 .orders
                 .iter()
@@ -142,22 +129,41 @@ impl Core {
 
     /// Lets the Monitor see what a server that already runs has started, in order.
     fn adopt(&mut self, launcher: u32) {
-        let instance = self.processes.get(launcher).and_then(instance);
         for pid in host::descendants(launcher) {
-            let (Some(process), Some(stat)) = (host::identify(pid), host::stat(pid)) else {
+            let Some(found) = host::identify(pid).and_then(Found::look) else {
                 continue;
             };
-            let exec = Exec {
-                process,
-                parent: host::identify(stat.parent).unwrap_or_default(),
-                instance,
-                argv: host::arguments(pid, ARGUMENT_LIMIT),
-                comm: stat.comm,
-                uid: host::uid(pid).unwrap_or_default(),
-                ..Exec::default()
-            };
-            let judgement = self.monitor.exec(clock::now(), &exec);
-            self.carry_out(judgement, None);
+            let entry = self.processes.get(pid).unwrap_or_default();
+            let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
+            self.carry_out(judgement, Some(entry));
+        }
+    }
+
+    /// Judges processes the kernel still holds to every egress list: their exec record was lost, or they were
+    /// forked from a process that was waiting itself and left its tree.
+    pub(super) fn judge_pending(&mut self) {
+        let waiting: Vec<(u32, ProcessEntry)> = self
+            .processes
+            .iter()
+            .filter(|(_, entry)| entry.has(ProcessEntry::FLAG_PENDING) && entry.instance == 0)
+            .collect();
+        for (pid, entry) in waiting {
+            if let Some(found) = host::identify(pid).and_then(Found::look) {
+                let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
+                self.carry_out(judgement, Some(entry));
+            }
+        }
+    }
+
+    /// Marks a process that is an agent by its name, or by its parent.
+    fn inherit_agent(&mut self, found: &Found) {
+        let of_parent = self.processes.get(found.parent.pid);
+        let is_agent = self.agents.contains(&found.comm)
+            || of_parent.is_some_and(|parent| parent.has(ProcessEntry::FLAG_AGENT));
+        let mut entry = self.processes.get(found.process.pid).unwrap_or_default();
+        if is_agent && !entry.has(ProcessEntry::FLAG_AGENT) {
+            entry.flags |= ProcessEntry::FLAG_AGENT;
+            self.set(found.process, entry);
         }
     }
 
@@ -167,6 +173,45 @@ impl Core {
                 .unwrap_or(i64::MAX)
                 .saturating_add(self.boot_to_wall),
         )
+    }
+}
+
+/// A process as `/proc` shows it.
+struct Found {
+    process: ProcessId,
+    parent: ProcessId,
+    comm: String,
+    argv: Vec<String>,
+    uid: u32,
+}
+
+impl Found {
+    fn look(process: ProcessId) -> Option<Self> {
+        let stat = host::stat(process.pid)?;
+        let argv = host::arguments(process.pid, ARGUMENT_LIMIT);
+        (!argv.is_empty()).then(|| Self {
+            process,
+            parent: host::identify(stat.parent).unwrap_or_default(),
+            comm: stat.comm,
+            argv,
+            uid: host::uid(process.pid).unwrap_or_default(),
+        })
+    }
+
+    /// As if it had been started just now.
+    fn exec(&self, entry: ProcessEntry) -> Exec {
+        Exec {
+            process: self.process,
+            parent: self.parent,
+            instance: instance(entry),
+            pending: entry.has(ProcessEntry::FLAG_PENDING),
+            argv: self.argv.clone(),
+            filename: self.argv.first().cloned().unwrap_or_default(),
+            comm: self.comm.clone(),
+            uid: self.uid,
+            file: FileId::default(),
+            killed: false,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_core::{
     decide::{Judgement, Order},
     inspect::starter::starter,
-    model::{FileId, Fork, InstanceId, ProcessId},
+    model::{FileId, Fork, InstanceId, ProcessId, ServerId},
 };
 use nix::sys::signal::Signal;
 
@@ -37,16 +37,24 @@ impl Core {
             } => self.track(process, instance, egress),
             Order::Settle { process } => self.settle(process, entry),
             Order::MarkStarter { process } => self.mark_starter(process),
-            Order::Hold { process } => signal(process, Signal::SIGSTOP),
-            Order::Release { process } => signal(process, Signal::SIGCONT),
+            Order::Hold { process } => {
+                signal(process, Signal::SIGSTOP);
+                self.held.insert(process);
+            }
+            Order::Release { process } => {
+                signal(process, Signal::SIGCONT);
+                self.held.remove(&process);
+            }
             Order::Hash {
                 instance,
                 process,
+                attempt,
                 stage,
             } => {
                 self.hashes.push(HashJob {
                     instance,
                     process,
+                    attempt,
                     stage,
                 });
             }
@@ -96,7 +104,7 @@ impl Core {
     }
 
     /// Writes an entry, and takes it back where the process ended meanwhile: its number may be reused.
-    fn set(&mut self, process: ProcessId, entry: ProcessEntry) -> bool {
+    pub(super) fn set(&mut self, process: ProcessId, entry: ProcessEntry) -> bool {
         if let Err(error) = self.processes.set(process.pid, entry) {
             tracing::error!(%error, pid = process.pid, "a process could not be tracked");
             return false;
@@ -108,18 +116,47 @@ impl Core {
         true
     }
 
+    /// Lets a process go that is no server, and what it forked before this was known.
     fn settle(&mut self, process: ProcessId, entry: Option<ProcessEntry>) {
-        let Some(mut current) = self.processes.get(process.pid) else {
+        let Some(current) = self.processes.get(process.pid) else {
             return;
         };
         if entry.is_some_and(|seen| seen.exec != current.exec) {
             return; // it has become another program, which is judged next
         }
-        current.flags &= !ProcessEntry::FLAG_PENDING;
-        if current.flags == 0 && current.instance == 0 {
+        self.let_go(process, current);
+        for pid in host::descendants(process.pid) {
+            let waits = |child: &ProcessEntry| {
+                child.has(ProcessEntry::FLAG_PENDING) && child.instance == 0 && child.exec == current.exec
+            };
+            if let Some(child) = self.processes.get(pid).filter(waits)
+                && let Some(process) = host::identify(pid)
+            {
+                self.let_go(process, child);
+            }
+        }
+    }
+
+    fn let_go(&mut self, process: ProcessId, mut entry: ProcessEntry) {
+        entry.flags &= !ProcessEntry::FLAG_PENDING;
+        if entry.flags == 0 && entry.instance == 0 {
             self.processes.remove(process.pid);
         } else {
-            self.set(process, current);
+            self.set(process, entry);
+        }
+    }
+
+    /// Lets refused files of a server run again.
+    pub(super) fn accept_files(&mut self, server: &ServerId) {
+        for file in self.refusals.remove(server).unwrap_or_default() {
+            self.refused.accept(&file);
+        }
+    }
+
+    /// Nothing is compared any more: whatever is stopped for it goes on.
+    pub(super) fn release_all(&mut self) {
+        for process in std::mem::take(&mut self.held) {
+            signal(process, Signal::SIGCONT);
         }
     }
 

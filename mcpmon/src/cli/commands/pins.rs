@@ -1,6 +1,7 @@
-//! `mcpmon pins list|reset`: what servers' files are compared with.
+//! `mcpmon pins list|reset|trust`: what servers' files are compared with.
 
 use clap::{Args, Subcommand};
+use mcpmon_core::model::{ServerId, ServerIdError};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -27,8 +28,10 @@ pub(in crate::cli) struct Options {
 pub(in crate::cli) enum Command {
     /// List them
     List(List),
-    /// Forget those of a server, so that its next start is pinned anew; root only
-    Reset(Reset),
+    /// Forget those of a server, so that its next start is judged as its first; root only
+    Reset(Chosen),
+    /// Pin a server as it was when it was last refused; root only
+    Trust(Chosen),
 }
 
 #[derive(Debug, Args)]
@@ -39,10 +42,10 @@ pub(in crate::cli) struct List {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Reset {
+pub(in crate::cli) struct Chosen {
     /// The server
-    #[arg(long, value_name = "ID")]
-    server: String,
+    #[arg(long, value_name = "ID", value_parser = server_id)]
+    server: ServerId,
     #[command(flatten)]
     socket: Socket,
 }
@@ -69,14 +72,33 @@ pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<
     Ok(output.flush()?)
 }
 
-pub(in crate::cli) fn reset(options: &Reset, output: &mut Output<'_>) -> Result<(), CliError> {
-    let request = Request::ResetPins {
-        server: options.server.clone(),
-    };
-    match ask(&options.socket.path, &request)? {
-        Answer::Done => Ok(output.note(&format!("{} is pinned anew at its next start", options.server))?),
+pub(in crate::cli) fn reset(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
+    let server = options.server.clone();
+    done(&options.socket, &Request::ResetPins { server })?;
+    Ok(output.note(&format!(
+        "the next start of {} is judged as its first",
+        options.server
+    ))?)
+}
+
+pub(in crate::cli) fn trust(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
+    let server = options.server.clone();
+    done(&options.socket, &Request::TrustPins { server })?;
+    Ok(output.note(&format!(
+        "{} is pinned as it was when it was refused",
+        options.server
+    ))?)
+}
+
+fn done(socket: &Socket, request: &Request) -> Result<(), CliError> {
+    match ask(&socket.path, request)? {
+        Answer::Done => Ok(()),
         Answer::Status(_) | Answer::Checks(_) | Answer::Error(_) => Err(unexpected()),
     }
+}
+
+fn server_id(text: &str) -> Result<ServerId, ServerIdError> {
+    ServerId::new(text)
 }
 
 fn row(pin: &BinaryPin) -> Row {
@@ -106,7 +128,7 @@ fn object(pin: &BinaryPin) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Digest, PinPart, ServerId, Timestamp};
+    use mcpmon_core::model::{Digest, PinPart, Timestamp};
 
     use super::*;
 

@@ -1,7 +1,10 @@
 //! The kernel's process table, written by the agent: which process belongs to which server or agent.
 
 use aya::maps::{HashMap, MapData, MapError};
-use mcpmon_common::process::{FileKey, ProcessEntry};
+use mcpmon_common::{
+    limits::COMM_LEN,
+    process::{FileKey, ProcessEntry},
+};
 
 /// The table of tracked processes.
 #[derive(Debug)]
@@ -65,4 +68,44 @@ impl RefusedFiles {
         // Absent where it was never refused.
         drop(self.files.remove(file));
     }
+}
+
+/// Command names of agents: a process that executes one is an agent from its first instruction.
+#[derive(Debug)]
+pub struct AgentNames {
+    names: HashMap<MapData, [u8; COMM_LEN], u32>,
+}
+
+impl AgentNames {
+    pub(super) fn new(names: HashMap<MapData, [u8; COMM_LEN], u32>) -> Self {
+        Self { names }
+    }
+
+    /// Puts `names` in the place of those before. Running agents stay agents.
+    ///
+    /// # Errors
+    /// Where there are more than the table holds; those that fit are in force.
+    pub fn replace(&mut self, names: &[String]) -> Result<(), MapError> {
+        let wanted: Vec<_> = names.iter().map(|name| comm(name)).collect();
+        let before: Vec<_> = self.names.keys().filter_map(Result::ok).collect();
+        for gone in before.iter().filter(|name| !wanted.contains(name)) {
+            self.names.remove(gone)?;
+        }
+        wanted.iter().try_for_each(|name| self.names.insert(name, 1, 0))
+    }
+
+    /// Whether a command name is that of an agent.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.get(&comm(name), 0).is_ok()
+    }
+}
+
+/// A command name as the kernel keeps it: cut to 15 bytes, padded with NUL.
+fn comm(name: &str) -> [u8; COMM_LEN] {
+    let mut comm = [0; COMM_LEN];
+    for (slot, byte) in comm.iter_mut().take(COMM_LEN - 1).zip(name.bytes()) {
+        *slot = byte;
+    }
+    comm
 }

@@ -7,14 +7,14 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
     programs::{CgroupAttachMode, CgroupSockAddr, ProgramError, RawTracePoint},
 };
-use mcpmon_common::{ABI_VERSION, event::Counter, limits::COMM_LEN};
+use mcpmon_common::{ABI_VERSION, event::Counter, limits::AGENT_NAMES};
 
 use super::{
     addresses::AddressTables,
     btf::{BtfError, kernel_offsets},
     cgroup::{CgroupError, CgroupRoot},
     preflight::{self, Missing},
-    processes::{ProcessTable, RefusedFiles},
+    processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::Rings,
 };
 
@@ -32,6 +32,8 @@ pub struct Sensor {
     pub processes: ProcessTable,
     /// Refused executables.
     pub refused: RefusedFiles,
+    /// Names of agents.
+    pub agents: AgentNames,
     /// Counters.
     pub counters: Counters,
     /// Holds programs and links: dropping it detaches.
@@ -53,6 +55,11 @@ pub enum SensorError {
     /// The object cannot be loaded at all.
     #[error("failed to load the kernel programs")]
     Load(#[source] aya::EbpfError),
+    /// There are too many.
+    #[error(
+        "failed to tell the kernel the names of agents: at most {AGENT_NAMES} fit; shorten network.agents"
+    )]
+    Agents(#[source] MapError),
     /// The object is for another version of this program.
     #[error(
         "the kernel object has no {what}; it was built for another ABI than version {ABI_VERSION}: rebuild it with `cargo xtask build-ebpf`"
@@ -104,7 +111,7 @@ impl Sensor {
     ///
     /// # Errors
     /// Where a privilege or a kernel feature is missing; the message says which, and the remedy.
-    pub fn start(agent_names: &[&str]) -> Result<Self, SensorError> {
+    pub fn start(agent_names: &[String]) -> Result<Self, SensorError> {
         Self::start_object(OBJECT, agent_names)
     }
 
@@ -112,7 +119,7 @@ impl Sensor {
     ///
     /// # Errors
     /// As [`Sensor::start`], and where the object is for another ABI.
-    pub fn start_object(object: &[u8], agent_names: &[&str]) -> Result<Self, SensorError> {
+    pub fn start_object(object: &[u8], agent_names: &[String]) -> Result<Self, SensorError> {
         let missing = preflight::missing();
         if !missing.is_empty() {
             return Err(SensorError::Missing(missing));
@@ -130,19 +137,8 @@ impl Sensor {
             &format!("ABI_V{ABI_VERSION}"),
             Array::<_, u32>::try_from,
         )?;
-        let mut names = take(
-            &mut ebpf,
-            "AGENT_NAMES",
-            HashMap::<_, [u8; COMM_LEN], u32>::try_from,
-        )?;
-        for name in agent_names {
-            names
-                .insert(comm(name), 1, 0)
-                .map_err(|source| SensorError::Abi {
-                    what: "room for the names of agents".to_owned(),
-                    source: Some(source),
-                })?;
-        }
+        let mut agents = AgentNames::new(take(&mut ebpf, "AGENT_NAMES", HashMap::try_from)?);
+        agents.replace(agent_names).map_err(SensorError::Agents)?;
         let rings = Rings::new(
             take(&mut ebpf, "URGENT", RingBuf::try_from)?,
             take(&mut ebpf, "BULK", RingBuf::try_from)?,
@@ -159,6 +155,7 @@ impl Sensor {
             addresses,
             processes,
             refused,
+            agents,
             counters,
             attached,
         })
@@ -179,15 +176,6 @@ pub(super) fn take<T>(
         what: format!("fitting map `{name}`"),
         source: Some(source),
     })
-}
-
-/// A command name as the kernel keeps it: cut to 15 bytes, padded with NUL.
-fn comm(name: &str) -> [u8; COMM_LEN] {
-    let mut comm = [0; COMM_LEN];
-    for (slot, byte) in comm.iter_mut().take(COMM_LEN - 1).zip(name.bytes()) {
-        *slot = byte;
-    }
-    comm
 }
 
 /// The attached programs.
