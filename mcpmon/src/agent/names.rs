@@ -32,6 +32,7 @@ pub(super) async fn keep_resolved(mut wanted: watch::Receiver<Wanted>, found: mp
     let mut told = BTreeMap::new();
     loop {
         let Wanted { names, interval } = wanted.borrow_and_update().clone();
+        resolver.set_interval(interval);
         let refreshed = resolver.refresh(&names, clock::now()).await;
         let failures = resolver.failures();
         if refreshed == Refreshed::Changed || failures != told {

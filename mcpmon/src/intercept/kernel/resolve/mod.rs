@@ -91,6 +91,11 @@ impl Resolver {
         }
     }
 
+    /// Follows a change of the interval.
+    pub const fn set_interval(&mut self, interval: Duration) {
+        self.grace = interval.saturating_mul(2);
+    }
+
     /// Asks for all `names`, and forgets any other. Dropping the future leaves everything as it was.
     pub async fn refresh(&mut self, names: &BTreeSet<HostName>, now: Timestamp) -> Refreshed {
         let answers = self.ask(names).await;
