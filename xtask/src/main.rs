@@ -4,6 +4,7 @@
 mod bench;
 mod build_ebpf;
 mod ci;
+mod demo;
 mod eval;
 mod packages;
 mod privilege;
@@ -40,6 +41,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// See it work: a real MCP server launched and connected to, and an address refused by the kernel
+    Demo(demo::Options),
     /// Run every test, after preparing whatever the tests need
     Test,
     /// Measure detection on a folder of labelled items
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }),
         Command::Run { arguments } => run::run(&arguments),
+        Command::Demo(options) => demo::run(&options),
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),

@@ -1,0 +1,135 @@
+//! The daemon of the demo: on a policy, a store and a socket of its own.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{PORT, network, runtime, undo::Undo};
+use crate::shell;
+
+/// How long the daemon may take to enforce, and an event to be stored.
+const PATIENCE: Duration = Duration::from_secs(20);
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A running daemon.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    policy: PathBuf,
+    store: PathBuf,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it, and returns once it enforces.
+    pub(super) fn start(scratch: &Path, undo: &Undo) -> Result<Self> {
+        let daemon = Self {
+            policy: scratch.join("policy.yaml"),
+            store: scratch.join("mcpmon.db"),
+            socket: scratch.join("mcpmon.sock"),
+        };
+        let policy = policy();
+        shell::say(format_args!("its policy, beside the defaults:\n\n{policy}"));
+        fs::write(&daemon.policy, policy).context("could not write the policy")?;
+        let mut command = daemon.mcpmon("daemon");
+        command
+            .arg("--config")
+            .arg(&daemon.policy)
+            .arg("--socket")
+            .arg(&daemon.socket);
+        let log = scratch.join("daemon.log");
+        let mut child = undo.spawn(command, &log)?;
+        daemon.wait_until_enforcing(&mut child, &log)?;
+        Ok(daemon)
+    }
+
+    fn wait_until_enforcing(&self, child: &mut Child, log: &Path) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = child.try_wait().context("could not wait for the daemon")? {
+                return runtime::fail_with_log(log, &format!("the daemon ended ({status})"));
+            }
+            let answers = self
+                .asking("status")
+                .output()
+                .is_ok_and(|output| output.status.success());
+            if answers {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return runtime::fail_with_log(log, "the daemon does not enforce");
+            }
+            std::thread::park_timeout(INTERVAL);
+        }
+    }
+
+    /// Waits until connections to all of these are stored.
+    pub(super) fn wait_for(&self, addresses: &[Ipv4Addr]) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let output = self
+                .asking("connections")
+                .output()
+                .context("could not run mcpmon")?;
+            let listed = String::from_utf8_lossy(&output.stdout);
+            let absent = addresses
+                .iter()
+                .find(|address| !listed.contains(&address.to_string()));
+            let Some(absent) = absent else {
+                return Ok(());
+            };
+            if Instant::now() > deadline {
+                bail!("no connection to {absent} was recorded; `mcpmon connections` says:\n{listed}");
+            }
+            std::thread::park_timeout(INTERVAL);
+        }
+    }
+
+    /// Prints a listing as the user sees it.
+    pub(super) fn show(&self, listing: &str) -> Result<()> {
+        let status = self.asking(listing).status().context("could not run mcpmon")?;
+        if !status.success() {
+            bail!("`mcpmon {listing}` failed: {status}");
+        }
+        Ok(())
+    }
+
+    fn asking(&self, command: &str) -> Command {
+        let mut mcpmon = self.mcpmon(command);
+        if command == "status" {
+            mcpmon.arg("--socket").arg(&self.socket);
+        }
+        mcpmon
+    }
+
+    fn mcpmon(&self, command: &str) -> Command {
+        let mut mcpmon = Command::new(shell::target().join("debug/mcpmon"));
+        mcpmon.arg(command).arg("--db").arg(&self.store);
+        mcpmon
+    }
+}
+
+fn policy() -> String {
+    let (watched, denied) = (network::WATCHED, network::DENIED);
+    format!(
+        "version: 1
+mcp:
+  servers:
+    - id: everything-http
+      type: http
+      url: http://{watched}:{PORT}/mcp
+network:
+  watch:
+    - name: demo-watched
+      cidrs: [\"{watched}/32\"]
+  deny:
+    - name: demo-denied
+      cidrs: [\"{denied}/32\"]
+"
+    )
+}

@@ -1,0 +1,125 @@
+//! `cargo xtask demo`: a real MCP server is launched, hashed and connected to, and a denied address is refused by the
+//! kernel. Everything that it makes is taken away again, on Ctrl-C and on failure too.
+
+mod client;
+mod daemon;
+mod network;
+mod prerequisites;
+mod runtime;
+mod undo;
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use self::{daemon::Daemon, runtime::Runtime, undo::Undo};
+use crate::{
+    run,
+    shell::{self, say, step},
+};
+
+/// Where the HTTP server listens, on every address of its namespace.
+const PORT: u16 = 3901;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Take the server from npm (node) or from PyPI (python) [default: node where there is one]
+    #[arg(long, value_enum)]
+    runtime: Option<Runtime>,
+    /// The part that runs as root, after everything is built
+    #[arg(long, hide = true)]
+    scene: bool,
+}
+
+/// Checks, builds and fetches as the user, then plays the scene as root.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let directory = shell::target().join("demo");
+    if options.scene {
+        let runtime = options
+            .runtime
+            .context("the scene is started by `cargo xtask demo`")?;
+        return scene(runtime, &directory).map(|()| ExitCode::SUCCESS);
+    }
+    let runtime = prerequisites::check(options.runtime)?;
+    run::build()?;
+    fs::create_dir_all(&directory).with_context(|| format!("could not create {}", directory.display()))?;
+    step(&format!("fetch {}", runtime.server()), || {
+        runtime.fetch(&directory)
+    })?;
+    say("\nLoading the kernel programs and making a network namespace need root:");
+    let mut scene = shell::command(std::env::current_exe().context("the path of xtask")?);
+    scene.args(["demo", "--scene", "--runtime", runtime.name()]);
+    run::as_root(scene)
+}
+
+fn scene(runtime: Runtime, directory: &Path) -> Result<()> {
+    let undo = Undo::on_signals()?;
+    let played = play(runtime, directory, &undo);
+    undo.run();
+    played
+}
+
+fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
+    let scratch = scratch(directory, undo)?;
+    step("make a network namespace", || network::make(undo))?;
+    let daemon = step("start mcpmon daemon", || Daemon::start(&scratch, undo))?;
+    step("launch an MCP server over stdio", || {
+        let mut server = undo.spawn(runtime.stdio(directory), &scratch.join("stdio.log"))?;
+        let tools = client::over_stdio(&mut server)?;
+        say(format_args!("it offers {tools}"));
+        Ok(())
+    })?;
+    let watched = SocketAddr::from((network::WATCHED, PORT));
+    step(
+        "launch an MCP server over Streamable HTTP, in the namespace",
+        || {
+            let server = network::inside(&runtime.http(directory, PORT));
+            undo.spawn(server, &scratch.join("http.log"))?;
+            let status = client::over_http(watched)?;
+            say(format_args!(
+                "connected to the watched address {watched}: {status}"
+            ));
+            Ok(())
+        },
+    )?;
+    let denied = SocketAddr::from((network::DENIED, PORT));
+    step("connect to the same server by a denied address", || {
+        refused(denied)
+    })?;
+    daemon.wait_for(&[network::WATCHED, network::DENIED])?;
+    for listing in ["servers", "execs", "connections", "status"] {
+        shell::print(format_args!("\n──── mcpmon {listing}"));
+        daemon.show(listing)?;
+    }
+    shell::print(format_args!(
+        "\nThe refusal is the line with {denied}: the kernel answered EPERM, no packet left."
+    ));
+    Ok(())
+}
+
+/// A directory for this run; what a killed run left behind goes.
+fn scratch(directory: &Path, undo: &Undo) -> Result<PathBuf> {
+    let scratch = directory.join("run");
+    if scratch.exists() {
+        fs::remove_dir_all(&scratch).with_context(|| format!("could not remove {}", scratch.display()))?;
+    }
+    fs::create_dir_all(&scratch).with_context(|| format!("could not create {}", scratch.display()))?;
+    undo.later(undo::Action::RemoveDirectory(scratch.clone()));
+    Ok(scratch)
+}
+
+fn refused(address: SocketAddr) -> Result<()> {
+    match client::connect(address) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            say(format_args!("refused by the kernel: {address}: {error}"));
+            Ok(())
+        }
+        Err(error) => bail!("{address} was to be refused with EPERM, and failed otherwise: {error}"),
+        Ok(_) => bail!("{address} is on the deny list, and the connection was let through"),
+    }
+}

@@ -1,0 +1,64 @@
+//! A network namespace with one server in it, which the host reaches by two addresses: one watched, one denied.
+
+use std::{net::Ipv4Addr, process::Command};
+
+use anyhow::Result;
+
+use super::{
+    runtime,
+    undo::{Action, Undo},
+};
+use crate::shell;
+
+const NAMESPACE: &str = "mcpmon-demo";
+const HOST_END: &str = "mcpmon-demo0";
+const INNER_END: &str = "mcpmon-demo1";
+
+// Of the range that is set aside for benchmarks between networks (RFC 2544): nobody's real addresses.
+const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 1);
+pub(super) const WATCHED: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 2);
+pub(super) const DENIED: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 3);
+
+/// Makes the namespace, after removing what a killed run left behind.
+pub(super) fn make(undo: &Undo) -> Result<()> {
+    let remove = Action::RemoveNamespace(NAMESPACE);
+    remove.perform();
+    undo.later(remove);
+    ip(&["netns", "add", NAMESPACE])?;
+    ip(&[
+        "link", "add", HOST_END, "type", "veth", "peer", "name", INNER_END, "netns", NAMESPACE,
+    ])?;
+    ip(&["address", "add", &format!("{HOST}/29"), "dev", HOST_END])?;
+    ip(&["link", "set", HOST_END, "up"])?;
+    for address in [WATCHED, DENIED] {
+        ip(&[
+            "-n",
+            NAMESPACE,
+            "address",
+            "add",
+            &format!("{address}/29"),
+            "dev",
+            INNER_END,
+        ])?;
+    }
+    ip(&["-n", NAMESPACE, "link", "set", INNER_END, "up"])?;
+    ip(&["-n", NAMESPACE, "link", "set", "lo", "up"])
+}
+
+/// The same command, inside.
+pub(super) fn inside(command: &Command) -> Command {
+    let mut inside = Command::new("ip");
+    inside
+        .args(["netns", "exec", NAMESPACE])
+        .args(runtime::words(command));
+    inside.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    inside
+}
+
+fn ip(arguments: &[&str]) -> Result<()> {
+    shell::run(Command::new("ip").args(arguments))
+}

@@ -1,0 +1,179 @@
+//! What has to be taken away again: in reverse order, once, whether the demo ends, fails or is interrupted.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use nix::{
+    sys::signal::{SigSet, Signal, killpg},
+    unistd::Pid,
+};
+
+use crate::shell::{self, say};
+
+/// How long a process may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One thing to take away.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Ends a process and all that it started in its group.
+    End(Pid),
+    /// Ends what runs in a network namespace, and removes it with its interfaces.
+    RemoveNamespace(&'static str),
+    RemoveDirectory(PathBuf),
+}
+
+impl Action {
+    /// Takes it away, as far as it is there.
+    pub(super) fn perform(&self) {
+        match self {
+            Self::End(group) => end(*group),
+            Self::RemoveNamespace(name) => {
+                let pids = shell::ask("ip", &["netns", "pids", name]).unwrap_or_default();
+                for pid in pids.split_whitespace() {
+                    shell::ask("kill", &["-KILL", pid]);
+                }
+                shell::ask("ip", &["netns", "delete", name]);
+            }
+            Self::RemoveDirectory(directory) => {
+                if let Err(error) = fs::remove_dir_all(directory) {
+                    say(format_args!("could not remove {}: {error}", directory.display()));
+                }
+            }
+        }
+    }
+}
+
+/// First asks, then forces.
+fn end(group: Pid) {
+    if killpg(group, Signal::SIGTERM).is_err() {
+        return;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    // A child that has ended stays in its group until it is waited for.
+    while Instant::now() < deadline && lives(group) {
+        thread::yield_now();
+    }
+    let _gone_already = killpg(group, Signal::SIGKILL).is_err();
+}
+
+/// Whether the first process of a group is there and no zombie.
+fn lives(process: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    status
+        .rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// The actions so far; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Undo(Arc<Mutex<Vec<Action>>>);
+
+impl Undo {
+    /// With a thread that performs them on SIGINT, SIGTERM and SIGHUP, and then ends the process.
+    pub(super) fn on_signals() -> Result<Self> {
+        let undo = Self::default();
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        signals.thread_block().context("could not block signals")?;
+        let interrupted = undo.clone();
+        thread::spawn(move || {
+            if let Ok(signal) = signals.wait() {
+                say(format_args!("\n{signal}: taking everything away"));
+                interrupted.run();
+                exit(128 + signal as i32);
+            }
+        });
+        Ok(undo)
+    }
+
+    /// Adds something to take away.
+    pub(super) fn later(&self, action: Action) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(action);
+    }
+
+    /// Takes everything away, the last first.
+    pub(super) fn run(&self) {
+        let mut actions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(action) = actions.pop() {
+            action.perform();
+        }
+    }
+
+    /// Starts a process in a group of its own, with its pipes open and its errors in `log`, to be ended later.
+    pub(super) fn spawn(&self, mut command: Command, log: &Path) -> Result<Child> {
+        let shown = shell::shown(&command);
+        say(format_args!("$ {shown}"));
+        let log = fs::File::create(log).with_context(|| format!("could not create {}", log.display()))?;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .process_group(0);
+        let child = command
+            .spawn()
+            .with_context(|| format!("could not start {shown}"))?;
+        let pid = i32::try_from(child.id()).context("process ids fit an i32")?;
+        self.later(Action::End(Pid::from_raw(pid)));
+        Ok(child)
+    }
+}
+
+#[expect(clippy::exit, reason = "the main thread may be waiting for anything")]
+fn exit(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_started_process_is_ended_with_what_it_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let undo = Undo::default();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' TERM; cat & echo $!; wait"]);
+        let mut child = undo.spawn(shell, &directory.path().join("log")).unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+            &mut line,
+        )
+        .unwrap();
+        let grandchild = Pid::from_raw(line.trim().parse().unwrap());
+        assert!(lives(grandchild));
+
+        undo.run();
+
+        assert!(!child.wait().unwrap().success());
+        let deadline = Instant::now() + PATIENCE;
+        while lives(grandchild) {
+            assert!(Instant::now() < deadline, "{grandchild} is still there");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_last_goes_first_and_only_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (outer, inner) = (
+            directory.path().join("outer"),
+            directory.path().join("outer/inner"),
+        );
+        fs::create_dir_all(&inner).unwrap();
+        let undo = Undo::default();
+        undo.later(Action::RemoveDirectory(outer.clone()));
+        undo.later(Action::RemoveDirectory(inner));
+        undo.clone().run();
+        assert!(!outer.exists());
+        assert!(undo.0.lock().unwrap().is_empty());
+    }
+}
