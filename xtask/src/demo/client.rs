@@ -3,22 +3,31 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    process::Child,
-    time::{Duration, Instant},
+    process::{Child, ChildStdin, ChildStdout},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-/// How long a server may take to start and to answer.
+/// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest answer that is read, bytes.
 const MAX_ANSWER: u64 = 4 << 20;
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Initialises a server on its pipes and lists its tools; returns their names.
-pub(super) fn over_stdio(server: &mut Child) -> Result<String> {
+/// An open conversation with a server, which ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The names of its tools.
+    pub(super) tools: Vec<String>,
+    _input: ChildStdin,
+    _output: ChildStdout,
+}
+
+/// Initialises a server on its pipes and lists its tools.
+pub(super) fn over_stdio(server: &mut Child) -> Result<Session> {
     let mut input = server.stdin.take().context("the server's input is a pipe")?;
     let output = server.stdout.take().context("the server's output is a pipe")?;
     let mut answers = BufReader::new(output.take(MAX_ANSWER));
@@ -27,16 +36,20 @@ pub(super) fn over_stdio(server: &mut Child) -> Result<String> {
     answer(&mut answers, 1)?;
     send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
     send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))?;
-    let tools = answer(&mut answers, 2)?;
-    let tools = tools
+    let listed = answer(&mut answers, 2)?;
+    let listed = listed
         .pointer("/result/tools")
         .and_then(Value::as_array)
         .context("no list of tools")?;
-    let names: Vec<&str> = tools
+    let tools = listed
         .iter()
-        .filter_map(|tool| tool.get("name")?.as_str())
+        .filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned()))
         .collect();
-    Ok(format!("{} tools: {}", names.len(), names.join(", ")))
+    Ok(Session {
+        tools,
+        _input: input,
+        _output: answers.into_inner().into_inner(),
+    })
 }
 
 /// The answer with this id; notifications and requests of the server's are passed over.
@@ -53,19 +66,9 @@ fn answer(lines: &mut impl io::BufRead, id: u64) -> Result<Value> {
     anyhow::bail!("the server ended, or said too much, without an answer to request {id}")
 }
 
-/// Waits until the server listens, initialises it, and returns the status line of its answer.
+/// Initialises a server, and returns the status line of its answer.
 pub(super) fn over_http(address: SocketAddr) -> Result<String> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut stream = loop {
-        match connect(address) {
-            Ok(stream) => break stream,
-            Err(error) => ensure!(
-                error.kind() != io::ErrorKind::PermissionDenied && Instant::now() < deadline,
-                "could not connect to {address}: {error}"
-            ),
-        }
-        std::thread::park_timeout(Duration::from_millis(200));
-    };
+    let mut stream = connect(address).with_context(|| format!("could not connect to {address}"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let body = initialize().to_string();
     write!(

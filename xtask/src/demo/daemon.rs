@@ -4,16 +4,19 @@ use std::{
     fs,
     net::Ipv4Addr,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{PORT, network, runtime, undo::Undo};
+use super::{
+    PORT, network,
+    undo::{Streams, Undo, wait_until},
+};
 use crate::shell;
 
-/// How long the daemon may take to enforce, and an event to be stored.
+/// How long an event may take to be stored.
 const PATIENCE: Duration = Duration::from_secs(20);
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -43,29 +46,15 @@ impl Daemon {
             .arg("--socket")
             .arg(&daemon.socket);
         let log = scratch.join("daemon.log");
-        let mut child = undo.spawn(command, &log)?;
-        daemon.wait_until_enforcing(&mut child, &log)?;
-        Ok(daemon)
-    }
-
-    fn wait_until_enforcing(&self, child: &mut Child, log: &Path) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = child.try_wait().context("could not wait for the daemon")? {
-                return runtime::fail_with_log(log, &format!("the daemon ended ({status})"));
-            }
-            let answers = self
+        let mut child = undo.spawn(command, Streams::Logged, &log)?;
+        let enforces = || {
+            daemon
                 .asking("status")
                 .output()
-                .is_ok_and(|output| output.status.success());
-            if answers {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return runtime::fail_with_log(log, "the daemon does not enforce");
-            }
-            std::thread::park_timeout(INTERVAL);
-        }
+                .is_ok_and(|output| output.status.success())
+        };
+        wait_until(enforces, "the daemon", &mut child, &log)?;
+        Ok(daemon)
     }
 
     /// Waits until connections to all of these are stored.
@@ -120,7 +109,7 @@ fn policy() -> String {
         "version: 1
 mcp:
   servers:
-    - id: everything-http
+    - id: demo-http
       type: http
       url: http://{watched}:{PORT}/mcp
 network:

@@ -17,7 +17,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use self::{daemon::Daemon, runtime::Runtime, undo::Undo};
+use self::{
+    daemon::Daemon,
+    runtime::Runtime,
+    undo::{Streams, Undo},
+};
 use crate::{
     run,
     shell::{self, say, step},
@@ -68,18 +72,27 @@ fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
     let scratch = scratch(directory, undo)?;
     step("make a network namespace", || network::make(undo))?;
     let daemon = step("start mcpmon daemon", || Daemon::start(&scratch, undo))?;
-    step("launch an MCP server over stdio", || {
-        let mut server = undo.spawn(runtime.stdio(directory), &scratch.join("stdio.log"))?;
-        let tools = client::over_stdio(&mut server)?;
-        say(format_args!("it offers {tools}"));
-        Ok(())
+    let stdio = step("launch an MCP server over stdio", || {
+        let mut server = undo.spawn(
+            runtime.stdio(directory),
+            Streams::Piped,
+            &scratch.join("stdio.log"),
+        )?;
+        client::over_stdio(&mut server)
     })?;
+    say(format_args!(
+        "it offers {} tools: {}",
+        stdio.tools.len(),
+        stdio.tools.join(", ")
+    ));
     let watched = SocketAddr::from((network::WATCHED, PORT));
     step(
         "launch an MCP server over Streamable HTTP, in the namespace",
         || {
             let server = network::inside(&runtime.http(directory, PORT));
-            undo.spawn(server, &scratch.join("http.log"))?;
+            let log = scratch.join("http.log");
+            let mut server = undo.spawn(server, Streams::Logged, &log)?;
+            undo::wait_until(|| network::has_listener(PORT), "the server", &mut server, &log)?;
             let status = client::over_http(watched)?;
             say(format_args!(
                 "connected to the watched address {watched}: {status}"

@@ -59,6 +59,23 @@ pub(super) fn inside(command: &Command) -> Command {
     inside
 }
 
+/// Whether somebody listens on this port inside; seen from the outside, every attempt would be recorded.
+pub(super) fn has_listener(port: u16) -> bool {
+    let filter = format!("sport = :{port}");
+    let listeners = [
+        "netns",
+        "exec",
+        NAMESPACE,
+        "ss",
+        "--no-header",
+        "--listening",
+        "--tcp",
+        "--numeric",
+        &filter,
+    ];
+    shell::ask("ip", &listeners).is_some_and(|found| !found.trim().is_empty())
+}
+
 fn ip(arguments: &[&str]) -> Result<()> {
     shell::run(Command::new("ip").args(arguments))
 }

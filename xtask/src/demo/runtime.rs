@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use crate::shell;
 
@@ -106,14 +106,4 @@ pub(super) fn words(command: &Command) -> Vec<&std::ffi::OsStr> {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .collect()
-}
-
-/// Where the server said it cannot start, that is the error.
-pub(super) fn fail_with_log<T>(log: &Path, what: &str) -> Result<T> {
-    let log = std::fs::read_to_string(log).with_context(|| format!("could not read {}", log.display()))?;
-    let tail: Vec<&str> = log.lines().rev().take(10).collect();
-    bail!(
-        "{what}; its last lines:\n{}",
-        tail.into_iter().rev().collect::<Vec<_>>().join("\n")
-    )
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use nix::{
     sys::signal::{SigSet, Signal, killpg},
     unistd::Pid,
@@ -20,6 +20,9 @@ use crate::shell::{self, say};
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a process may take to start its work.
+const START: Duration = Duration::from_secs(60);
 
 /// One thing to take away.
 #[derive(Debug)]
@@ -60,7 +63,7 @@ fn end(group: Pid) {
     let deadline = Instant::now() + PATIENCE;
     // A child that has ended stays in its group until it is waited for.
     while Instant::now() < deadline && lives(group) {
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(20));
     }
     let _gone_already = killpg(group, Signal::SIGKILL).is_err();
 }
@@ -71,6 +74,15 @@ fn lives(process: Pid) -> bool {
     status
         .rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Where a started process reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// From and to its parent.
+    Piped,
+    /// Nothing, and to the log.
+    Logged,
 }
 
 /// The actions so far; clones share them.
@@ -107,16 +119,16 @@ impl Undo {
         }
     }
 
-    /// Starts a process in a group of its own, with its pipes open and its errors in `log`, to be ended later.
-    pub(super) fn spawn(&self, mut command: Command, log: &Path) -> Result<Child> {
+    /// Starts a process in a group of its own, with its errors in `log`, to be ended later.
+    pub(super) fn spawn(&self, mut command: Command, streams: Streams, log: &Path) -> Result<Child> {
         let shown = shell::shown(&command);
         say(format_args!("$ {shown}"));
         let log = fs::File::create(log).with_context(|| format!("could not create {}", log.display()))?;
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .process_group(0);
+        match streams {
+            Streams::Piped => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
+            Streams::Logged => command.stdin(Stdio::null()).stdout(log.try_clone()?),
+        };
+        command.stderr(log).process_group(0);
         let child = command
             .spawn()
             .with_context(|| format!("could not start {shown}"))?;
@@ -124,6 +136,38 @@ impl Undo {
         self.later(Action::End(Pid::from_raw(pid)));
         Ok(child)
     }
+}
+
+/// Waits until a started process does its work; where it ends or does not begin, its log is the error.
+pub(super) fn wait_until(
+    works: impl Fn() -> bool,
+    name: &str,
+    process: &mut Child,
+    log: &Path,
+) -> Result<()> {
+    let deadline = Instant::now() + START;
+    while !works() {
+        let ended = process
+            .try_wait()
+            .with_context(|| format!("could not wait for {name}"))?;
+        let failure = match ended {
+            Some(status) => format!("{name} ended ({status})"),
+            None if Instant::now() > deadline => {
+                format!("{name} has not started after {} s", START.as_secs())
+            }
+            None => {
+                thread::park_timeout(Duration::from_millis(100));
+                continue;
+            }
+        };
+        let log = fs::read_to_string(log).with_context(|| format!("could not read {}", log.display()))?;
+        let lines: Vec<&str> = log.lines().collect();
+        bail!(
+            "{failure}; its last lines:\n{}",
+            lines[lines.len().saturating_sub(10)..].join("\n")
+        );
+    }
+    Ok(())
 }
 
 #[expect(clippy::exit, reason = "the main thread may be waiting for anything")]
@@ -140,8 +184,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let undo = Undo::default();
         let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' TERM; cat & echo $!; wait"]);
-        let mut child = undo.spawn(shell, &directory.path().join("log")).unwrap();
+        shell.args(["-c", "sleep 60 & echo $!; wait"]);
+        let mut child = undo
+            .spawn(shell, Streams::Piped, &directory.path().join("log"))
+            .unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(
             &mut std::io::BufReader::new(child.stdout.take().unwrap()),
@@ -159,6 +205,19 @@ mod tests {
             assert!(Instant::now() < deadline, "{grandchild} is still there");
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_process_that_does_not_start_shows_its_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let undo = Undo::default();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo no such option; exit 2"]);
+        let mut child = undo.spawn(shell, Streams::Logged, &log).unwrap();
+        let error = wait_until(|| false, "the shell", &mut child, &log).expect_err("it ends");
+        assert!(error.to_string().ends_with("no such option"), "{error}");
+        wait_until(|| true, "the shell", &mut child, &log).unwrap();
     }
 
     #[test]
