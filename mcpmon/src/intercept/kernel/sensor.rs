@@ -19,7 +19,7 @@ use super::{
 };
 
 /// The object this binary was built with.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-ebpf"));
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-ebpf"));
 
 /// A loaded and attached kernel sense. The parts are used by different threads.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
