@@ -13,6 +13,7 @@ mod shell;
 mod test;
 #[cfg(test)]
 mod tidy;
+mod vm;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -45,6 +46,8 @@ enum Command {
     Demo(demo::Options),
     /// Run every test, after preparing whatever the tests need
     Test,
+    /// Run the kernel tests on other kernels, in QEMU under software emulation
+    Vm(vm::VmArgs),
     /// Measure detection on a folder of labelled items
     Eval(eval::EvalArgs),
     /// Measure what mcpmon costs
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Run { arguments } => run::run(&arguments),
         Command::Demo(options) => demo::run(&options),
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
+        Command::Vm(args) => vm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),

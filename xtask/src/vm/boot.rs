@@ -1,0 +1,236 @@
+//! Boots one machine under software emulation and reads from its serial line how the tests ended.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+
+/// Emulator; Debian package `qemu-system-x86`.
+pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
+
+/// What the init script writes in front of its own lines.
+const MARKER: &str = "mcpmon-vm: ";
+/// How long a machine that has given its result may take to power off.
+const POWER_OFF: Duration = Duration::from_secs(10);
+
+/// Numbers in the last line of the test program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Tests that passed.
+    pub(crate) passed: u32,
+    /// Tests that failed.
+    pub(crate) failed: u32,
+    /// Tests that could not run.
+    pub(crate) skipped: u32,
+}
+
+/// What the serial line said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// `uname -r`.
+    pub(crate) release: Option<String>,
+    /// Exit status of the test program; none where the machine never said.
+    pub(crate) exit: Option<i32>,
+    /// Its last line.
+    pub(crate) counts: Option<Counts>,
+}
+
+impl Report {
+    /// Takes one line of the serial log.
+    pub(crate) fn take(&mut self, line: &str) {
+        // The kernel may write in the middle of a line: look for the marker anywhere in it.
+        if let Some((_, said)) = line.split_once(MARKER) {
+            if let Some(release) = said.strip_prefix("kernel ") {
+                self.release = Some(release.to_owned());
+            } else if let Some(status) = said.strip_prefix("exit ") {
+                self.exit = status.parse().ok();
+            }
+        } else if let Some(counts) = parse_counts(line) {
+            self.counts = Some(counts);
+        }
+    }
+
+    /// Whether the tests ran to their end, all of them, and none failed.
+    pub(crate) fn passed(&self) -> bool {
+        self.exit == Some(0)
+            && self
+                .counts
+                .is_some_and(|counts| counts.failed == 0 && counts.skipped == 0 && counts.passed > 0)
+    }
+}
+
+/// Reads `N passed, N failed, N skipped`.
+fn parse_counts(line: &str) -> Option<Counts> {
+    let mut counts = Counts::default();
+    let mut parts = line.trim().split(", ");
+    for (word, place) in [
+        ("passed", &mut counts.passed),
+        ("failed", &mut counts.failed),
+        ("skipped", &mut counts.skipped),
+    ] {
+        let (number, found) = parts.next()?.split_once(' ')?;
+        if found != word {
+            return None;
+        }
+        *place = number.parse().ok()?;
+    }
+    parts.next().is_none().then_some(counts)
+}
+
+/// The command line of a machine.
+pub(crate) fn command(kernel: &Path, initramfs: &Path) -> Command {
+    let mut command = Command::new(EMULATOR);
+    command
+        // Hardware virtualisation may be offered and hang: always emulate.
+        .args(["-accel", "tcg", "-cpu", "max", "-m", "1024", "-smp", "2"])
+        .args([
+            "-nodefaults",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-serial",
+            "stdio",
+            "-monitor",
+            "none",
+        ])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args(["-append", "console=ttyS0 panic=-1 quiet"]);
+    command
+}
+
+/// Runs the machine until it powers off, or until `limit`; every serial line goes to `log`.
+pub(crate) fn boot(mut command: Command, log: &Path, limit: Duration) -> Result<Report> {
+    let mut file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let mut machine = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .with_context(|| format!("cannot start {EMULATOR}"))?;
+    let lines = serial_lines(machine.stdout.take().expect("stdout is piped"));
+    let watched = watch(&lines, &mut file, Instant::now() + limit);
+    stop(&mut machine)?;
+    watched
+}
+
+/// Serial lines, from a thread of their own so that waiting for one can have a limit.
+fn serial_lines(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if sender
+                .send(String::from_utf8_lossy(&line).trim_end().to_owned())
+                .is_err()
+            {
+                return;
+            }
+            line.clear();
+        }
+    });
+    lines
+}
+
+fn watch(lines: &Receiver<String>, log: &mut File, limit: Instant) -> Result<Report> {
+    let mut report = Report::default();
+    let mut deadline = limit;
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                writeln!(log, "{line}").context("cannot write the serial log")?;
+                report.take(&line);
+                if report.exit.is_some() {
+                    deadline = deadline.min(Instant::now() + POWER_OFF);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(report),
+            Err(RecvTimeoutError::Timeout) => {
+                writeln!(log, "xtask: stopped the machine: time limit")
+                    .context("cannot write the serial log")?;
+                return Ok(report);
+            }
+        }
+    }
+}
+
+fn stop(machine: &mut Child) -> Result<()> {
+    if machine
+        .try_wait()
+        .context("cannot ask for the machine's state")?
+        .is_none()
+    {
+        machine.kill().context("cannot stop the machine")?;
+    }
+    machine.wait().context("cannot wait for the machine")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lines: &[&str]) -> Report {
+        let mut report = Report::default();
+        lines.iter().for_each(|line| report.take(line));
+        report
+    }
+
+    #[test]
+    fn a_finished_run_is_read_from_the_log() {
+        let report = report(&[
+            "mcpmon-vm: kernel 6.1.0-50-cloud-amd64",
+            "test scope ... ok",
+            "21 passed, 0 failed, 0 skipped",
+            "[   12.0] noise mcpmon-vm: exit 0",
+        ]);
+        assert_eq!(report.release.as_deref(), Some("6.1.0-50-cloud-amd64"));
+        assert_eq!(
+            report.counts,
+            Some(Counts {
+                passed: 21,
+                failed: 0,
+                skipped: 0
+            })
+        );
+        assert!(report.passed());
+    }
+
+    #[test]
+    fn what_did_not_run_to_its_end_or_ran_nothing_fails() {
+        let all = "3 passed, 0 failed, 0 skipped";
+        let cases: [&[&str]; 6] = [
+            &[],
+            &[all],
+            &["mcpmon-vm: exit 0"],
+            &[all, "mcpmon-vm: exit 1"],
+            &["0 passed, 0 failed, 0 skipped", "mcpmon-vm: exit 0"],
+            &["3 passed, 0 failed, 1 skipped", "mcpmon-vm: exit 0"],
+        ];
+        for lines in cases {
+            assert!(!report(lines).passed(), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_summary_line_counts() {
+        for line in [
+            "3 passed",
+            "3 passed, 1 failed",
+            "test 3 passed, 0 failed, 0 skipped",
+            "x passed, 0 failed, 0 skipped",
+        ] {
+            assert_eq!(parse_counts(line), None, "{line}");
+        }
+    }
+}

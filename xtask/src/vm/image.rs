@@ -1,0 +1,243 @@
+//! Fetches Debian packages of any release into `target/vm`, through an apt state of their own: nothing is
+//! installed, no root is needed, and the machine's package lists stay as they are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// A kernel the lab knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// Series, as given on the command line.
+    pub(crate) name: &'static str,
+    /// Debian release that carries it.
+    pub(crate) suite: &'static str,
+}
+
+/// Kernels by series, oldest first.
+pub(crate) const KERNELS: [Kernel; 3] = [
+    Kernel {
+        name: "5.10",
+        suite: "bullseye",
+    },
+    Kernel {
+        name: "6.1",
+        suite: "bookworm",
+    },
+    Kernel {
+        name: "6.12",
+        suite: "trixie",
+    },
+];
+
+/// What one machine boots.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Compressed kernel.
+    pub(crate) kernel: PathBuf,
+    /// Static busybox.
+    pub(crate) busybox: PathBuf,
+}
+
+/// Meta package that depends on the newest kernel of a release for virtual machines.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+
+/// The image of `kernel`, from `cache` where it was unpacked before, else downloaded from `mirror`.
+pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Result<Image> {
+    let unpacked = cache.join(kernel.name);
+    if let Some(image) = find_image(&unpacked)? {
+        return Ok(image);
+    }
+    let mirror = match mirror {
+        Some(mirror) => mirror.to_owned(),
+        None => configured_mirror()?,
+    };
+    let apt = Apt::prepare(&cache.join("apt").join(kernel.suite), kernel.suite, &mirror)?;
+    let package = apt.newest_kernel()?;
+    let partial = cache.join(format!("{}.partial", kernel.name));
+    if partial.exists() {
+        fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
+    }
+    fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
+    for package in [package.as_str(), "busybox-static"] {
+        apt.download(package, &partial)?;
+    }
+    fs::rename(&partial, &unpacked).with_context(|| format!("cannot create {}", unpacked.display()))?;
+    find_image(&unpacked)?
+        .with_context(|| format!("{package} has no /boot/vmlinuz-*, or there is no busybox"))
+}
+
+/// The kernel and busybox below an unpacked tree.
+fn find_image(root: &Path) -> Result<Option<Image>> {
+    let boot = root.join("boot");
+    // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
+    let busybox = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
+    let Some(busybox) = busybox.into_iter().find(|path| path.is_file()) else {
+        return Ok(None);
+    };
+    if !boot.is_dir() {
+        return Ok(None);
+    }
+    for entry in fs::read_dir(&boot).with_context(|| format!("cannot list {}", boot.display()))? {
+        let entry = entry.with_context(|| format!("cannot list {}", boot.display()))?;
+        if entry.file_name().to_string_lossy().starts_with("vmlinuz-") {
+            let kernel = entry.path();
+            return Ok(Some(Image { kernel, busybox }));
+        }
+    }
+    Ok(None)
+}
+
+/// The Debian archive this machine's own package sources name.
+fn configured_mirror() -> Result<String> {
+    let listed = run(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]))?;
+    debian_archive(&listed).context(
+        "no Debian archive among this machine's package sources (`apt-get indextargets`); \
+         name one with `--mirror URL` or MCPMON_VM_MIRROR",
+    )
+}
+
+/// First of the listed archives that is Debian's main one, by its path.
+fn debian_archive(listed: &str) -> Option<String> {
+    listed
+        .lines()
+        .map(|line| line.trim_end_matches('/'))
+        .find(|line| line.ends_with("/debian"))
+        .map(str::to_owned)
+}
+
+/// An apt with its own lists, cache and sources.
+#[derive(Debug)]
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn prepare(state: &Path, suite: &str, mirror: &str) -> Result<Self> {
+        let keyring = Path::new("/usr/share/keyrings/debian-archive-keyring.gpg");
+        ensure!(
+            keyring.exists(),
+            "{} is missing: apt-get install debian-archive-keyring",
+            keyring.display()
+        );
+        for directory in ["lists/partial", "cache/archives/partial"] {
+            let directory = state.join(directory);
+            fs::create_dir_all(&directory)
+                .with_context(|| format!("cannot create {}", directory.display()))?;
+        }
+        let source = format!("deb [signed-by={}] {mirror} {suite} main\n", keyring.display());
+        for (name, content) in [("sources.list", source.as_str()), ("status", "")] {
+            fs::write(state.join(name), content).with_context(|| format!("cannot write {name}"))?;
+        }
+        let state = state.display();
+        let options = [
+            format!("Dir::State={state}"),
+            format!("Dir::State::status={state}/status"),
+            format!("Dir::State::lists={state}/lists"),
+            format!("Dir::Cache={state}/cache"),
+            format!("Dir::Etc::sourcelist={state}/sources.list"),
+            "Dir::Etc::sourceparts=-".to_owned(),
+            "APT::Architecture=amd64".to_owned(),
+            // The state directory need not be readable by apt's own user.
+            "APT::Sandbox::User=".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+        ];
+        let apt = Self {
+            options: options
+                .into_iter()
+                .flat_map(|option| ["-o".to_owned(), option])
+                .collect(),
+        };
+        run(apt.command("apt-get").args(["--quiet=2", "update"]))?;
+        Ok(apt)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(&self.options);
+        command
+    }
+
+    fn newest_kernel(&self) -> Result<String> {
+        let listed = run(self
+            .command("apt-cache")
+            .args(["depends", "--important", KERNEL_PACKAGE]))?;
+        dependency(&listed).with_context(|| format!("{KERNEL_PACKAGE} names no kernel package:\n{listed}"))
+    }
+
+    fn download(&self, package: &str, into: &Path) -> Result<()> {
+        run(self
+            .command("apt-get")
+            .args(["--quiet=2", "download", package])
+            .current_dir(into))?;
+        for entry in fs::read_dir(into).with_context(|| format!("cannot list {}", into.display()))? {
+            let file = entry
+                .with_context(|| format!("cannot list {}", into.display()))?
+                .path();
+            if file.extension().is_some_and(|extension| extension == "deb") {
+                run(Command::new("dpkg").arg("-x").arg(&file).arg(into))?;
+                fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernel image package in the answer of `apt-cache depends`.
+fn dependency(listed: &str) -> Option<String> {
+    listed
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "))
+        .find(|package| package.starts_with("linux-image-"))
+        .map(str::to_owned)
+}
+
+/// Runs a command and gives its output; an error carries what it said.
+fn run(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    if !output.status.success() {
+        bail!(
+            "{command:?} failed ({}):\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_archive_is_told_from_its_neighbours() {
+        let listed = "http://mirror.example/debian-security/\nhttps://node.example/node/\n\
+                      http://mirror.example/debian/\nhttp://other.example/debian/\n";
+        assert_eq!(
+            debian_archive(listed).as_deref(),
+            Some("http://mirror.example/debian")
+        );
+        assert_eq!(debian_archive("http://mirror.example/ubuntu/\n"), None);
+    }
+
+    #[test]
+    fn the_concrete_kernel_package_is_read_from_the_meta_package() {
+        let listed =
+            "linux-image-cloud-amd64\n  Depends: linux-base\n  Depends: linux-image-6.1.0-50-cloud-amd64\n";
+        assert_eq!(
+            dependency(listed).as_deref(),
+            Some("linux-image-6.1.0-50-cloud-amd64")
+        );
+        assert_eq!(
+            dependency("linux-image-cloud-amd64\n  Depends: linux-base\n"),
+            None
+        );
+    }
+}

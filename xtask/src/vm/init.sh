@@ -1,0 +1,25 @@
+#!/bin/busybox sh
+# First process of a test machine: mounts what the tests need, runs them, says how they ended, powers off.
+/bin/busybox mkdir -p /proc /sys /tmp /run /sbin /usr/bin /usr/sbin
+/bin/busybox --install -s
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t bpf bpf /sys/fs/bpf
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t debugfs debugfs /sys/kernel/debug
+ip link set lo up
+
+set --
+while read -r argument; do
+    set -- "$@" "$argument"
+done </tests/arguments
+
+echo "mcpmon-vm: kernel $(uname -r)"
+CI=true /tests/kernel "$@" </dev/null 2>&1
+echo "mcpmon-vm: exit $?"
+sync
+poweroff -f

@@ -1,0 +1,264 @@
+//! `cargo xtask vm`: the kernel tests on other kernels, in machines that exist for one run.
+
+mod boot;
+mod cpio;
+mod image;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::{
+    build_ebpf,
+    privilege::{self, Change, Privilege},
+    shell::{self, Environment, say, step},
+};
+
+use self::{
+    boot::Report,
+    cpio::{Archive, Member},
+    image::{Image, KERNELS, Kernel},
+};
+
+/// Runs the kernel tests on other kernels, in QEMU under software emulation.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VmArgs {
+    /// Kernel series to boot (see --list); may be given more than once
+    #[arg(long = "kernel", value_name = "SERIES", default_value = "6.1", value_parser = parse_kernel)]
+    kernels: Vec<Kernel>,
+    /// List the kernels that are known
+    #[arg(long)]
+    list: bool,
+    /// Keep the initramfs and print the command that boots it
+    #[arg(long)]
+    keep: bool,
+    /// Seconds after which a machine is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    timeout: u64,
+    /// Debian archive to fetch kernels from [default: the one this machine uses]
+    #[arg(long, value_name = "URL", env = "MCPMON_VM_MIRROR")]
+    mirror: Option<String>,
+    /// Run only tests whose name contains this
+    #[arg(last = true)]
+    filter: Vec<String>,
+}
+
+/// Target of the test program: glibc, linked statically by [`STATIC_FLAGS`].
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Makes the program run in a root that holds nothing else, and small enough to unpack quickly.
+const STATIC_FLAGS: &str = "-C target-feature=+crt-static -C strip=symbols";
+/// Lines of the serial log shown for a machine that failed.
+const TAIL_LINES: usize = 60;
+
+fn parse_kernel(text: &str) -> Result<Kernel, String> {
+    KERNELS
+        .into_iter()
+        .find(|kernel| kernel.name == text)
+        .ok_or_else(|| {
+            let known = KERNELS.map(|kernel| kernel.name).join(", ");
+            format!("this kernel is not known; known are {known}")
+        })
+}
+
+/// Boots each kernel asked for; an error where any of them failed.
+pub(crate) fn run(args: &VmArgs) -> Result<()> {
+    if args.list {
+        for kernel in KERNELS {
+            shell::print(format_args!("{:5} Debian {}", kernel.name, kernel.suite));
+        }
+        return Ok(());
+    }
+    if env::consts::ARCH != "x86_64" {
+        let reason = format!("the lab's machines are x86_64, this one is {}", env::consts::ARCH);
+        return Err(Environment(reason).into());
+    }
+    provide_emulator()?;
+    build_ebpf::run()?;
+    let lab = shell::target().join("vm");
+    let program = step("build the kernel tests as one static program", || {
+        build_tests(&lab)
+    })?;
+    let mut failed = Vec::new();
+    for kernel in &args.kernels {
+        let image = image::fetch(&lab, *kernel, args.mirror.as_deref())
+            .with_context(|| format!("cannot fetch kernel {}", kernel.name))?;
+        if !test(args, &lab, *kernel, &image, &program)? {
+            failed.push(kernel.name);
+        }
+    }
+    ensure!(failed.is_empty(), "kernel tests failed on {}", failed.join(", "));
+    Ok(())
+}
+
+/// Makes sure the emulator is there, by the script that prepares any machine for the lab.
+fn provide_emulator() -> Result<()> {
+    if shell::which(boot::EMULATOR).is_some() {
+        return Ok(());
+    }
+    let provision = || {
+        let mut script = shell::command("sh");
+        script.args(["vagrant/provision.sh", "lab"]);
+        Privilege::current().elevate(script)
+    };
+    privilege::consent("the lab needs an emulator", &[provision()], Change::Adds)?;
+    shell::run(&mut provision())?;
+    ensure!(
+        shell::which(boot::EMULATOR).is_some(),
+        "{} is still missing",
+        boot::EMULATOR
+    );
+    Ok(())
+}
+
+/// Builds the test program as one static file, in a target directory of its own: other flags, other objects.
+fn build_tests(lab: &Path) -> Result<PathBuf> {
+    let mut cargo = shell::cargo();
+    cargo
+        .args([
+            "test",
+            "--locked",
+            "--quiet",
+            "--no-run",
+            "--package",
+            "mcpmon-kernel-tests",
+            "--test",
+            "kernel",
+        ])
+        .args([
+            "--target",
+            TARGET,
+            "--message-format",
+            "json-render-diagnostics",
+            "--target-dir",
+        ])
+        .arg(lab.join("build"))
+        .env("RUSTFLAGS", STATIC_FLAGS)
+        .stderr(Stdio::inherit());
+    say(format_args!("$ {}", shell::shown(&cargo)));
+    let output = cargo.output().context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "the kernel tests do not build ({})",
+        output.status
+    );
+    let built =
+        executable(&String::from_utf8_lossy(&output.stdout)).context("cargo named no test program")?;
+    // Under a name without a hash, for `vagrant/Vagrantfile`.
+    let program = lab.join("kernel-tests");
+    fs::copy(&built, &program).with_context(|| format!("cannot copy {}", built.display()))?;
+    Ok(program)
+}
+
+/// The last executable in cargo's JSON messages.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message.get("executable")?.as_str().map(PathBuf::from)
+    })
+}
+
+/// Boots one kernel, prints its summary, and says whether it passed.
+fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path) -> Result<bool> {
+    let initramfs = lab.join(format!("{}.cpio", kernel.name));
+    fs::write(&initramfs, initial_root(image, program, &args.filter)?)
+        .with_context(|| format!("cannot write {}", initramfs.display()))?;
+    let log = lab.join(format!("{}.log", kernel.name));
+    let command = boot::command(&image.kernel, &initramfs);
+    if args.keep {
+        say(shell::shown(&command));
+    }
+    let start = Instant::now();
+    let report = boot::boot(command, &log, Duration::from_secs(args.timeout))?;
+    if !args.keep {
+        fs::remove_file(&initramfs).with_context(|| format!("cannot remove {}", initramfs.display()))?;
+    }
+    shell::print(summary(kernel, &report, start.elapsed()));
+    if !report.passed() {
+        print_tail(&log)?;
+    }
+    Ok(report.passed())
+}
+
+fn summary(kernel: Kernel, report: &Report, took: Duration) -> String {
+    let release = report.release.as_deref().unwrap_or(kernel.name);
+    let seconds = took.as_secs();
+    match (report.counts, report.exit) {
+        (Some(counts), Some(_)) => format!(
+            "kernel {release}: {} passed, {} failed, {} skipped ({seconds} s)",
+            counts.passed, counts.failed, counts.skipped
+        ),
+        (_, Some(status)) => {
+            format!("kernel {release}: the tests ended with {status}, without a summary ({seconds} s)")
+        }
+        (_, None) => format!("kernel {release}: the machine gave no result ({seconds} s)"),
+    }
+}
+
+fn print_tail(log: &Path) -> Result<()> {
+    let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().collect();
+    say(format_args!("--- end of {} ---", log.display()));
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        say(line);
+    }
+    Ok(())
+}
+
+/// The root file system of a machine: busybox, the test program, its arguments, and the init script.
+fn initial_root(image: &Image, program: &Path, filter: &[String]) -> Result<Vec<u8>> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    if let Some(argument) = filter.iter().find(|argument| argument.contains('\n')) {
+        bail!("a filter cannot contain a line break: {argument:?}");
+    }
+    let arguments: String = filter.iter().map(|argument| format!("{argument}\n")).collect();
+    let mut archive = Archive::default();
+    for directory in ["bin", "dev", "tests"] {
+        archive.add(directory, Member::Directory);
+    }
+    // The kernel gives init this console before devtmpfs is mounted.
+    archive.add("dev/console", Member::Device(5, 1));
+    archive.add("bin/busybox", Member::Program(&read(&image.busybox)?));
+    archive.add("tests/kernel", Member::Program(&read(program)?));
+    archive.add("tests/arguments", Member::File(arguments.as_bytes()));
+    archive.add("init", Member::Program(include_bytes!("init.sh")));
+    Ok(archive.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_program_is_found_in_cargos_messages() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\nnot json\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/x/kernel-1\"}\n\
+                        {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(executable(messages), Some(PathBuf::from("/x/kernel-1")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+    }
+
+    #[test]
+    fn a_machine_without_a_result_is_told_from_tests_without_a_summary() {
+        let kernel = KERNELS[1];
+        let silent = Report::default();
+        let died = Report {
+            exit: Some(139),
+            ..Report::default()
+        };
+        let took = Duration::from_secs(7);
+        assert_eq!(
+            summary(kernel, &silent, took),
+            "kernel 6.1: the machine gave no result (7 s)"
+        );
+        assert_eq!(
+            summary(kernel, &died, took),
+            "kernel 6.1: the tests ended with 139, without a summary (7 s)"
+        );
+    }
+}
