@@ -1,0 +1,102 @@
+//! Who answers: listening sockets for every protocol on one port.
+
+use std::{
+    net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
+    os::fd::{AsFd, AsRawFd as _, OwnedFd},
+};
+
+use anyhow::{Context as _, Result};
+use nix::{
+    errno::Errno,
+    libc,
+    poll::{PollFd, PollFlags, poll},
+    sys::socket::{self, Backlog, SockaddrStorage},
+};
+
+use crate::sys::socket as open;
+
+/// Milliseconds that something sent may take to arrive, on a slow emulated machine.
+pub(super) const PATIENCE: u16 = 10_000;
+
+/// Sockets bound to one port of every address, IPv4 included.
+#[derive(Debug)]
+pub struct Peer {
+    stream: TcpListener,
+    datagrams: Vec<UdpSocket>,
+}
+
+impl Peer {
+    /// Listens on `port` in the current network namespace.
+    ///
+    /// # Errors
+    /// Where a socket cannot be bound.
+    pub fn listen(port: u16) -> Result<Self> {
+        let stream = bound(libc::SOCK_STREAM, libc::IPPROTO_TCP, port).context("cannot listen on TCP")?;
+        socket::listen(&stream, Backlog::MAXCONN).context("cannot listen on TCP")?;
+        let mut datagrams = vec![
+            bound(libc::SOCK_DGRAM, libc::IPPROTO_UDP, port)
+                .context("cannot listen on UDP")?
+                .into(),
+        ];
+        match bound(libc::SOCK_DGRAM, libc::IPPROTO_UDPLITE, port) {
+            Ok(socket) => datagrams.push(UdpSocket::from(socket)),
+            Err(Errno::EPROTONOSUPPORT) => {}
+            Err(error) => return Err(error).context("cannot listen on UDP-Lite"),
+        }
+        Ok(Self {
+            stream: stream.into(),
+            datagrams,
+        })
+    }
+
+    /// Waits for a connection and takes it.
+    #[must_use]
+    pub fn accepts_connection(&self) -> bool {
+        ready([&self.stream]) && self.has_connection()
+    }
+
+    /// Whether a connection is there; takes it.
+    #[must_use]
+    pub fn has_connection(&self) -> bool {
+        self.stream.accept().is_ok()
+    }
+
+    /// Waits for a datagram with this content; drops others.
+    #[must_use]
+    pub fn receives(&self, content: &[u8]) -> bool {
+        while ready(&self.datagrams) {
+            if self.has_received(content) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a datagram with this content is there; drops all that are.
+    #[must_use]
+    pub fn has_received(&self, content: &[u8]) -> bool {
+        let mut found = false;
+        for socket in &self.datagrams {
+            let mut buffer = [0; 64];
+            while let Ok(length) = socket.recv(&mut buffer) {
+                found |= &buffer[..length] == content;
+            }
+        }
+        found
+    }
+}
+
+fn bound(kind: i32, protocol: i32, port: u16) -> Result<OwnedFd, Errno> {
+    let socket = open(libc::AF_INET6, kind | libc::SOCK_NONBLOCK, protocol)?;
+    let address = SockaddrStorage::from(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+    socket::bind(socket.as_raw_fd(), &address)?;
+    Ok(socket)
+}
+
+/// Waits until one of them has something.
+fn ready<'a, S: AsFd + 'a>(sockets: impl IntoIterator<Item = &'a S>) -> bool {
+    let waited = sockets
+        .into_iter()
+        .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
+    poll(&mut waited.collect::<Vec<_>>(), PATIENCE).is_ok_and(|ready| ready > 0)
+}

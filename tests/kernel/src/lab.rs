@@ -1,0 +1,245 @@
+//! A loaded sensor, and what tests ask of it: put rules in force, gather records, count.
+
+use std::{collections::BTreeSet, mem};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use mcpmon::intercept::kernel::{
+    addresses::Enforcement,
+    records::{Connect, Exec, Record},
+    sensor::Sensor,
+};
+use mcpmon_common::{event::Counter, process::ProcessEntry};
+use mcpmon_core::policy::{
+    NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
+    network::table::{CANARY, Numbering, Resolved, Tables, compile},
+};
+
+use crate::{child::Child, kernel::Kernel, probe};
+
+/// Command name that makes a process an agent.
+pub const AGENT: &str = "mcpmon-agent-t";
+
+/// What the kernel knows of an agent.
+#[must_use]
+pub fn agent_entry() -> ProcessEntry {
+    ProcessEntry {
+        flags: ProcessEntry::FLAG_AGENT,
+        ..ProcessEntry::default()
+    }
+}
+
+/// Attempts to get a mark back out of the rings.
+const MARKS: u32 = 1000;
+
+/// Everything a test needs.
+#[expect(missing_debug_implementations, reason = "the sensor has none")]
+pub struct Lab {
+    /// The sensor, attached at the root of the cgroup hierarchy.
+    pub sensor: Sensor,
+    /// The running kernel.
+    pub kernel: Kernel,
+    numbering: Numbering,
+    notes: Vec<String>,
+    noted: BTreeSet<String>,
+}
+
+impl Lab {
+    /// Loads and attaches.
+    ///
+    /// # Errors
+    /// Where the sensor cannot start.
+    pub fn open() -> Result<Self> {
+        let kernel = Kernel::running()?;
+        let sensor = Sensor::start(&[AGENT])?;
+        Ok(Self {
+            sensor,
+            kernel,
+            numbering: Numbering::default(),
+            notes: Vec::new(),
+            noted: BTreeSet::new(),
+        })
+    }
+
+    /// No rules, no records, no tracked processes.
+    ///
+    /// # Errors
+    /// Where the tables cannot be written.
+    pub fn reset(&mut self) -> Result<()> {
+        self.install(&Policy::default())?;
+        let tracked: Vec<_> = self.sensor.processes.iter().map(|(pid, _)| pid).collect();
+        for pid in tracked {
+            self.sensor.processes.remove(pid);
+        }
+        self.records(|_| None::<()>).map(drop)
+    }
+
+    /// What the kernel would be given for `policy`.
+    ///
+    /// # Errors
+    /// Where it does not fit.
+    pub fn compile(&mut self, policy: &Policy) -> Result<Tables> {
+        Ok(compile(policy, &Resolved::default(), &mut self.numbering)?)
+    }
+
+    /// Puts the rules of `policy` in force, enforced.
+    ///
+    /// # Errors
+    /// Where they do not compile or the kernel refuses them.
+    pub fn install(&mut self, policy: &Policy) -> Result<Tables> {
+        let tables = self.compile(policy)?;
+        self.sensor.addresses.install(&tables, Enforcement::Enforce)?;
+        Ok(tables)
+    }
+
+    /// Puts network rules in force, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Lab::install`].
+    pub fn install_rules(&mut self, rules: Vec<NetworkRule>) -> Result<Tables> {
+        self.install(&policy(rules))
+    }
+
+    /// Remembers something that belongs into the output, once.
+    pub fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if self.noted.insert(text.clone()) {
+            self.notes.push(text);
+        }
+    }
+
+    /// What was noted since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        mem::take(&mut self.notes)
+    }
+
+    /// Records of everything that happened before this call.
+    ///
+    /// A record is reserved within the call it is about, but a reader stops in front of one that another
+    /// processor has reserved and not finished. So marks are written behind them all, and awaited.
+    ///
+    /// # Errors
+    /// Where the marks do not come.
+    pub fn records<T>(&mut self, mut wanted: impl FnMut(Record) -> Option<T>) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        for _ in 0..MARKS {
+            // Room first: a mark is lost like anything else where the ring is full.
+            self.sensor.rings.drain(|record| found.extend(wanted(record)));
+            let (mut urgent, mut bulk) = (false, false);
+            let marker = self.mark()?;
+            self.sensor.rings.drain(|record| match &record {
+                Record::Connect(connect) if connect.record.process.pid == marker => urgent = true,
+                Record::Exit(exit) if exit.process.pid == marker => bulk = true,
+                Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => {
+                    found.extend(wanted(record));
+                }
+            });
+            if urgent && bulk {
+                return Ok(found);
+            }
+        }
+        bail!("the rings do not give back what was just written to them")
+    }
+
+    /// Writes one record to each ring: a refusal of the self-test's address to the urgent one, the end of a
+    /// server's process to the bulk one. The process that did.
+    fn mark(&mut self) -> Result<u32> {
+        let mut marker = Child::start(|test| {
+            test.wait()?;
+            probe::connect((CANARY[0], 9).into())
+        })?;
+        let pid = marker.pid();
+        self.sensor.processes.set(
+            pid,
+            ProcessEntry {
+                instance: u32::MAX,
+                ..ProcessEntry::default()
+            },
+        )?;
+        marker.proceed()?;
+        ensure!(
+            marker.join()? == probe::REFUSED,
+            "the self-test's address is not refused"
+        );
+        Ok(pid)
+    }
+
+    /// Connections until now.
+    ///
+    /// # Errors
+    /// As [`Lab::records`].
+    pub fn connections(&mut self) -> Result<Vec<Connect>> {
+        self.records(|record| match record {
+            Record::Connect(connect) => Some(connect),
+            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) => None,
+        })
+    }
+
+    /// Execs of this process until now.
+    ///
+    /// # Errors
+    /// As [`Lab::records`].
+    pub fn execs(&mut self, pid: u32) -> Result<Vec<Exec>> {
+        self.records(|record| match record {
+            Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
+            Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => None,
+        })
+    }
+
+    /// A counter.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn count(&self, counter: Counter) -> Result<u64> {
+        self.sensor.counters.get(counter).context("cannot read a counter")
+    }
+}
+
+/// A policy of network rules.
+#[must_use]
+pub fn policy(rules: Vec<NetworkRule>) -> Policy {
+    Policy {
+        network: NetworkPolicy {
+            rules,
+            ..NetworkPolicy::default()
+        },
+        ..Policy::default()
+    }
+}
+
+/// A rule over ranges; no ports for all ports.
+///
+/// # Errors
+/// Where a range is none.
+pub fn rule(action: RuleAction, scope: Scope, ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
+    let cidrs = ranges
+        .iter()
+        .map(|range| range.parse())
+        .collect::<Result<_, _>>()?;
+    Ok(NetworkRule {
+        name: format!("{action:?} {}", ranges.join(" ")),
+        action,
+        scope,
+        hosts: Vec::new(),
+        cidrs,
+        ports: ports.to_vec(),
+    })
+}
+
+/// A rule that refuses ranges for everyone.
+///
+/// # Errors
+/// Where a range is none.
+pub fn deny(ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
+    rule(RuleAction::Deny, Scope::Host, ranges, ports)
+}
+
+/// The number under which `tables` hold the rule named `name`.
+///
+/// # Errors
+/// Where there is none.
+pub fn number(tables: &Tables, name: &str) -> Result<u32> {
+    let Some((number, _)) = tables.rules.iter().find(|(_, info)| info.name == name) else {
+        bail!("no rule is called {name}: {:?}", tables.rules);
+    };
+    Ok(*number)
+}

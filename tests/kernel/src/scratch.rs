@@ -1,0 +1,125 @@
+//! A directory on a file system of its own, with programs to execute: inode facts there are what stat(2) says,
+//! which they are not on btrfs and overlayfs.
+
+use std::{
+    env, fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_common::process::FileKey;
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    sys::stat::{major, minor},
+    unistd::Pid,
+};
+
+/// A fresh tmpfs, seen by the calling process and its children only.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Mounts it in a mount namespace that the calling process, which must have one thread, gets.
+    ///
+    /// # Errors
+    /// Where a mount is refused.
+    pub fn mount() -> Result<Self> {
+        unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+            .context("cannot detach mounts")?;
+        let path = env::temp_dir();
+        mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), none).context("cannot mount a tmpfs")?;
+        Ok(Self { path })
+    }
+
+    /// A path in it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Copies a program of this machine; its name is kept, because busybox goes by it.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn copy(&self, program: &str) -> Result<PathBuf> {
+        let copy = self.path.join(program);
+        fs::copy(Path::new("/bin").join(program), &copy).with_context(|| format!("cannot copy {program}"))?;
+        Ok(copy)
+    }
+
+    /// Writes an executable text.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn script(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let script = self.path.join(name);
+        fs::write(&script, text).with_context(|| format!("cannot write {name}"))?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).context("cannot change a mode")?;
+        Ok(script)
+    }
+}
+
+/// A cgroup of a test's own.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes one under `root`.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn make(root: &Path) -> Result<Self> {
+        let path = root.join(format!("mcpmon-kernel-tests-{}", Pid::this()));
+        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self { path })
+    }
+
+    /// Its id.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn id(&self) -> Result<u64> {
+        Ok(fs::metadata(&self.path).context("the cgroup is gone")?.ino())
+    }
+
+    /// Moves the calling process into it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn enter(&self) -> Result<()> {
+        fs::write(self.path.join("cgroup.procs"), "0").context("cannot enter the cgroup")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Refused while a process is in it, which the test that left it there shows.
+        let _removed = fs::remove_dir(&self.path);
+    }
+}
+
+/// Inode facts as stat(2) gives them.
+///
+/// # Errors
+/// Where they do not fit the kernel's own.
+pub fn facts(stat: &fs::Metadata) -> Result<FileKey> {
+    let seconds = u64::try_from(stat.ctime())?;
+    let nanoseconds = u64::try_from(stat.ctime_nsec())?;
+    let (major, minor) = (major(stat.dev()), minor(stat.dev()));
+    ensure!(minor < 1 << 20, "device {major}:{minor}");
+    Ok(FileKey {
+        inode: stat.ino(),
+        size: stat.size(),
+        ctime: seconds * 1_000_000_000 + nanoseconds,
+        device: u32::try_from(major << 20 | minor)?,
+        reserved: 0,
+    })
+}

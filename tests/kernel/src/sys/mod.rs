@@ -1,0 +1,127 @@
+//! The system calls that have no safe wrapper elsewhere. All unsafe code of these tests is here.
+
+#![expect(
+    unsafe_code,
+    reason = "raw system calls: fork, sockets of rare protocols, interface requests"
+)]
+
+mod process;
+mod ring;
+
+use std::{
+    io::{self, IoSlice},
+    net::{Ipv6Addr, SocketAddr},
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+};
+
+use nix::{
+    errno::Errno,
+    libc,
+    sys::socket::{SockaddrLike as _, SockaddrStorage},
+};
+
+pub use self::{
+    process::{Fork, end_thread, fork},
+    ring::{Operation, Polling, RingError, submit},
+};
+
+/// A socket of any family, type and protocol, closed on exec.
+///
+/// # Errors
+/// As socket(2).
+pub fn socket(family: i32, kind: i32, protocol: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers; the descriptor returned is ours alone.
+    unsafe {
+        let descriptor = Errno::result(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// Sends one datagram with the same content to each target; how many were sent.
+///
+/// # Errors
+/// As sendmmsg(2): only where the first message fails.
+pub fn send_each(socket: &OwnedFd, messages: &[(&[u8], SocketAddr)]) -> Result<usize, Errno> {
+    let mut addresses: Vec<SockaddrStorage> = messages.iter().map(|(_, target)| (*target).into()).collect();
+    let mut contents: Vec<IoSlice<'_>> = messages.iter().map(|(bytes, _)| IoSlice::new(bytes)).collect();
+    let mut headers: Vec<libc::mmsghdr> = addresses
+        .iter_mut()
+        .zip(&mut contents)
+        .map(|(address, content)| libc::mmsghdr {
+            msg_hdr: header(address, content),
+            msg_len: 0,
+        })
+        .collect();
+    let count = u32::try_from(headers.len()).expect("a handful of messages");
+    // SAFETY: each header points into `addresses` and `contents`, which outlive the call.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
+    Errno::result(sent).map(|sent| usize::try_from(sent).unwrap_or_default())
+}
+
+/// A message of one part. `IoSlice` has the layout of `iovec` by its documentation.
+fn header(address: &mut SockaddrStorage, content: &mut IoSlice<'_>) -> libc::msghdr {
+    // SAFETY: `msghdr` is plain data; all zeros is the empty message.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_namelen = address.len();
+    header.msg_name = std::ptr::from_mut(address).cast();
+    header.msg_iov = std::ptr::from_mut(content).cast();
+    header.msg_iovlen = 1;
+    header
+}
+
+/// Brings up the loopback interface of the current network namespace.
+///
+/// # Errors
+/// As netdevice(7).
+pub fn raise_loopback() -> io::Result<()> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = loopback_request();
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).map_err(io::Error::other)?;
+    // SAFETY: the request is an `ifreq`, as SIOCSIFFLAGS takes.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    Errno::result(done)?;
+    Ok(())
+}
+
+/// Adds an address to the loopback interface of the current network namespace.
+///
+/// # Errors
+/// As netdevice(7).
+pub fn add_loopback_address(address: Ipv6Addr) -> io::Result<()> {
+    /// `in6_ifreq` of linux/ipv6.h.
+    #[repr(C)]
+    struct Request {
+        address: [u8; 16],
+        prefix: u32,
+        interface: i32,
+    }
+    let socket = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
+    let mut request = loopback_request();
+    // SAFETY: the request is an `ifreq`, as SIOCGIFINDEX takes and fills.
+    let index = unsafe {
+        Errno::result(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFINDEX as _,
+            &raw mut request,
+        ))?;
+        request.ifr_ifru.ifru_ifindex
+    };
+    let request = Request {
+        address: address.octets(),
+        prefix: 128,
+        interface: index,
+    };
+    // SAFETY: for an IPv6 socket SIOCSIFADDR takes an `in6_ifreq`.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) };
+    Errno::result(done)?;
+    Ok(())
+}
+
+fn loopback_request() -> libc::ifreq {
+    // SAFETY: `ifreq` is plain data; all zeros is a request for no interface.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (slot, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
+        *slot = byte.cast_signed();
+    }
+    request
+}

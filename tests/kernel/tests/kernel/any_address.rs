@@ -1,0 +1,126 @@
+//! The unspecified address, which reaches this host in whatever form it is written.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::{Result, ensure};
+use mcpmon_common::{
+    address::Form,
+    event::{Action, Counter},
+};
+use mcpmon_core::policy::{RuleAction, Scope};
+use mcpmon_kernel_tests::{
+    attempt::{Means, Outcome, Path, Peer, Target, Written},
+    child::Child,
+    lab::{Lab, agent_entry, rule},
+    netns::{DENIED4, Space},
+};
+
+const PORT: u16 = 21_000;
+const MEANS: [Means; 5] = [
+    Means::Tcp,
+    Means::FastOpenSend,
+    Means::UdpConnect,
+    Means::UdpSend,
+    Means::RingConnect,
+];
+
+const ANY4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const ANY6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+const ANY_MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+
+/// Where a workload goes, and from where.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    to: IpAddr,
+    from: Option<IpAddr>,
+}
+
+const fn to(to: IpAddr) -> Route {
+    Route { to, from: None }
+}
+
+pub(crate) fn loopback_refused(lab: &mut Lab) -> Result<()> {
+    for to_any in [to(ANY4), to(ANY6), to(ANY_MAPPED)] {
+        expect(lab, "127.0.0.1", to_any, Outcome::Refused)?;
+    }
+    expect(lab, "127.0.0.2", to(ANY4), Outcome::Reached)?;
+    expect(lab, "127.0.0.2", to(ANY_MAPPED), Outcome::Reached)
+}
+
+pub(crate) fn loopback6_refused(lab: &mut Lab) -> Result<()> {
+    expect(lab, "::1", to(ANY6), Outcome::Refused)?;
+    expect(lab, "::1", to(ANY4), Outcome::Reached)?;
+    expect(lab, "fd00:99::9", to(ANY6), Outcome::Reached)
+}
+
+/// From a bound socket, the unspecified address leads to the socket's own.
+pub(crate) fn bound_address_refused(lab: &mut Lab) -> Result<()> {
+    let bound = |to, from| Route { to, from: Some(from) };
+    let mapped = IpAddr::V6(DENIED4.to_ipv6_mapped());
+    expect(lab, "127.0.9.9", bound(ANY4, DENIED4.into()), Outcome::Refused)?;
+    expect(lab, "127.0.9.9", bound(ANY_MAPPED, mapped), Outcome::Refused)?;
+    expect(lab, "127.0.9.9", to(ANY4), Outcome::Reached)?;
+    expect(lab, "127.0.9.8", bound(ANY4, DENIED4.into()), Outcome::Reached)
+}
+
+/// Refuses `listed` for an agent and lets it go along `route` by every means.
+fn expect(lab: &mut Lab, listed: &str, route: Route, outcome: Outcome) -> Result<()> {
+    // For agents only: the machine's own traffic over loopback goes on.
+    lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT])?])?;
+    let denied_before = lab.count(Counter::Denied)?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        let peer = Peer::listen(PORT)?;
+        let address = SocketAddr::new(route.to, PORT);
+        let target = Target {
+            address,
+            aside: address,
+            peer: &peer,
+            source: route.from,
+        };
+        // How the address is written does not matter here: the target is the address itself.
+        Ok(MEANS
+            .map(|means| {
+                Path {
+                    means,
+                    written: Written::V4,
+                }
+                .attempt(target)
+            })
+            .to_vec())
+    })?;
+    let pid = workload.pid();
+    lab.sensor.processes.set(pid, agent_entry())?;
+    workload.proceed()?;
+    let outcomes = workload.join()?;
+    for (means, found) in MEANS.into_iter().zip(outcomes) {
+        ensure!(
+            found == outcome,
+            "{means:?} along {route:?} with {listed} refused: {found:?}"
+        );
+    }
+    let mut records = lab.connections()?;
+    records.retain(|record| record.record.process.pid == pid);
+    let denied = usize::try_from(lab.count(Counter::Denied)? - denied_before)?;
+    if outcome == Outcome::Reached {
+        ensure!(records.is_empty(), "{route:?} is reported: {records:#?}");
+        return Ok(());
+    }
+    ensure!(
+        records.len() == MEANS.len() && denied >= MEANS.len(),
+        "{} records of {denied}",
+        records.len()
+    );
+    for record in records {
+        let said = (record.action, record.form, record.address.to_string());
+        ensure!(
+            said == (Action::Deny, Form::Any, listed.to_owned()),
+            "{route:?} is reported as {record:#?}"
+        );
+        ensure!(
+            record.given.is_unspecified() || record.given == ANY_MAPPED,
+            "{record:#?}"
+        );
+    }
+    Ok(())
+}

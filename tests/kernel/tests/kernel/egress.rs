@@ -1,0 +1,212 @@
+//! Egress lists of servers: they hold for the server's process tree, and for nobody else.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon::intercept::kernel::addresses::Enforcement;
+use mcpmon_common::{event::Action, process::ProcessEntry, watch::LIST_PENDING};
+use mcpmon_core::{
+    model::ServerId,
+    policy::{Egress, EgressDefault, Policy, Server, Transport, network::table::Tables},
+};
+use mcpmon_kernel_tests::{
+    child::Child,
+    lab::Lab,
+    netns::{ALLOWED4, DENIED4, DENIED6, Space},
+    probe::{self, REACHED, REFUSED},
+};
+
+const PORT: u16 = 25_000;
+const OTHER_PORT: u16 = 25_001;
+
+pub(crate) fn allowed_only(lab: &mut Lab) -> Result<()> {
+    let egress = Egress {
+        default: EgressDefault::Deny,
+        allow: vec!["127.0.8.0/24".parse()?, "127.0.7.7:25000".parse()?],
+        deny: vec!["127.0.8.5".parse()?],
+    };
+    let list = list(
+        &install_without_pending(lab, vec![server("only", egress)?])?,
+        "only",
+    )?;
+    let mapped = Ipv4Addr::new(127, 0, 9, 9).to_ipv6_mapped();
+    let refused: [SocketAddr; 6] = [
+        (DENIED4, PORT).into(),
+        (DENIED6, PORT).into(),
+        (Ipv6Addr::LOCALHOST, PORT).into(),
+        (mapped, PORT).into(),
+        (Ipv4Addr::new(127, 0, 8, 5), PORT).into(),
+        (Ipv4Addr::new(127, 0, 7, 7), OTHER_PORT).into(),
+    ];
+    let reached: [SocketAddr; 4] = [
+        (ALLOWED4, PORT).into(),
+        (ALLOWED4.to_ipv6_mapped(), PORT).into(),
+        (Ipv4Addr::new(127, 0, 8, 255), OTHER_PORT).into(),
+        (Ipv4Addr::new(127, 0, 7, 7), PORT).into(),
+    ];
+    hold(lab, entry(list), &refused, &reached)
+}
+
+pub(crate) fn all_but(lab: &mut Lab) -> Result<()> {
+    let list = list(
+        &install_without_pending(lab, vec![server("all-but", all_but_9()?)?])?,
+        "all-but",
+    )?;
+    hold(
+        lab,
+        entry(list),
+        &[(DENIED4, PORT).into()],
+        &[(ALLOWED4, PORT).into(), (DENIED6, PORT).into()],
+    )
+}
+
+pub(crate) fn each_its_own(lab: &mut Lab) -> Result<()> {
+    let first = all_but_9()?;
+    let second = Egress {
+        deny: vec!["127.0.8.0/24".parse()?],
+        ..Egress::default()
+    };
+    let lists = install_without_pending(lab, vec![server("first", first)?, server("second", second)?])?;
+    let (nine, eight) = ([(DENIED4, PORT).into()], [(ALLOWED4, PORT).into()]);
+    hold(lab, entry(list(&lists, "first")?), &nine, &eight)?;
+    hold(lab, entry(list(&lists, "second")?), &eight, &nine)?;
+    hold(lab, ProcessEntry::default(), &[], &[nine[0], eight[0]])
+}
+
+/// A process that was started but not judged yet is held to every list at once; judged, to its own.
+pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
+    let tables = lab.install(&policy(vec![server("all-but", all_but_9()?)?]))?;
+    let target = (DENIED4, PORT).into();
+    let mut workload = Child::start_in(Space::Network, |test| {
+        let before = probe::connect(target)?;
+        let program = probe::run("/proc/self/exe".as_ref(), target)?;
+        let elsewhere = probe::run("/proc/self/exe".as_ref(), (ALLOWED4, PORT).into())?;
+        ensure!(
+            (before, program, elsewhere) == (REACHED, REFUSED, REACHED),
+            "{before}, {program}, {elsewhere}"
+        );
+        test.say(&())?;
+        // Marked pending, judged to be the server's, judged to be nobody's.
+        for expected in [REFUSED, REFUSED, REACHED] {
+            test.wait()?;
+            let found = probe::connect(target)?;
+            ensure!(found == expected, "{found}, not {expected}");
+            test.say(&())?;
+        }
+        Ok(())
+    })?;
+    workload.hear::<()>()?;
+    let pending = ProcessEntry {
+        flags: ProcessEntry::FLAG_PENDING,
+        ..ProcessEntry::default()
+    };
+    for judged in [pending, entry(list(&tables, "all-but")?), ProcessEntry::default()] {
+        lab.sensor.processes.set(workload.pid(), judged)?;
+        workload.proceed()?;
+        workload.hear::<()>()?;
+    }
+    workload.join()
+}
+
+/// Where no server has a list, nothing holds a process that was not judged.
+pub(crate) fn pending_without_lists(lab: &mut Lab) -> Result<()> {
+    let pending = ProcessEntry {
+        flags: ProcessEntry::FLAG_PENDING,
+        ..ProcessEntry::default()
+    };
+    hold(lab, pending, &[], &[(DENIED4, PORT).into()])
+}
+
+/// Whatever a server's process connects to is reported, listed or not.
+pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
+    let of_server = ProcessEntry {
+        instance: 5,
+        ..ProcessEntry::default()
+    };
+    hold(lab, of_server, &[], &[(ALLOWED4, PORT).into()])?;
+    let mut records = lab.connections()?;
+    records.retain(|record| record.record.port == PORT);
+    ensure!(
+        records.len() == probe::RELATIVES.len(),
+        "{} records",
+        records.len()
+    );
+    for record in records {
+        let said = (record.action, record.record.rule, record.record.entry.instance);
+        ensure!(said == (Action::Allow, 0, 5), "{record:#?}");
+    }
+    Ok(())
+}
+
+/// Has a workload with this entry, and its relatives, connect everywhere.
+fn hold(lab: &mut Lab, entry: ProcessEntry, refused: &[SocketAddr], reached: &[SocketAddr]) -> Result<()> {
+    lab.connections()?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        refused
+            .iter()
+            .try_for_each(|target| probe::all_relatives(*target, REFUSED))?;
+        reached
+            .iter()
+            .try_for_each(|target| probe::all_relatives(*target, REACHED))
+    })?;
+    lab.sensor.processes.set(workload.pid(), entry)?;
+    workload.proceed()?;
+    workload.join()
+}
+
+fn entry(list: u32) -> ProcessEntry {
+    ProcessEntry {
+        instance: 1,
+        egress: list,
+        ..ProcessEntry::default()
+    }
+}
+
+fn all_but_9() -> Result<Egress> {
+    Ok(Egress {
+        deny: vec!["127.0.9.0/24".parse()?],
+        ..Egress::default()
+    })
+}
+
+fn server(id: &str, egress: Egress) -> Result<Server> {
+    Ok(Server {
+        id: ServerId::new(id)?,
+        transport: Transport::Stdio {
+            command: id.to_owned(),
+            args: Vec::new(),
+        },
+        env_allow: Vec::new(),
+        env_deny: Vec::new(),
+        egress: Some(egress),
+    })
+}
+
+fn policy(servers: Vec<Server>) -> Policy {
+    Policy {
+        servers,
+        ..Policy::default()
+    }
+}
+
+/// Puts lists in force without the state in which every new process of this machine is held to them: a
+/// test may not cut off whatever else runs here.
+fn install_without_pending(lab: &mut Lab, servers: Vec<Server>) -> Result<Tables> {
+    let compiled = lab.compile(&policy(servers))?;
+    let mut tables = compiled.clone();
+    tables.v4.retain(|(list, ..), _| *list != LIST_PENDING);
+    tables.v6.retain(|(list, ..), _| *list != LIST_PENDING);
+    tables.egress.clear();
+    lab.sensor.addresses.install(&tables, Enforcement::Enforce)?;
+    Ok(compiled)
+}
+
+/// Number of a server's list.
+fn list(tables: &Tables, id: &str) -> Result<u32> {
+    tables
+        .egress
+        .get(&ServerId::new(id)?)
+        .copied()
+        .with_context(|| format!("{id} has no list"))
+}

@@ -1,0 +1,391 @@
+//! What is recorded of an exec, in every form a program can be executed in, and of an end.
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::Write as _,
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    },
+    path::Path,
+    thread,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon::intercept::kernel::records::{Exec, Record};
+use mcpmon_common::{
+    event::ExitRecord,
+    limits::ARGV_MAX,
+    process::{FileKey, ProcessEntry},
+};
+use mcpmon_kernel_tests::{
+    child::Child,
+    lab::Lab,
+    scratch::{Cgroup, Scratch, facts},
+    sys::{Fork, fork},
+};
+use nix::{
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        signal::{Signal, raise},
+        wait::waitpid,
+    },
+    unistd::{execve, fexecve},
+};
+use serde::{Deserialize, Serialize};
+
+/// What a workload knows of an exec that it made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Known {
+    /// Process that executed.
+    pid: u32,
+    /// Inode number, size, change time and device of what runs, by stat(2); in the order of the records.
+    files: Vec<(u64, u64, u64, u32)>,
+    /// Link count of the last.
+    links: u64,
+    /// Path given to execve(2).
+    filename: String,
+    /// Arguments that the last program sees.
+    argv: Vec<String>,
+    /// Bytes of all of them.
+    argv_total: usize,
+}
+
+const ENVIRONMENT: [&str; 1] = ["PATH=/usr/bin:/bin"];
+
+pub(crate) fn plain_file(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let program = scratch.copy("true")?;
+        by_path(&program, &["true", "one", "", "three"], &[&program])
+    })
+}
+
+pub(crate) fn hard_link(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let program = scratch.copy("true")?;
+        let link = scratch.join("link");
+        fs::hard_link(&program, &link).context("cannot link")?;
+        by_path(&link, &["true"], &[&program])
+    })
+}
+
+pub(crate) fn script(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let script = scratch.script("script", "#!/bin/sh\nexit 0\n")?;
+        let mut known = by_path(&script, &["ignored", "argument"], &[Path::new("/bin/sh")])?;
+        known.see(&["/bin/sh", text(&script)?, "argument"]);
+        Ok(known)
+    })
+}
+
+/// `env` executes the shell in the same process: two records.
+pub(crate) fn script_by_env(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let script = scratch.script("script", "#!/usr/bin/env sh\nexit 0\n")?;
+        let shell = ["/usr/bin/sh", "/bin/sh"]
+            .into_iter()
+            .map(Path::new)
+            .find(|shell| shell.exists());
+        let files = [Path::new("/usr/bin/env"), shell.context("no shell")?];
+        let mut known = by_path(&script, &["ignored"], &files)?;
+        known.filename = text(files[1])?.to_owned();
+        known.see(&["sh", text(&script)?]);
+        Ok(known)
+    })
+}
+
+pub(crate) fn open_file(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        by_descriptor(&File::open(scratch.copy("true")?).context("cannot open")?)
+    })
+}
+
+pub(crate) fn deleted_file(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let program = scratch.copy("true")?;
+        let file = File::open(&program).context("cannot open")?;
+        fs::remove_file(&program).context("cannot delete")?;
+        let known = by_descriptor(&file)?;
+        ensure!(known.links == 0, "the file is still there");
+        Ok(known)
+    })
+}
+
+pub(crate) fn anonymous_file(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |_| {
+        let memory = memfd_create(c"payload", MFdFlags::empty()).context("cannot make an anonymous file")?;
+        let mut memory = File::from(memory);
+        memory
+            .write_all(&fs::read("/bin/true").context("cannot read a program")?)
+            .context("cannot write")?;
+        // A file open for writing cannot be executed: go on with a second description of it.
+        let again = File::open(format!("/proc/self/fd/{}", memory.as_raw_fd())).context("cannot open")?;
+        drop(memory);
+        by_descriptor(&again)
+    })
+}
+
+/// Whichever thread executes, it is the process that does.
+pub(crate) fn second_thread(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let program = scratch.copy("true")?;
+        let stat = fs::metadata(&program).context("cannot stat")?;
+        let started = program.clone();
+        let pid = executed(move || {
+            let _execs = thread::spawn(move || execute(&started, &["true".to_owned()])).join();
+        })?;
+        Known::new(pid, &[stat], text(&program)?, &["true"])
+    })
+}
+
+/// 100 kB of arguments are cut, and their true length is told.
+pub(crate) fn long_arguments(lab: &mut Lab) -> Result<()> {
+    recorded(lab, |scratch| {
+        let program = scratch.copy("true")?;
+        let argument = "x".repeat(99);
+        let argv: Vec<_> = [["true"].as_slice(), &[argument.as_str(); 1000]].concat();
+        let known = by_path(&program, &argv, &[&program])?;
+        ensure!(known.argv_total > 100_000);
+        Ok(known)
+    })
+}
+
+/// What cannot be executed leaves no record.
+pub(crate) fn failed_exec(lab: &mut Lab) -> Result<()> {
+    let pid = Child::start(|_| {
+        let scratch = Scratch::mount()?;
+        let garbage = scratch.script("garbage", "\u{1}\u{2}\u{3}")?;
+        executed(move || {
+            for path in [scratch.join("absent"), garbage] {
+                execute(&path, &["absent".to_owned()]);
+            }
+        })
+    })?
+    .join()?;
+    let records = lab.execs(pid)?;
+    ensure!(records.is_empty(), "{records:#?}");
+    Ok(())
+}
+
+pub(crate) fn in_a_cgroup(lab: &mut Lab) -> Result<()> {
+    let cgroup = Cgroup::make(&lab.sensor.attached.root().path)?;
+    let pid = Child::start(|_| {
+        cgroup.enter()?;
+        executed(|| execute(Path::new("/bin/true"), &["true".to_owned()]))
+    })?
+    .join()?;
+    let records = lab.execs(pid)?;
+    let found: Vec<_> = records.iter().map(|exec| exec.record.cgroup).collect();
+    ensure!(found == [cgroup.id()?], "{found:?}, not {}", cgroup.id()?);
+    Ok(())
+}
+
+/// The end of a tracked process, and of nothing but its last thread, tells how it ended.
+pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
+    let mut workload = Child::start(|test| {
+        test.wait()?;
+        let killed = || raise(Signal::SIGKILL).map_or(1, |()| 1);
+        let threaded = || thread::spawn(|| 5).join().unwrap_or(6);
+        let (exits, killed, threaded) = (
+            fork(Fork::Plain, || 7)?,
+            fork(Fork::Plain, killed)?,
+            fork(Fork::Plain, threaded)?,
+        );
+        let pids = [exits, killed, threaded];
+        for pid in pids {
+            waitpid(pid, None).context("cannot wait")?;
+        }
+        Ok(pids.map(|pid| pid.as_raw().cast_unsigned()))
+    })?;
+    let parent = workload.pid();
+    let of_server = ProcessEntry {
+        instance: 9,
+        ..ProcessEntry::default()
+    };
+    lab.sensor.processes.set(parent, of_server)?;
+    workload.proceed()?;
+    let children = workload.join()?;
+    let (mut forks, mut exits) = (Vec::new(), Vec::new());
+    lab.records(|record| {
+        match record {
+            Record::Fork(fork) if fork.entry.instance == 9 => forks.push(fork),
+            Record::Exit(exit) if exit.entry.instance == 9 => exits.push(exit),
+            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => {}
+        }
+        None::<()>
+    })?;
+    for (child, status) in children.into_iter().zip([7 << 8, Signal::SIGKILL as u32, 5 << 8]) {
+        let made: Vec<_> = forks.iter().filter(|fork| fork.process.pid == child).collect();
+        let ended: Vec<&ExitRecord> = exits.iter().filter(|exit| exit.process.pid == child).collect();
+        ensure!(
+            made.len() == 1 && ended.len() == 1,
+            "{child}: {made:#?} {ended:#?}"
+        );
+        ensure!(made[0].parent.pid == parent, "{:#?}", made[0]);
+        ensure!(
+            made[0].process == ended[0].process,
+            "{:#?} {:#?}",
+            made[0],
+            ended[0]
+        );
+        ensure!(ended[0].status == status, "{:#?}, not {status}", ended[0]);
+    }
+    ensure!(
+        exits.iter().filter(|exit| exit.process.pid == parent).count() == 1,
+        "{exits:#?}"
+    );
+    Ok(())
+}
+
+/// Runs `work` in a workload and compares what it knows with what was recorded.
+fn recorded(lab: &mut Lab, work: impl FnOnce(&Scratch) -> Result<Known>) -> Result<()> {
+    let workload = Child::start(|_| work(&Scratch::mount()?))?;
+    let parent = workload.pid();
+    let known = workload.join()?;
+    let records = lab.execs(known.pid)?;
+    ensure!(
+        records.len() == known.files.len(),
+        "{} records of {known:?}: {records:#?}",
+        records.len()
+    );
+    for (exec, (inode, size, ctime, device)) in records.iter().zip(&known.files) {
+        let file = FileKey {
+            inode: *inode,
+            size: *size,
+            ctime: *ctime,
+            device: *device,
+            reserved: 0,
+        };
+        ensure!(
+            exec.record.file == file,
+            "{:?} is recorded, {file:?} runs",
+            exec.record.file
+        );
+        let (by, uid) = (exec.record.parent.pid, exec.record.uid);
+        ensure!(
+            (by, uid) == (parent, 0),
+            "executed by {by} of user {uid}, not by {parent}"
+        );
+    }
+    compare(records.last().context("no record")?, &known)
+}
+
+/// The last record of a process against what it was made to run.
+fn compare(exec: &Exec, known: &Known) -> Result<()> {
+    ensure!(
+        u64::from(exec.record.links) == known.links,
+        "{} links, not {}",
+        exec.record.links,
+        known.links
+    );
+    ensure!(
+        exec.filename == known.filename,
+        "filename {:?}, not {:?}",
+        exec.filename,
+        known.filename
+    );
+    ensure!(
+        exec.record.argv_total as usize == known.argv_total,
+        "{} bytes",
+        exec.record.argv_total
+    );
+    let copied = known.argv_total.min(ARGV_MAX);
+    ensure!(
+        exec.record.argv_copied as usize == copied,
+        "{} bytes copied",
+        exec.record.argv_copied
+    );
+    ensure!(
+        exec.is_cut() == (copied < known.argv_total),
+        "cut: {}",
+        exec.is_cut()
+    );
+    let whole = if exec.is_cut() {
+        exec.argv.len() - 1
+    } else {
+        known.argv.len()
+    };
+    ensure!(
+        exec.argv.get(..whole) == known.argv.get(..whole),
+        "{:?}, not {:?}",
+        exec.argv,
+        known.argv
+    );
+    let cut = exec.argv.get(whole).map_or("", String::as_str);
+    ensure!(
+        known
+            .argv
+            .get(whole)
+            .is_none_or(|argument| argument.starts_with(cut)),
+        "{cut:?} at the end"
+    );
+    Ok(())
+}
+
+impl Known {
+    fn new(pid: u32, files: &[fs::Metadata], filename: &str, argv: &[&str]) -> Result<Self> {
+        let facts = |stat| facts(stat).map(|key| (key.inode, key.size, key.ctime, key.device));
+        let links = files.last().context("no file")?.nlink();
+        let files = files.iter().map(facts).collect::<Result<_>>()?;
+        let mut known = Self {
+            pid,
+            files,
+            links,
+            filename: filename.to_owned(),
+            argv: Vec::new(),
+            argv_total: 0,
+        };
+        known.see(argv);
+        Ok(known)
+    }
+
+    fn see(&mut self, argv: &[&str]) {
+        self.argv = argv.iter().map(|argument| (*argument).to_owned()).collect();
+        self.argv_total = argv.iter().map(|argument| argument.len() + 1).sum();
+    }
+}
+
+/// Executes a path, which ends up in running `files` one after the other.
+fn by_path(path: &Path, argv: &[&str], files: &[&Path]) -> Result<Known> {
+    let stat = |file: &&Path| fs::metadata(file).with_context(|| format!("cannot stat {}", file.display()));
+    let stats = files.iter().map(stat).collect::<Result<Vec<_>>>()?;
+    let arguments: Vec<_> = argv.iter().map(|argument| (*argument).to_owned()).collect();
+    let pid = executed(|| execute(path, &arguments))?;
+    Known::new(pid, &stats, text(path)?, argv)
+}
+
+fn by_descriptor(file: &File) -> Result<Known> {
+    let stat = file.metadata().context("cannot stat")?;
+    let pid = executed(|| {
+        let _failed = fexecve(file.as_fd(), &[c"true"], &ENVIRONMENT.map(c_string));
+    })?;
+    Known::new(pid, &[stat], &format!("/dev/fd/{}", file.as_raw_fd()), &["true"])
+}
+
+/// Runs `execute` in a new process, which it does not come back from, and waits for its end.
+fn executed(execute: impl FnOnce()) -> Result<u32> {
+    let child = fork(Fork::Plain, || {
+        execute();
+        127
+    })
+    .context("cannot fork")?;
+    waitpid(child, None).context("cannot wait")?;
+    Ok(child.as_raw().cast_unsigned())
+}
+
+fn execute(path: &Path, argv: &[String]) {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return;
+    };
+    let argv: Vec<_> = argv.iter().map(|argument| c_string(argument)).collect();
+    let _failed = execve(&path, &argv, &ENVIRONMENT.map(c_string));
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text).expect("no NUL in these tests")
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("an odd path")
+}
