@@ -1,15 +1,15 @@
 //! Every path to an address: what a workload can try, and what came of it.
 
 mod datagram;
+mod path;
 mod peer;
 mod stream;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     os::fd::{AsRawFd as _, OwnedFd},
 };
 
-use mcpmon_common::{address::Form, event::Hook};
 use nix::{
     errno::Errno,
     libc,
@@ -17,74 +17,12 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::peer::Peer;
-use crate::{
-    kernel::{Kernel, Protocol},
-    sys::{Operation, Polling, RingError, socket, submit},
+use self::path::Carrier;
+pub use self::{
+    path::{Coverage, Means, PATHS, Path, Written},
+    peer::Peer,
 };
-
-/// A way of reaching an address, and a way of writing the address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// The calls that are made.
-    pub means: Means,
-    /// How the address is written.
-    pub written: Written,
-}
-
-/// The calls that are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
-    /// TCP connect(2).
-    Tcp,
-    /// TCP connect(2) on a non-blocking socket.
-    TcpNonBlocking,
-    /// `sendto` with `MSG_FASTOPEN`: connects and sends at once.
-    FastOpenSend,
-    /// `TCP_FASTOPEN_CONNECT`: connects with the first write.
-    FastOpenConnect,
-    /// Multipath TCP connect(2).
-    Mptcp,
-    /// Multipath TCP with `MSG_FASTOPEN`.
-    MptcpFastOpen,
-    /// UDP connect(2), then send(2).
-    UdpConnect,
-    /// UDP sendto(2).
-    UdpSend,
-    /// UDP sendto(2) on a socket connected elsewhere.
-    UdpSendAside,
-    /// UDP sendmsg(2).
-    UdpMessage,
-    /// UDP sendmmsg(2), the address in the middle of three.
-    UdpMessages,
-    /// UDP-Lite sendto(2).
-    UdpLiteSend,
-    /// UDP-Lite connect(2), then send(2).
-    UdpLiteConnect,
-    /// TCP connect through io_uring.
-    RingConnect,
-    /// The same, taken from the queue by a kernel thread.
-    RingConnectPolled,
-    /// UDP sendmsg through io_uring.
-    RingSend,
-    /// connect(2) of an unprivileged ICMP socket.
-    Ping,
-}
-
-/// How an address is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-    /// IPv4-mapped IPv6.
-    Mapped,
-    /// Behind the NAT64 prefix.
-    Nat64,
-    /// As a 6to4 address.
-    SixToFour,
-}
+use crate::sys::{Operation, Polling, RingError, socket, submit};
 
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,71 +63,10 @@ enum Trouble {
     Call(Errno),
 }
 
-/// What a path is expected to do where its address is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coverage {
-    /// It is refused.
-    Closed,
-    /// It is not seen by the hooks on this kernel: a gap that the documentation names.
-    Open(&'static str),
-    /// The kernel lacks what the path needs.
-    Absent(&'static str),
-}
-
 /// Content of the datagram that goes to the address in question.
 const WANTED: &[u8] = b"wanted";
 /// Content of those that go elsewhere.
 const ASIDE: &[u8] = b"aside";
-
-/// All of them.
-pub const PATHS: [Path; 38] = {
-    use Means::*;
-    use Written::*;
-    [
-        path(Tcp, V4),
-        path(Tcp, V6),
-        path(Tcp, Mapped),
-        path(Tcp, Nat64),
-        path(Tcp, SixToFour),
-        path(TcpNonBlocking, V4),
-        path(TcpNonBlocking, V6),
-        path(FastOpenSend, V4),
-        path(FastOpenSend, V6),
-        path(FastOpenSend, Mapped),
-        path(FastOpenConnect, V4),
-        path(FastOpenConnect, Mapped),
-        path(Mptcp, V4),
-        path(Mptcp, V6),
-        path(Mptcp, Mapped),
-        path(MptcpFastOpen, V4),
-        path(UdpConnect, V4),
-        path(UdpConnect, V6),
-        path(UdpConnect, Mapped),
-        path(UdpSend, V4),
-        path(UdpSend, V6),
-        path(UdpSend, Mapped),
-        path(UdpSend, Nat64),
-        path(UdpSend, SixToFour),
-        path(UdpSendAside, V4),
-        path(UdpSendAside, V6),
-        path(UdpMessage, V4),
-        path(UdpMessages, V4),
-        path(UdpMessages, V6),
-        path(UdpLiteSend, V4),
-        path(UdpLiteConnect, V4),
-        path(UdpLiteConnect, V6),
-        path(RingConnect, V4),
-        path(RingConnectPolled, V4),
-        path(RingSend, V4),
-        path(RingSend, V6),
-        path(Ping, V4),
-        path(Ping, V6),
-    ]
-};
-
-const fn path(means: Means, written: Written) -> Path {
-    Path { means, written }
-}
 
 impl Path {
     /// Tries it.
@@ -239,133 +116,6 @@ impl Path {
             Carrier::Stream => peer.has_connection(),
             Carrier::Datagram => peer.has_received(WANTED),
             Carrier::None => false,
-        }
-    }
-
-    /// What is expected of it on `kernel` where its address is refused.
-    #[must_use]
-    pub fn coverage(self, kernel: &Kernel) -> Coverage {
-        let has = |v4, v6| kernel.has(if self.written == Written::V4 { v4 } else { v6 });
-        match self.means {
-            Means::Mptcp | Means::MptcpFastOpen if !has(Protocol::Mptcp, Protocol::Mptcp6) => {
-                Coverage::Absent("no Multipath TCP")
-            }
-            Means::MptcpFastOpen if kernel.release < (6, 2) => {
-                Coverage::Absent("no fast open for Multipath TCP before 6.2")
-            }
-            Means::UdpLiteSend | Means::UdpLiteConnect if !has(Protocol::UdpLite, Protocol::UdpLite6) => {
-                Coverage::Absent("no UDP-Lite")
-            }
-            // Its protocol has no `pre_connect` operation, and a connected send names no address.
-            Means::UdpLiteConnect => Coverage::Open("UDP-Lite passes no hook in connect(2)"),
-            Means::Ping if kernel.release < (6, 1) => Coverage::Open("ping sockets pass no hook before 6.1"),
-            Means::Tcp
-            | Means::TcpNonBlocking
-            | Means::FastOpenSend
-            | Means::FastOpenConnect
-            | Means::Mptcp
-            | Means::MptcpFastOpen
-            | Means::UdpConnect
-            | Means::UdpSend
-            | Means::UdpSendAside
-            | Means::UdpMessage
-            | Means::UdpMessages
-            | Means::UdpLiteSend
-            | Means::RingConnect
-            | Means::RingConnectPolled
-            | Means::RingSend
-            | Means::Ping => Coverage::Closed,
-        }
-    }
-}
-
-/// What the other side sees.
-enum Carrier {
-    Stream,
-    Datagram,
-    None,
-}
-
-impl Means {
-    const fn carrier(self) -> Carrier {
-        match self {
-            Self::Tcp
-            | Self::TcpNonBlocking
-            | Self::FastOpenSend
-            | Self::FastOpenConnect
-            | Self::Mptcp
-            | Self::MptcpFastOpen
-            | Self::RingConnect
-            | Self::RingConnectPolled => Carrier::Stream,
-            Self::UdpConnect
-            | Self::UdpSend
-            | Self::UdpSendAside
-            | Self::UdpMessage
-            | Self::UdpMessages
-            | Self::UdpLiteSend
-            | Self::UdpLiteConnect
-            | Self::RingSend => Carrier::Datagram,
-            Self::Ping => Carrier::None,
-        }
-    }
-
-    /// Where the kernel sees the address.
-    #[must_use]
-    pub const fn hook(self) -> Hook {
-        match self {
-            Self::UdpSend
-            | Self::UdpSendAside
-            | Self::UdpMessage
-            | Self::UdpMessages
-            | Self::UdpLiteSend
-            | Self::RingSend => Hook::Send,
-            Self::Tcp
-            | Self::TcpNonBlocking
-            | Self::FastOpenSend
-            | Self::FastOpenConnect
-            | Self::Mptcp
-            | Self::MptcpFastOpen
-            | Self::UdpConnect
-            | Self::UdpLiteConnect
-            | Self::RingConnect
-            | Self::RingConnectPolled
-            | Self::Ping => Hook::Connect,
-        }
-    }
-}
-
-impl Written {
-    /// Writes an address, of which there is one of each family, in this way.
-    #[must_use]
-    pub fn write(self, v4: Ipv4Addr, v6: Ipv6Addr) -> IpAddr {
-        let [a, b, c, d] = v4.octets();
-        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        match self {
-            Self::V4 => v4.into(),
-            Self::V6 => v6.into(),
-            Self::Mapped => v4.to_ipv6_mapped().into(),
-            Self::Nat64 => Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low).into(),
-            Self::SixToFour => Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1).into(),
-        }
-    }
-
-    /// Which of the two addresses rules are tried on.
-    #[must_use]
-    pub const fn judged(self, v4: Ipv4Addr, v6: Ipv6Addr) -> IpAddr {
-        match self {
-            Self::V6 => IpAddr::V6(v6),
-            Self::V4 | Self::Mapped | Self::Nat64 | Self::SixToFour => IpAddr::V4(v4),
-        }
-    }
-
-    /// What a record says of it.
-    #[must_use]
-    pub const fn form(self) -> Form {
-        match self {
-            Self::V4 | Self::V6 => Form::Plain,
-            Self::Mapped => Form::Mapped,
-            Self::Nat64 => Form::Nat64,
-            Self::SixToFour => Form::SixToFour,
         }
     }
 }

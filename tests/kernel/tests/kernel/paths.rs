@@ -34,15 +34,9 @@ struct Trial {
 
 pub(crate) fn unlisted(lab: &mut Lab) -> Result<()> {
     for (path, trial) in trials(Space::Network)? {
-        let expected = if supported(lab, path)? {
-            Outcome::Reached
-        } else {
-            trial.unlisted
-        };
-        ensure!(
-            (trial.listed, trial.unlisted) == (expected, expected),
-            "{path:?}: {trial:?}"
-        );
+        let works = supported(lab, path, &trial)?;
+        let reached = (trial.listed, trial.unlisted) == (Outcome::Reached, Outcome::Reached);
+        ensure!(reached || !works, "{path:?}: {trial:?}");
     }
     let records = ours(lab)?;
     ensure!(
@@ -80,7 +74,7 @@ pub(crate) fn watched(lab: &mut Lab) -> Result<()> {
     let trials = trials(Space::Network)?;
     let records = ours(lab)?;
     for (path, trial) in trials {
-        if !supported(lab, path)? {
+        if !supported(lab, path, &trial)? {
             continue;
         }
         ensure!(
@@ -102,7 +96,7 @@ fn refused(lab: &mut Lab, space: Space, rule: NetworkRule) -> Result<()> {
     let trials = trials(space)?;
     let records = ours(lab)?;
     for (path, trial) in trials {
-        if !supported(lab, path)? {
+        if !supported(lab, path, &trial)? {
             continue;
         }
         ensure!(
@@ -138,12 +132,17 @@ fn refused(lab: &mut Lab, space: Space, rule: NetworkRule) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernel has the path; where it lacks it, the workload must have said so.
-fn supported(lab: &mut Lab, path: Path) -> Result<bool> {
+/// Whether the kernel has the path; where it lacks it, the workload must have found it so.
+fn supported(lab: &mut Lab, path: Path, trial: &Trial) -> Result<bool> {
     match path.coverage(&lab.kernel) {
         Coverage::Closed | Coverage::Open(_) => Ok(true),
         Coverage::Absent(why) => {
             lab.note(format!("{path:?}: {why}"));
+            let absent = |outcome| matches!(outcome, Outcome::Unsupported(_));
+            ensure!(
+                absent(trial.listed) && absent(trial.unlisted),
+                "{path:?} is there: {trial:?}"
+            );
             Ok(false)
         }
     }
