@@ -50,7 +50,7 @@ impl Lab {
     /// Where the sensor cannot start.
     pub fn open() -> Result<Self> {
         let kernel = Kernel::running()?;
-        let sensor = Sensor::start(&[AGENT])?;
+        let sensor = Sensor::start(&[AGENT.to_owned()])?;
         Ok(Self {
             sensor,
             kernel,
