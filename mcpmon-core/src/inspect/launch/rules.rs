@@ -34,8 +34,18 @@ enum Patterns {
 /// A server found, without the stage of the command it was found in.
 struct Found {
     server: ServerId,
+    role: Role,
     pattern: String,
     name: String,
+}
+
+/// What the process that was found does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It is the server, or stands for a remote one.
+    Serves,
+    /// It starts the server as a process of its own.
+    Starts,
 }
 
 /// What is known of the levels above a command.
@@ -84,7 +94,10 @@ impl LaunchRules {
         let found = self.find(Command::from_argv(argv), above).ok()??;
         Some(Launch {
             server: found.server,
-            stage: Self::stage(argv),
+            stage: match found.role {
+                Role::Serves => Self::stage(argv),
+                Role::Starts => Stage::Launcher,
+            },
             pattern: found.pattern,
             name: found.name,
         })
@@ -189,26 +202,28 @@ impl LaunchRules {
             None => subject_text(&target.subject).to_owned(),
         };
         let behind = claim.and_then(|_| self.bridged(target, &name, budget));
+        let (server, role) = behind.unwrap_or_else(|| (server_id(target, claim), Role::Serves));
         Found {
-            server: behind.unwrap_or_else(|| server_id(target, claim)),
+            server,
+            role,
             pattern,
             name,
         }
     }
 
-    /// The server behind a bridge.
-    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<ServerId> {
+    /// The server behind a bridge, and whether the bridge stands for it or starts it.
+    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<(ServerId, Role)> {
         if !is_bridge(name) {
             return None;
         }
         match behind(&target.arguments)? {
-            Behind::Remote(id) => ServerId::new(id).ok(),
+            Behind::Remote(id) => Some((ServerId::new(id).ok()?, Role::Serves)),
             Behind::Commands(commands) => {
                 let above = Above {
                     custom: None,
                     budget: budget.shell()?,
                 };
-                Some(self.first(commands, above).ok()??.server)
+                Some((self.first(commands, above).ok()??.server, Role::Starts))
             }
         }
     }

@@ -708,3 +708,11 @@ proptest! {
         prop_assert_eq!(rules.detect(&words), rules.detect(&moved));
     }
 }
+
+#[test_case("mcp-proxy --port 8080 -- uvx mcp-server-time" => Stage::Launcher; "a bridge to a command starts the server")]
+#[test_case("npx-free/supergateway --stdio 'mcp-server-git'" => Stage::Launcher; "gateway")]
+#[test_case("mcp-proxy https://mcp.example.com/sse" => Stage::Program; "a bridge to a url stands for the server")]
+fn bridges(line: &str) -> Stage {
+    let argv = super::shell::commands(line, &[]).remove(0).words;
+    LaunchRules::default().detect(&argv).expect("a server").stage
+}
