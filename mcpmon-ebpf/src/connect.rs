@@ -10,7 +10,7 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     address::{Form, LOOPBACK4, LOOPBACK6, classify6},
-    event::{Action, ConnectRecord, Counter, Hook, Kind, ProcessKey},
+    event::{Action, ConnectRecord, Counter, Hook, Kind},
     process::ProcessEntry,
     watch::{Control, LIST_HOST, LIST_PENDING, NetworkEntry, RULE_CANARY},
 };
@@ -216,14 +216,9 @@ impl Judge {
         action: Action,
         (address, form, given): (Tried, Form, Tried),
     ) -> ConnectRecord {
-        let pid = task::current_pid();
         ConnectRecord {
             header: header(Kind::Connect, ring),
-            process: task::key(task::current()).unwrap_or(ProcessKey {
-                start: 0,
-                pid,
-                reserved: 0,
-            }),
+            process: task::current_key(),
             entry: self.entry,
             // SAFETY: a helper without arguments.
             cgroup: unsafe { bpf_get_current_cgroup_id() },

@@ -28,6 +28,19 @@ pub(crate) fn current() -> Address {
     unsafe { bpf_get_current_task() as Address }
 }
 
+/// Identity of the caller's process.
+#[inline(always)]
+pub(crate) fn current_key() -> ProcessKey {
+    let start = read::<Address>(current(), offset!(task_group_leader))
+        .and_then(|leader| read(leader, offset!(task_start_boottime)))
+        .unwrap_or(0);
+    ProcessKey {
+        start,
+        pid: current_pid(),
+        reserved: 0,
+    }
+}
+
 /// Identity of the process `task` belongs to.
 #[inline(always)]
 pub(crate) fn key(task: Address) -> Result<ProcessKey, Error> {

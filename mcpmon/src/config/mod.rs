@@ -1,4 +1,4 @@
-//! YAML to [`Policy`](mcpmon_core::policy::Policy): where files lie (`sources`, `trust`), what stands in them
+//! YAML to [`Policy`]: where files lie (`sources`, `trust`), what stands in them
 //! (`load`, `raw`), what it means (`compile`), and when it changes (`reload`).
 //!
 //! Knows nothing of the kernel, the store or the terminal.

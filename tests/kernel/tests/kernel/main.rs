@@ -8,6 +8,7 @@
 
 mod abi;
 mod any_address;
+mod budget;
 mod egress;
 mod exec;
 mod flood;
@@ -120,6 +121,7 @@ const TESTS: &[Test] = &[
         "flood::refusals_are_exact_and_losses_known",
         flood::denials_exact_losses_counted,
     ),
+    test("budget::kept", budget::kept),
     test("abi::the_object_itself_loads_twice", abi::untouched),
     test("abi::another_version_is_refused", abi::other_version),
     test("abi::another_value_size_is_refused", abi::other_value_size),
