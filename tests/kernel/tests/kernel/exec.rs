@@ -1,18 +1,20 @@
 //! What is recorded of an exec, in every form a program can be executed in, and of an end.
 
 use std::{
+    convert::Infallible,
+    env,
     ffi::CString,
     fs::{self, File},
     io::Write as _,
     os::{
         fd::{AsFd as _, AsRawFd as _},
-        unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+        unix::fs::MetadataExt as _,
     },
     path::Path,
     thread,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use mcpmon::intercept::kernel::records::{Exec, Record};
 use mcpmon_common::{
     event::ExitRecord,
@@ -26,10 +28,11 @@ use mcpmon_kernel_tests::{
     sys::{Fork, fork},
 };
 use nix::{
+    errno::Errno,
     sys::{
         memfd::{MFdFlags, memfd_create},
         signal::{Signal, raise},
-        wait::waitpid,
+        wait::{WaitStatus, waitpid},
     },
     unistd::{execve, fexecve},
 };
@@ -52,7 +55,8 @@ struct Known {
     argv_total: usize,
 }
 
-const ENVIRONMENT: [&str; 1] = ["PATH=/usr/bin:/bin"];
+/// Exit status of a process whose exec failed with error number 0; no program here ends with more.
+const CAME_BACK: i32 = 128;
 
 pub(crate) fn plain_file(lab: &mut Lab) -> Result<()> {
     recorded(lab, |scratch| {
@@ -79,18 +83,16 @@ pub(crate) fn script(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// `env` executes the shell in the same process: two records.
+/// `env` executes what it finds, in the same process: two records.
 pub(crate) fn script_by_env(lab: &mut Lab) -> Result<()> {
     recorded(lab, |scratch| {
-        let script = scratch.script("script", "#!/usr/bin/env sh\nexit 0\n")?;
-        let shell = ["/usr/bin/sh", "/bin/sh"]
-            .into_iter()
-            .map(Path::new)
-            .find(|shell| shell.exists());
-        let files = [Path::new("/usr/bin/env"), shell.context("no shell")?];
-        let mut known = by_path(&script, &["ignored"], &files)?;
-        known.filename = text(files[1])?.to_owned();
-        known.see(&["sh", text(&script)?]);
+        let script = scratch.script("script", "#!/usr/bin/env payload\n")?;
+        // Not one of busybox's own programs, which its `env` would run without looking for them.
+        let payload = scratch.join("payload");
+        fs::rename(scratch.copy("true")?, &payload).context("cannot rename")?;
+        let mut known = by_path(&script, &["ignored"], &[Path::new("/usr/bin/env"), &payload])?;
+        known.filename = text(&payload)?.to_owned();
+        known.see(&["payload", text(&script)?]);
         Ok(known)
     })
 }
@@ -133,7 +135,8 @@ pub(crate) fn second_thread(lab: &mut Lab) -> Result<()> {
         let stat = fs::metadata(&program).context("cannot stat")?;
         let started = program.clone();
         let pid = executed(move || {
-            let _execs = thread::spawn(move || execute(&started, &["true".to_owned()])).join();
+            let execs = thread::spawn(move || execute(&started, &["true".to_owned()]));
+            execs.join().unwrap_or(Errno::UnknownErrno)
         })?;
         Known::new(pid, &[stat], text(&program)?, &["true"])
     })
@@ -153,17 +156,28 @@ pub(crate) fn long_arguments(lab: &mut Lab) -> Result<()> {
 
 /// What cannot be executed leaves no record.
 pub(crate) fn failed_exec(lab: &mut Lab) -> Result<()> {
-    let pid = Child::start(|_| {
+    let attempts = Child::start(|_| {
         let scratch = Scratch::mount()?;
         let garbage = scratch.script("garbage", "\u{1}\u{2}\u{3}")?;
-        executed(move || {
-            for path in [scratch.join("absent"), garbage] {
-                execute(&path, &["absent".to_owned()]);
-            }
-        })
+        [scratch.join("absent"), garbage]
+            .map(|path| attempted(|| execute(&path, &[])))
+            .into_iter()
+            .collect()
     })?
-    .join()?;
-    let records = lab.execs(pid)?;
+    .join();
+    let attempts: Vec<(u32, i32)> = attempts?;
+    let errors: Vec<_> = attempts.iter().map(|(_, error)| *error).collect();
+    ensure!(
+        errors == [Errno::ENOENT as i32, Errno::ENOEXEC as i32],
+        "{errors:?}"
+    );
+    let records = lab.records(|record| match record {
+        Record::Exec(exec) => attempts
+            .iter()
+            .any(|(pid, _)| *pid == exec.record.process.pid)
+            .then_some(exec),
+        Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => None,
+    })?;
     ensure!(records.is_empty(), "{records:#?}");
     Ok(())
 }
@@ -357,29 +371,43 @@ fn by_path(path: &Path, argv: &[&str], files: &[&Path]) -> Result<Known> {
 
 fn by_descriptor(file: &File) -> Result<Known> {
     let stat = file.metadata().context("cannot stat")?;
-    let pid = executed(|| {
-        let _failed = fexecve(file.as_fd(), &[c"true"], &ENVIRONMENT.map(c_string));
-    })?;
+    let pid = executed(|| came_back(fexecve(file.as_fd(), &[c"true"], &environment())))?;
     Known::new(pid, &[stat], &format!("/dev/fd/{}", file.as_raw_fd()), &["true"])
 }
 
 /// Runs `execute` in a new process, which it does not come back from, and waits for its end.
-fn executed(execute: impl FnOnce()) -> Result<u32> {
-    let child = fork(Fork::Plain, || {
-        execute();
-        127
-    })
-    .context("cannot fork")?;
-    waitpid(child, None).context("cannot wait")?;
-    Ok(child.as_raw().cast_unsigned())
+fn executed(execute: impl FnOnce() -> Errno) -> Result<u32> {
+    let (pid, error) = attempted(execute)?;
+    ensure!(error == 0, "the exec failed: {}", Errno::from_raw(error));
+    Ok(pid)
 }
 
-fn execute(path: &Path, argv: &[String]) {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-        return;
+/// Runs `execute` in a new process and waits for its end: error number of the exec, 0 where it went well.
+fn attempted(execute: impl FnOnce() -> Errno) -> Result<(u32, i32)> {
+    let child = fork(Fork::Plain, || CAME_BACK + execute() as i32).context("cannot fork")?;
+    let status = waitpid(child, None).context("cannot wait")?;
+    let WaitStatus::Exited(_, code) = status else {
+        bail!("the program ended with {status:?}");
     };
+    let error = if code >= CAME_BACK { code - CAME_BACK } else { 0 };
+    Ok((child.as_raw().cast_unsigned(), error))
+}
+
+fn execute(path: &Path, argv: &[String]) -> Errno {
+    let path = c_string(path.to_str().expect("the tests' own paths"));
     let argv: Vec<_> = argv.iter().map(|argument| c_string(argument)).collect();
-    let _failed = execve(&path, &argv, &ENVIRONMENT.map(c_string));
+    came_back(execve(&path, &argv, &environment()))
+}
+
+fn came_back(Err(error): nix::Result<Infallible>) -> Errno {
+    error
+}
+
+fn environment() -> [CString; 1] {
+    [c_string(&format!(
+        "PATH={}:/usr/bin:/bin",
+        env::temp_dir().display()
+    ))]
 }
 
 fn c_string(text: &str) -> CString {
