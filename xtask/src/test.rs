@@ -5,7 +5,8 @@ use anyhow::Result;
 use crate::{
     build_ebpf,
     privilege::Privilege,
-    shell::{self, say, step},
+    shell::{self, Environment, say, step},
+    vm::{self, VmArgs},
 };
 
 /// The package whose tests load kernel programs and make network namespaces.
@@ -14,6 +15,10 @@ const KERNEL_TESTS: &str = "mcpmon-kernel-tests";
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
+    // The end-to-end tests drive it.
+    step("build mcpmon", || {
+        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    })?;
     step("tests", || {
         let others = [
             "--workspace",
@@ -28,7 +33,19 @@ pub(crate) fn run() -> Result<()> {
                 .args(others),
         )
     })?;
-    step("kernel tests", kernel_tests)
+    step("kernel tests", kernel_tests)?;
+    step("kernel tests on other kernels", other_kernels)
+}
+
+/// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
+fn other_kernels() -> Result<()> {
+    match vm::run(&VmArgs::default()) {
+        Err(error) if !shell::is_ci() && error.is::<Environment>() => {
+            say(format_args!("skipped: {error:#}"));
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 /// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.

@@ -29,7 +29,7 @@ use self::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
     /// Kernel series to boot (see --list); may be given more than once
-    #[arg(long = "kernel", value_name = "SERIES", default_value = "6.1", value_parser = parse_kernel)]
+    #[arg(long = "kernel", value_name = "SERIES", default_value = USUAL_KERNEL, value_parser = parse_kernel)]
     kernels: Vec<Kernel>,
     /// List the kernels that are known
     #[arg(long)]
@@ -38,7 +38,7 @@ pub(crate) struct VmArgs {
     #[arg(long)]
     keep: bool,
     /// Seconds after which a machine is stopped
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    #[arg(long, value_name = "SECONDS", default_value_t = USUAL_TIMEOUT)]
     timeout: u64,
     /// Debian archive to fetch kernels from [default: the one this machine uses]
     #[arg(long, value_name = "URL", env = "MCPMON_VM_MIRROR")]
@@ -46,6 +46,25 @@ pub(crate) struct VmArgs {
     /// Run only tests whose name contains this
     #[arg(last = true)]
     filter: Vec<String>,
+}
+
+/// The kernel that every run of the tests boots.
+const USUAL_KERNEL: &str = "6.1";
+/// Far longer than a run takes under software emulation.
+const USUAL_TIMEOUT: u64 = 900;
+
+impl Default for VmArgs {
+    /// As the command without options.
+    fn default() -> Self {
+        Self {
+            kernels: parse_kernel(USUAL_KERNEL).into_iter().collect(),
+            list: false,
+            keep: false,
+            timeout: USUAL_TIMEOUT,
+            mirror: env::var("MCPMON_VM_MIRROR").ok(),
+            filter: Vec::new(),
+        }
+    }
 }
 
 /// Target of the test program: glibc, linked statically by [`STATIC_FLAGS`].
