@@ -17,8 +17,8 @@ use super::{
 use crate::{
     inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
     model::{
-        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, ProcessId, ServerId,
-        Severity, Timestamp,
+        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, PinState, ProcessId,
+        ServerId, Severity, Timestamp,
     },
     policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
 };
@@ -247,7 +247,8 @@ impl Monitor {
             self.policy.pinning,
             self.policy.mode,
         );
-        if verdict.action == Action::Block && self.policy.exec.gate == Gate::Off {
+        let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
+        if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
             verdict.action = Action::Audit;
         }
         judgement

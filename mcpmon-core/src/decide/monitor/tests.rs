@@ -355,6 +355,39 @@ fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
     );
 }
 
+/// `mcp-server-git --version`, over before it could be looked at: nothing is known, and nothing is left to stop.
+#[test]
+fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
+    let pins = Pins {
+        script: Some(PinnedFile {
+            path: PathBuf::from("/srv/main.py"),
+            digest: Digest::of(b"v1"),
+        }),
+        ..pins("v1")
+    };
+    let gone = || ServerFiles {
+        executable: Part::Unknown {
+            path: PathBuf::from("executable"),
+            cause: "the process is gone".to_owned(),
+        },
+        script: None,
+        package: None,
+    };
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins)].into());
+    world.exec(10, 9, "mcp-server-git");
+    world.exit(FIRST, 10, 0);
+    let attempt = world.monitor.attempts;
+    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, gone());
+    assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_exited"]);
+    assert_eq!(judgement.events[0].action, Action::Audit);
+
+    world.exec(11, 9, "mcp-server-git");
+    let attempt = world.monitor.attempts;
+    let judgement = world.monitor.hashed(Timestamp(0), InstanceId(2), attempt, gone());
+    assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
+    assert_eq!(orders(&judgement), ["kill 2", "release 11"]);
+}
+
 #[test]
 fn a_result_for_a_program_that_was_replaced_is_dropped() {
     let mut world = World::new(Policy::default());

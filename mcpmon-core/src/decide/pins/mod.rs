@@ -68,7 +68,7 @@ pub struct PinVerdict {
 /// | none | hashed | `Pinned` with `auto_trust_first`, else `NotPinned` | allow, else `on_change` |
 /// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
 /// | some | equal | `Match` | allow |
-/// | some | a part differs, appeared or vanished | `Mismatch` | `on_change` |
+/// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
 ///
 /// `on_change: allow` lets a difference pass and keeps the pin: only an explicit approval replaces one.
@@ -104,14 +104,18 @@ fn first_sight(actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
 }
 
 fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    // Of a process that is gone nothing is known: its script and package did not vanish, nobody saw them.
+    let seen = actual.executable.hashed().is_some();
+    let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
+    let package = pins.package.as_ref().filter(|_| seen || actual.package.is_some());
     let mismatches: Vec<_> = [
         file_mismatch(
             PinPart::Executable,
             Some(&pins.executable),
             Some(&actual.executable),
         ),
-        file_mismatch(PinPart::Script, pins.script.as_ref(), actual.script.as_ref()),
-        package_mismatch(pins.package.as_ref(), actual.package.as_ref()),
+        file_mismatch(PinPart::Script, script, actual.script.as_ref()),
+        package_mismatch(package, actual.package.as_ref()),
     ]
     .into_iter()
     .flatten()
