@@ -17,6 +17,9 @@ pub(super) struct Fixture {
     root: Root,
 }
 
+/// The interpreter that runs, whatever name it was started by.
+const PYTHON: &str = "/usr/bin/python3.11";
+
 impl Fixture {
     pub(super) fn new() -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
@@ -63,6 +66,7 @@ impl Fixture {
             name: name.into(),
             search_path: Some("/usr/local/bin:/usr/bin".into()),
             home: Some(PathBuf::from("/home/me")),
+            module_path: None,
         }
     }
 
@@ -88,7 +92,21 @@ impl Fixture {
         name: &str,
         module: &str,
     ) -> Result<(PathBuf, Manifest), PackageError> {
-        self.python_package(name, python::Start::Module(module))
+        self.python_package(self.setting(PYTHON, name), python::Start::Module(module))
+    }
+
+    /// The same with a `PYTHONPATH`.
+    pub(super) fn python_module_along(
+        &self,
+        module_path: &str,
+        name: &str,
+        module: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let setting = Setting {
+            module_path: Some(module_path.into()),
+            ..self.setting(PYTHON, name)
+        };
+        self.python_package(setting, python::Start::Module(module))
     }
 
     /// The package that Python, started as `name`, runs for a script.
@@ -99,15 +117,14 @@ impl Fixture {
     ) -> Result<(PathBuf, Manifest), PackageError> {
         let script = Path::new(script);
         let text = python::source(&self.root, script).expect("the script exists");
-        self.python_package(name, python::Start::Script(script, &text))
+        self.python_package(self.setting(PYTHON, name), python::Start::Script(script, &text))
     }
 
     fn python_package(
         &self,
-        name: &str,
+        setting: Setting<'_>,
         start: python::Start<'_>,
     ) -> Result<(PathBuf, Manifest), PackageError> {
-        let setting = self.setting("/usr/bin/python3.11", name);
         let package = python::Package::of(&setting, start, &|| false)?;
         let mut files = FileHasher::default();
         let collector = Collector::new(

@@ -78,6 +78,8 @@ struct Setting<'a> {
     search_path: Option<OsString>,
     /// `HOME`, where it is known.
     home: Option<PathBuf>,
+    /// `PYTHONPATH`, where it is set.
+    module_path: Option<OsString>,
 }
 
 /// What interprets a script.
@@ -130,6 +132,7 @@ impl Hasher {
             name: process.arguments()?.into_iter().next().unwrap_or_default(),
             search_path: process.variable("PATH")?,
             home: process.variable("HOME")?.map(PathBuf::from),
+            module_path: process.variable("PYTHONPATH")?,
         };
         let executable = self.hash_executable(executable, cancel)?;
         let (script, package) = self.scripts(&setting, entry, cancel)?;

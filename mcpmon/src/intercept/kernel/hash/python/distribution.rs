@@ -38,13 +38,18 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads the metadata in `sites`. Of two distributions of one name the first counts, as it does for Python.
+    /// Reads the metadata in `directories`. Of two distributions of one name the first counts, as it does for
+    /// Python.
     ///
     /// # Errors
     /// Where there are over 5,000, or the caller asked to stop.
-    pub(super) fn read(root: &Root, sites: &[PathBuf], cancel: Cancel<'_>) -> Result<Self, PackageError> {
+    pub(super) fn read<'d>(
+        root: &Root,
+        directories: impl Iterator<Item = &'d PathBuf>,
+        cancel: Cancel<'_>,
+    ) -> Result<Self, PackageError> {
         let mut index = Self::default();
-        for site in sites {
+        for site in directories {
             for entry in root.names(site).unwrap_or_default() {
                 let Some(name) = entry.to_str().and_then(distribution_name) else {
                     continue;

@@ -23,6 +23,9 @@ pub(super) struct Environment {
     pub(super) prefix: PathBuf,
     /// Whether the environment belongs to few packages or to the whole system.
     pub(super) scope: Scope,
+    /// Directories that `PYTHONPATH` names, canonical. They are searched before all others, and belong to
+    /// whoever set it rather than to the environment.
+    pub(super) named: Vec<PathBuf>,
     /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
     pub(super) sites: Vec<PathBuf>,
 }
@@ -43,6 +46,7 @@ impl Environment {
         let root = setting.root;
         let invoked = setting.invoked_as();
         let version = version_directory(&setting.executable);
+        let named = distinct(root, setting.module_directories());
         if let Some(prefix) = virtual_prefix(root, &invoked) {
             let configuration = root
                 .read(&prefix.join(CONFIGURATION), MAX_SMALL_FILE)
@@ -57,6 +61,7 @@ impl Environment {
             return Self {
                 prefix,
                 scope: Scope::Virtual,
+                named,
                 sites: distinct(root, sites),
             };
         }
@@ -79,8 +84,24 @@ impl Environment {
         Self {
             prefix,
             scope: Scope::System,
+            named,
             sites: distinct(root, sites),
         }
+    }
+}
+
+impl Environment {
+    /// Every directory in which modules are looked for, in that order.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
+        self.named.iter().chain(&self.sites)
+    }
+}
+
+impl Setting<'_> {
+    /// What `PYTHONPATH` names, seen from the working directory.
+    fn module_directories(&self) -> Vec<PathBuf> {
+        let entries = self.module_path.iter().flat_map(std::env::split_paths);
+        entries.map(|entry| self.working_directory.join(entry)).collect()
     }
 }
 

@@ -83,7 +83,7 @@ impl Package {
             Start::Module(_) => None,
         };
         let environment = Environment::of(setting, script);
-        let index = Index::read(setting.root, &environment.sites, cancel)?;
+        let index = Index::read(setting.root, environment.directories(), cancel)?;
         let root = environment.prefix.clone();
         let mut package = Self {
             environment,
@@ -195,7 +195,7 @@ impl Package {
             );
         }
         self.root = directory;
-        self.add_everything_or(root, &modules);
+        self.add_needed(root, &modules);
         Ok(())
     }
 
@@ -217,6 +217,7 @@ impl Package {
     fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
         let top = name.split('.').next().unwrap_or(name);
         let local = std::iter::once(&setting.working_directory)
+            .chain(&self.environment.named)
             .chain(&self.extra)
             .find_map(|directory| module_in(setting.root, directory, top));
         let providers = self.index.providers(top);
@@ -241,7 +242,8 @@ impl Package {
                     .iter()
                     .find_map(|site| module_in(setting.root, site, top));
                 let Some(place) = place else {
-                    let searched = std::iter::once(&setting.working_directory).chain(&self.environment.sites);
+                    let directories = self.environment.directories();
+                    let searched = std::iter::once(&setting.working_directory).chain(directories);
                     return Err(PackageError::NoModule {
                         name: name.to_owned(),
                         searched: searched.cloned().collect(),
@@ -253,32 +255,34 @@ impl Package {
             }
         };
         self.root = place;
-        self.add_everything_or(setting.root, &modules);
+        self.add_needed(setting.root, &modules);
         Ok(())
     }
 
-    /// Adds a virtual environment whole, and of a system's only what `modules` need.
-    fn add_everything_or(&mut self, root: &Root, modules: &BTreeSet<String>) {
+    /// Adds what `modules` need, and a virtual environment whole.
+    fn add_needed(&mut self, root: &Root, modules: &BTreeSet<String>) {
+        for module in modules {
+            self.add_import(root, module);
+        }
         match self.environment.scope {
             Scope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
-            Scope::System => {
-                for module in modules {
-                    self.add_import(root, module);
-                }
-            }
+            Scope::System => {}
         }
     }
 
     fn add_import(&mut self, root: &Root, module: &str) {
         let providers = self.index.providers(module);
-        if providers.is_empty() {
-            let place = self
-                .environment
-                .sites
+        let first_in = |directories: &[PathBuf]| {
+            directories
                 .iter()
-                .find_map(|site| module_in(root, site, module));
-            self.parts.loose.extend(place);
-        }
+                .find_map(|place| module_in(root, place, module))
+        };
+        // What `PYTHONPATH` names hides an installed distribution.
+        let place = match first_in(&self.environment.named) {
+            None if providers.is_empty() => first_in(&self.environment.sites),
+            named => named,
+        };
+        self.parts.loose.extend(place);
         self.parts.distributions.extend(providers);
     }
 

@@ -270,6 +270,26 @@ fn a_module_in_the_working_directory_comes_first() -> Outcome {
     Ok(())
 }
 
+/// How clients start a checkout: `PYTHONPATH=src python -m NAME`.
+#[test]
+fn a_module_that_pythonpath_names_is_found_with_what_it_imports() -> Outcome {
+    let fixture = environment("/venv")?;
+    fixture.write("/checkout/src/mcp_new/__main__.py", "import helper\nimport mcp\n")?;
+    fixture.write("/checkout/lib/helper.py", "")?;
+    fixture.write("/checkout/lib/mcp.py", "# hides the installed one")?;
+    fixture.write("/checkout/lib/unused.py", "")?;
+    let along = "/nowhere:/checkout/src:../checkout/lib";
+    for interpreter in [PYTHON, "python3.11"] {
+        let (root, manifest) = fixture.python_module_along(along, interpreter, "mcp_new")?;
+        assert_eq!(root, Path::new("/checkout/src/mcp_new"));
+        let has = |end: &str| manifest.paths().any(|path| path.ends_with(end));
+        assert!(has("checkout/src/mcp_new/__main__.py"), "{:?}", paths(&manifest));
+        assert!(has("checkout/lib/helper.py") && has("checkout/lib/mcp.py"));
+        assert!(!has("unused.py"), "the path belongs to whoever set it");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_module_that_is_nowhere_is_no_empty_package() -> Outcome {
     let result = environment("/venv")?.python_module(PYTHON, "nowhere");
