@@ -57,7 +57,13 @@ fn explain(error: OpenError, user: &str) -> CliError {
             format!("join the group mcpmon: sudo usermod -aG mcpmon {user}, then log in again"),
             "or run the command with sudo".to_owned(),
         ],
-        OpenError::Denied(_) | OpenError::Io { .. } => Vec::new(),
+        OpenError::Denied(_) => {
+            vec![
+                "run the command as the owner of the store, as a member of its group, or with sudo"
+                    .to_owned(),
+            ]
+        }
+        OpenError::Io { .. } => Vec::new(),
         OpenError::Schema { .. } => vec!["name a store with --db FILE".to_owned()],
     };
     CliError {
@@ -161,6 +167,11 @@ mod tests {
         error: no permission to read the store /var/lib/mcpmon/mcpmon.db
         hint: join the group mcpmon: sudo usermod -aG mcpmon ann, then log in again
         hint: or run the command with sudo
+        ExitCode(unix_exit_status(3))
+        ");
+        insta::assert_snapshot!(explained(OpenError::Denied("/srv/mcpmon.db".into())), @"
+        error: no permission to read the store /srv/mcpmon.db
+        hint: run the command as the owner of the store, as a member of its group, or with sudo
         ExitCode(unix_exit_status(3))
         ");
     }
