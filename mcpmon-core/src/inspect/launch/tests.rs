@@ -713,6 +713,6 @@ proptest! {
 #[test_case("npx-free/supergateway --stdio 'mcp-server-git'" => Stage::Launcher; "gateway")]
 #[test_case("mcp-proxy https://mcp.example.com/sse" => Stage::Program; "a bridge to a url stands for the server")]
 fn bridges(line: &str) -> Stage {
-    let argv = super::shell::commands(line, &[]).remove(0).words;
+    let argv = shell::commands(line, &[]).remove(0).words;
     LaunchRules::default().detect(&argv).expect("a server").stage
 }
