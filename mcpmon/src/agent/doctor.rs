@@ -73,6 +73,7 @@ pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
     findings.push(cgroup());
+    findings.push(exec_gate());
     findings.push(group_exists());
     findings.push(configuration(search));
     match control::request(socket, &Request::SelfTest) {
@@ -127,6 +128,20 @@ fn cgroup() -> Finding {
         ),
         Err(error) => Finding::new("cgroup v2", Verdict::Broken, error.to_string()),
     }
+}
+
+/// How starts can be refused here: what is used, and what a stricter set-up would need.
+fn exec_gate() -> Finding {
+    let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    let unused = if lsm.split(',').any(|name| name.trim() == "bpf") {
+        "BPF LSM is active here, and not used by this version"
+    } else {
+        "BPF LSM is not active here, and not needed by this version"
+    };
+    let detail = format!(
+        "a pinned server is stopped just after exec and compared; a program known to be changed is killed at exec; {unused}"
+    );
+    Finding::new("exec gate", Verdict::Good, detail)
 }
 
 fn group_exists() -> Finding {

@@ -104,11 +104,9 @@ fn own_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     Some(state.join("mcpmon/mcpmon.db"))
 }
 
+/// From the environment: a static binary cannot load the modules that getpwuid(3) needs.
 fn user_name() -> String {
-    match nix::unistd::User::from_uid(nix::unistd::getuid()) {
-        Ok(Some(user)) => user.name,
-        Ok(None) | Err(_) => "USER".to_owned(),
-    }
+    std::env::var("USER").unwrap_or_else(|_| "$USER".to_owned())
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ use crate::{
     config::{self, ConfigError, Loaded, Reloader, Search, Trust},
     intercept::kernel::{
         addresses::InstallError,
+        preflight,
         sensor::{Sensor, SensorError},
     },
     record::{Access, OpenError, QueryError, Reader, Recorder, Settings, StoreError},
@@ -156,6 +157,11 @@ struct Inputs {
 impl Daemon {
     /// Needs a runtime around it: tasks are spawned and signals caught.
     fn start(options: Options) -> Result<(Self, Inputs), DaemonError> {
+        // Said first: without privileges everything else fails too, with less to the point.
+        let missing = preflight::missing();
+        if !missing.is_empty() {
+            return Err(SensorError::Missing(missing).into());
+        }
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let loaded = config::load(&options.search, trust)?;
         let mut numbering = Numbering::default();
