@@ -9,9 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Event, PinPart, ServerId, Severity};
+use mcpmon_core::model::{Action, Event, EventKind, PinPart, ServerId, Severity};
 
 use super::{BinaryPin, DeclaredServer, RecorderStatus};
+
+/// One part in so many of the queue is for what is no connection: any process can make those by the thousand,
+/// and must not push out a pin or the news that it was denied.
+const RESERVED: usize = 8;
 
 /// Something to write; `E` is an event without or with its identity.
 #[derive(Debug)]
@@ -89,8 +93,20 @@ impl Queue {
     pub(super) fn push_event(&self, event: Event) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let kind = event.kind.name();
+        let limit = match event.kind {
+            EventKind::NetworkConnection { .. } => self.capacity - self.capacity / RESERVED,
+            EventKind::ServerStarted { .. }
+            | EventKind::ServerExited { .. }
+            | EventKind::BinaryMismatch { .. }
+            | EventKind::ServerDenied { .. }
+            | EventKind::PolicyLoaded { .. }
+            | EventKind::PolicyRejected { .. }
+            | EventKind::EnforcementDegraded { .. }
+            | EventKind::EnforcementRestored { .. }
+            | EventKind::EventsLost { .. } => self.capacity,
+        };
         let mut state = self.lock();
-        if !self.has_room(&state) {
+        if !state.has_room(limit) {
             *state.overflow.entry(kind).or_default() += 1;
             state.lost += 1;
             return;
@@ -101,7 +117,7 @@ impl Queue {
     /// Takes in what must not be lost unnoticed; it is written at once.
     pub(super) fn push(&self, message: Message<Event>) -> Result<(), Refused> {
         let state = self.lock();
-        if !self.has_room(&state) {
+        if !state.has_room(self.capacity) {
             return Err(Refused);
         }
         self.add(state, message, true);
@@ -202,10 +218,6 @@ impl Queue {
         }
     }
 
-    fn has_room(&self, state: &State) -> bool {
-        !state.closed && state.queued < self.capacity
-    }
-
     fn add(&self, mut state: MutexGuard<'_, State>, message: Message<Event>, urgent: bool) {
         state.filling.push(message);
         state.queued += 1;
@@ -230,6 +242,10 @@ impl Queue {
 }
 
 impl State {
+    const fn has_room(&self, limit: usize) -> bool {
+        !self.closed && self.queued < limit
+    }
+
     fn is_due(&self) -> bool {
         !self.full.is_empty() || self.closed || self.urgent && !self.filling.is_empty()
     }
@@ -290,6 +306,20 @@ mod tests {
         );
         queue.push_event(sample::blocked_connection());
         assert!(queue.take().unwrap().overflow.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_connections_leaves_room_for_the_rest() {
+        let queue = Queue::new(16, 100, LONG);
+        for _ in 0..100 {
+            queue.push_event(sample::blocked_connection());
+        }
+        assert_eq!(queue.status().queued, 14);
+        queue.push_event(sample::denied("a"));
+        assert_eq!(queue.push(Message::ForgetRunning), Ok(()));
+        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+        let overflow = queue.take().unwrap().overflow;
+        assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
     }
 
     #[test]
