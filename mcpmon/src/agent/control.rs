@@ -97,11 +97,29 @@ pub enum ListenError {
     },
 }
 
+/// The socket's file, removed when this is dropped: by a daemon that ends, and by one that does not start.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl SocketFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::debug!(%error, "the control socket was gone already");
+        }
+    }
+}
+
 /// Makes the socket, mode 0660, in a directory of mode 0755, both of `group` where there is one.
 ///
 /// # Errors
 /// Where another daemon answers there, or the path cannot be made.
-pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<UnixListener, ListenError> {
+pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source| ListenError::Make {
         path: path.to_owned(),
         source,
@@ -118,11 +136,12 @@ pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<UnixListener, Li
         Ok(()) | Err(_) => {}
     }
     let listener = bind(path).map_err(failed)?;
+    let file = SocketFile(path.to_owned());
     if group.is_some() {
         std::os::unix::fs::chown(path, None, group).map_err(failed)?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
-    Ok(listener)
+    Ok((listener, file))
 }
 
 /// Binds with no access for anyone else: between bind(2) and chmod(2) nobody may connect.
@@ -274,6 +293,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("run/x.sock");
         drop(listen(&path, None).expect("first"));
+        assert!(!path.exists());
+        drop(bind(&path).expect("of a daemon that was killed"));
         let second = listen(&path, None).expect("stale socket");
         let mode = fs::metadata(&path).expect("socket").permissions().mode();
         assert_eq!(mode & 0o777, 0o660);

@@ -29,7 +29,7 @@ use tokio::{
 use self::policy::{agent_names, declare, enforcement, wants};
 use super::{
     clock,
-    control::{self, Answer, Asked, ListenError},
+    control::{self, Answer, Asked, ListenError, SocketFile},
     engine::{Engine, Message},
     group,
     health::Health,
@@ -133,7 +133,7 @@ struct Daemon {
     engine: Engine,
     recorder: Recorder,
     store: PathBuf,
-    socket: PathBuf,
+    socket: SocketFile,
     cgroup: PathBuf,
     health: Health,
     checks: Vec<Check>,
@@ -168,7 +168,7 @@ impl Daemon {
         let resolved = Resolved::new();
         let tables = Arc::new(table::compile(&loaded.policy, &resolved, &mut numbering)?);
 
-        let listener = control::listen(&options.socket, group::find())?;
+        let (listener, socket) = control::listen(&options.socket, group::find())?;
         let record = &loaded.settings.record;
         let store = options
             .store
@@ -217,7 +217,7 @@ impl Daemon {
             engine,
             recorder,
             store,
-            socket: options.socket,
+            socket,
             cgroup,
             health: Health::default(),
             checks: Vec::new(),
@@ -236,7 +236,7 @@ impl Daemon {
         let mut policy = ticker(POLICY_INTERVAL);
         let mut self_test = ticker(SELF_TEST_INTERVAL);
         let mut health = ticker(HEALTH_INTERVAL);
-        tracing::info!(store = %self.store.display(), socket = %self.socket.display(), "started");
+        tracing::info!(store = %self.store.display(), socket = %self.socket.path().display(), "started");
         loop {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
@@ -258,9 +258,6 @@ impl Daemon {
         let status = self.recorder.close();
         if let Some(error) = status.last_error {
             tracing::error!(error, lost = status.lost, "the last events could not be written");
-        }
-        if let Err(error) = std::fs::remove_file(&self.socket) {
-            tracing::debug!(%error, "the control socket was gone already");
         }
         tracing::info!("stopped; nothing is enforced any more");
     }
