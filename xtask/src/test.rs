@@ -9,8 +9,8 @@ use crate::{
     vm::{self, VmArgs},
 };
 
-/// The package whose tests load kernel programs and make network namespaces.
-const KERNEL_TESTS: &str = "mcpmon-kernel-tests";
+/// The packages whose tests load kernel programs: alone, and as the built program does.
+const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
@@ -20,18 +20,13 @@ pub(crate) fn run() -> Result<()> {
         shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
     })?;
     step("tests", || {
-        let others = [
-            "--workspace",
-            "--exclude",
-            "mcpmon-ebpf",
-            "--exclude",
-            KERNEL_TESTS,
-        ];
-        shell::run(
-            shell::cargo()
-                .args(["test", "--locked", "--no-fail-fast"])
-                .args(others),
-        )
+        let mut cargo = shell::cargo();
+        cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
+        cargo.args(["--exclude", "mcpmon-ebpf"]);
+        for package in ROOT_TESTS {
+            cargo.args(["--exclude", package]);
+        }
+        shell::run(&mut cargo)
     })?;
     step("kernel tests", kernel_tests)?;
     step("kernel tests on other kernels", other_kernels)
@@ -46,14 +41,21 @@ fn other_kernels() -> Result<()> {
         }
         outcome => outcome,
     }
+    step("the program that the end-to-end tests run", || {
+        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    })?;
+    step("tests on the running kernel", root_tests)
 }
 
 /// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.
-fn kernel_tests() -> Result<()> {
+fn root_tests() -> Result<()> {
     let mut cargo = shell::cargo();
-    cargo.args(["test", "--locked", "--package", KERNEL_TESTS]);
+    cargo.args(["test", "--locked", "--no-fail-fast"]);
+    for package in ROOT_TESTS {
+        cargo.args(["--package", package]);
+    }
     if Privilege::current() == Privilege::Sudo {
-        say("the kernel tests run as root, through sudo");
+        say("these tests run as root, through sudo");
         cargo.env(runner_variable(), "sudo --preserve-env");
     }
     shell::run(&mut cargo)

@@ -1,1 +1,19 @@
-//! End-to-end tests live in `tests/`.
+//! What the end-to-end tests are made of: the built program, a daemon of its own for each test, real MCP
+//! servers, and a client that talks to them. The tests themselves are in `tests/host/`.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
+
+pub mod client;
+pub mod daemon;
+pub mod host;
+pub mod json;
+pub mod kernel;
+pub mod network;
+pub mod program;
+pub mod servers;
+pub mod site;
+pub mod wait;

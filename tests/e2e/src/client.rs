@@ -1,0 +1,140 @@
+//! An MCP client: starts a server as a client does, and talks to it over its pipes.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+use crate::wait::{self, PATIENCE};
+
+/// A server that was started, and the pipes to it. It is killed at the end.
+#[derive(Debug)]
+pub struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Client {
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// Where the command cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().context("a pipe was asked for")?;
+        let (sender, lines) = channel();
+        // Ends with the server's output, or when nobody listens any more.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, stdin, lines })
+    }
+
+    /// The process that was started, which need not be the one that serves.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Says hello; the answer is who serves: its process and its version.
+    ///
+    /// # Errors
+    /// Where the server ends, or does not answer.
+    pub fn initialize(&mut self) -> Result<Server> {
+        let parameters = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "mcpmon-e2e", "version": "1"},
+        });
+        let result = self.ask("initialize", &parameters)?;
+        let pid = result["_meta"]["pid"].as_u64();
+        let version = result["serverInfo"]["version"].as_str();
+        Ok(Server {
+            pid: pid
+                .and_then(|pid| pid.try_into().ok())
+                .context("the server tells its process")?,
+            version: version.context("the server tells its version")?.to_owned(),
+        })
+    }
+
+    /// Lets the server connect somewhere, and says how that went: `connected` or the name of an error.
+    ///
+    /// # Errors
+    /// Where the server ends, or does not answer.
+    pub fn connect(&mut self, target: SocketAddr) -> Result<String> {
+        let arguments = json!({"host": target.ip().to_string(), "port": target.port()});
+        let result = self.ask("tools/call", &json!({"name": "connect", "arguments": arguments}))?;
+        let text = result["content"][0]["text"].as_str();
+        Ok(text.context("a text")?.to_owned())
+    }
+
+    /// Sends a line.
+    ///
+    /// # Errors
+    /// Where the server reads no more.
+    pub fn send(&mut self, line: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the pipe is open")?;
+        writeln!(stdin, "{line}").context("the server reads no more")
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value> {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters});
+        self.send(&request.to_string())?;
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => Ok(serde_json::from_str::<Value>(&line)?["result"].take()),
+            Err(RecvTimeoutError::Disconnected) => bail!("the server ended without an answer"),
+            Err(RecvTimeoutError::Timeout) => bail!("the server does not answer"),
+        }
+    }
+
+    /// Closes the pipe to the server and waits for its end.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn close(&mut self) -> Result<ExitStatus> {
+        self.stdin = None;
+        self.ended()
+    }
+
+    /// Waits for the end of the process that was started.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn ended(&mut self) -> Result<ExitStatus> {
+        wait::until("the server's end", || Ok(self.child.try_wait()?))
+    }
+}
+
+impl Drop for Client {
+    /// One that has ended already is no failure.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The process that serves.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+}

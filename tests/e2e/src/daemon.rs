@@ -1,0 +1,209 @@
+//! A running daemon, ended at the latest with its test.
+
+use std::{
+    fs,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{
+    host::Host,
+    json::{is, text},
+    program,
+    site::Site,
+    wait,
+};
+
+/// A daemon that enforces.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Its files.
+    pub site: Site,
+    process: Process,
+}
+
+#[derive(Debug)]
+struct Process(Child);
+
+impl Daemon {
+    /// Starts one with this policy and waits until its first self-test is done.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start(host: &Host, policy: &str) -> Result<Self> {
+        Self::start_at(host, Site::new(policy)?)
+    }
+
+    /// The same with the files of another that has ended. Takes the host as proof that it is this test's turn.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_at(host: &Host, site: Site) -> Result<Self> {
+        let mut command = Command::new(program::path()?);
+        command.args(site.daemon_arguments());
+        Self::spawn(host, site, command)
+    }
+
+    /// The same on a host that has the group `mcpmon`, with this number: the daemon sees another `/etc/group`.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_with_group(host: &Host, policy: &str, group: u32) -> Result<Self> {
+        let site = Site::new(policy)?;
+        let groups = site.path("group");
+        fs::write(&groups, format!("root:x:0:\nmcpmon:x:{group}:\n"))?;
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--", "sh", "-c"]);
+        command.arg(r#"mount --bind "$0" /etc/group && exec "$@""#);
+        command
+            .arg(groups)
+            .arg(program::path()?)
+            .args(site.daemon_arguments());
+        Self::spawn(host, site, command)
+    }
+
+    fn spawn(_host: &Host, site: Site, mut command: Command) -> Result<Self> {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(site.path("daemon.log"))?;
+        let child = command
+            .env_remove("RUST_LOG")
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start the daemon")?;
+        let mut daemon = Self {
+            site,
+            process: Process(child),
+        };
+        daemon.wait_until_tested()?;
+        Ok(daemon)
+    }
+
+    fn wait_until_tested(&mut self) -> Result<()> {
+        wait::until("the daemon's first self-test", || {
+            if let Some(status) = self.process.0.try_wait()? {
+                bail!("the daemon ended with {status}:\n{}", self.log());
+            }
+            let tested = |status: Value| (!status["checked_at"].is_null()).then_some(());
+            Ok(self.status().ok().and_then(tested))
+        })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// What it wrote to standard error.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.site.path("daemon.log")).unwrap_or_default()
+    }
+
+    /// What `mcpmon status` shows, whatever its exit status.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub fn status(&self) -> Result<Value> {
+        let run = self.site.ask(&["status", "--json"])?;
+        let status = run.objects()?.into_iter().next();
+        status.with_context(|| format!("no status: {}", run.stderr))
+    }
+
+    /// The first event that `wanted` takes, waited for.
+    ///
+    /// # Errors
+    /// Where none comes; the error shows those that did.
+    pub fn event(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        let found = wait::until(what, || Ok(self.site.events()?.into_iter().find(&wanted)));
+        found.with_context(|| {
+            let events = self.site.events().unwrap_or_default();
+            let lines: Vec<String> = events.iter().map(Value::to_string).collect();
+            format!("events so far:\n{}\nlog:\n{}", lines.join("\n"), self.log())
+        })
+    }
+
+    /// The first event of this type about this server.
+    ///
+    /// # Errors
+    /// Where none comes.
+    pub fn event_of(&self, kind: &str, server: &str) -> Result<Value> {
+        self.event(&format!("{kind} of {server}"), |event| is(event, kind, server))
+    }
+
+    /// The `number`th start of this server, from 1.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn start_of(&self, server: &str, number: usize) -> Result<Value> {
+        wait::until(&format!("start {number} of {server}"), || {
+            let events = self.site.events()?;
+            let mut starts = events
+                .into_iter()
+                .filter(|event| is(event, "mcp_server_started", server));
+            Ok(starts.nth(number - 1))
+        })
+        .with_context(|| format!("log:\n{}", self.log()))
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(self.pid().try_into()?), signal)?)
+    }
+
+    /// Replaces the policy and waits until the daemon says that the new one is in force.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn adopt(&self, policy: &str) -> Result<()> {
+        let before = text(&self.status()?["policy"], "hash").to_owned();
+        self.site.write_policy(policy)?;
+        self.signal(Signal::SIGHUP)?;
+        wait::until("the new policy", || {
+            let status = self.status()?;
+            Ok((text(&status["policy"], "hash") != before).then_some(()))
+        })
+    }
+
+    /// Asks it to end, and waits for that.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn end(mut self) -> Result<(Site, ExitStatus)> {
+        self.signal(Signal::SIGTERM)?;
+        let status = wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))?;
+        Ok((self.site, status))
+    }
+
+    /// Ends it, which must succeed, and starts another one with the same files.
+    ///
+    /// # Errors
+    /// Where it does not end well, or the other does not come up.
+    pub fn restart(self, host: &Host) -> Result<Self> {
+        let (site, status) = self.end()?;
+        ensure!(status.success(), "the daemon ended with {status}");
+        Self::start_at(host, site)
+    }
+}
+
+impl Drop for Process {
+    /// Killed, so that nothing stays attached; one that has ended already is no failure.
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,60 @@
+//! Whose turn it is on this host, and whether it has what a test needs.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use anyhow::{Result, bail};
+
+/// Daemons attach to the whole host: one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The host, for the test that holds it.
+#[derive(Debug)]
+pub struct Host {
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Host {
+    /// Waits for this test's turn. `None` where something is missing, which is said on standard error.
+    ///
+    /// # Errors
+    /// Where something is missing and `CI=true` says that nothing may be.
+    pub fn take(programs: &[&str]) -> Result<Option<Self>> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(missing) = missing(programs) else {
+            return Ok(Some(Self { _turn: turn }));
+        };
+        if env::var_os("CI").is_some_and(|value| value == "true") {
+            bail!("cannot run, and under CI it must: {missing}");
+        }
+        let thread = thread::current();
+        // Not `eprintln!`, which the test harness keeps to itself.
+        writeln!(
+            io::stderr().lock(),
+            "skipped: {}: {missing}",
+            thread.name().unwrap_or("a test")
+        )?;
+        Ok(None)
+    }
+}
+
+fn missing(programs: &[&str]) -> Option<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some("it needs root".to_owned());
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Some("the kernel has no BTF at /sys/kernel/btf/vmlinux".to_owned());
+    }
+    let absent = programs.iter().find(|program| !is_on_path(program))?;
+    Some(format!("there is no `{absent}` on PATH"))
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| directory.join(program).exists())
+}

@@ -1,0 +1,21 @@
+//! Fields of JSON objects, in few words.
+
+use serde_json::Value;
+
+/// A field of text; empty where there is none.
+#[must_use]
+pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A field that is a number; 0 where there is none.
+#[must_use]
+pub fn number(object: &Value, field: &str) -> u64 {
+    object.get(field).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether `object` is an event of this type about this server.
+#[must_use]
+pub fn is(object: &Value, kind: &str, server: &str) -> bool {
+    text(object, "type") == kind && text(object, "server_id") == server
+}

@@ -1,0 +1,62 @@
+//! Takes kernel programs away from a daemon, as a mishap or an intruder could.
+
+use std::{fs, io};
+
+use anyhow::{Context as _, Result};
+use nix::libc;
+
+/// Commands of bpf(2).
+const LINK_GET_FD_BY_ID: libc::c_long = 30;
+const LINK_DETACH: libc::c_long = 34;
+
+/// Detaches every program that the process `pid` has attached to a cgroup, and says how many.
+///
+/// # Errors
+/// Where `/proc` does not say which those are, or the kernel refuses.
+pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
+    let links = cgroup_links(pid)?;
+    for link in &links {
+        let descriptor = bpf(LINK_GET_FD_BY_ID, *link).with_context(|| format!("cannot open link {link}"))?;
+        let outcome = bpf(LINK_DETACH, descriptor);
+        nix::unistd::close(descriptor.cast_signed())?;
+        outcome.with_context(|| format!("cannot detach link {link}"))?;
+    }
+    Ok(links.len())
+}
+
+fn cgroup_links(pid: u32) -> Result<Vec<u32>> {
+    let mut links = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
+        let text = fs::read_to_string(entry?.path())?;
+        if field(&text, "link_type") == Some("cgroup") {
+            links.push(field(&text, "link_id").context("a link has a number")?.parse()?);
+        }
+    }
+    Ok(links)
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(key, value)| (key == name).then(|| value.trim()))
+}
+
+/// bpf(2) for a command whose attributes begin with one number, all others being zero.
+fn bpf(command: libc::c_long, number: u32) -> io::Result<u32> {
+    let mut attributes = [0_u32; 4];
+    attributes[0] = number;
+    #[expect(unsafe_code, reason = "no crate in use knows these commands of bpf(2)")]
+    // SAFETY: the kernel reads as many bytes as it is told, which are there.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_ptr(),
+            size_of_val(&attributes),
+        )
+    };
+    let Ok(outcome) = u32::try_from(outcome) else {
+        return Err(io::Error::last_os_error());
+    };
+    Ok(outcome)
+}

@@ -1,0 +1,82 @@
+//! Loopback addresses that no other test uses, and attempts to connect to them.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use anyhow::{Context as _, Result};
+
+/// Something that listens.
+#[derive(Debug)]
+pub struct Listener {
+    _socket: TcpListener,
+    address: Ipv4Addr,
+    port: u16,
+}
+
+impl Listener {
+    /// Listens on an address of 127.77.0.0/16 that is new in this process, and most likely on this host.
+    ///
+    /// # Errors
+    /// Where no socket can be had.
+    pub fn open() -> Result<Self> {
+        static NEXT: AtomicU8 = AtomicU8::new(1);
+        let [_, _, _, process] = std::process::id().to_be_bytes();
+        let address = Ipv4Addr::new(127, 77, process, NEXT.fetch_add(1, Ordering::Relaxed));
+        let socket =
+            TcpListener::bind((address, 0)).with_context(|| format!("cannot listen on {address}"))?;
+        let port = socket.local_addr()?.port();
+        Ok(Self {
+            _socket: socket,
+            address,
+            port,
+        })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub const fn ip(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Address and port.
+    #[must_use]
+    pub const fn target(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(self.address), self.port)
+    }
+
+    /// The same, written as an IPv4-mapped IPv6 address.
+    #[must_use]
+    pub const fn mapped(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V6(self.address.to_ipv6_mapped()), self.port)
+    }
+
+    /// The command by which bash connects there: 0 where it can.
+    #[must_use]
+    pub fn bash(&self) -> String {
+        format!("exec 3<>/dev/tcp/{}/{}", self.address, self.port)
+    }
+}
+
+/// How an attempt to connect went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is connected.
+    Connected,
+    /// It was not permitted.
+    Refused,
+}
+
+/// Connects from this process.
+///
+/// # Errors
+/// Where it fails otherwise than by a refusal.
+pub fn connect(target: SocketAddr) -> Result<Attempt> {
+    match TcpStream::connect(target) {
+        Ok(_) => Ok(Attempt::Connected),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Attempt::Refused),
+        Err(error) => Err(error).with_context(|| format!("cannot connect to {target}")),
+    }
+}

@@ -1,0 +1,109 @@
+//! The built program, and what it says when it is run to its end.
+
+use std::{ffi::OsStr, path::PathBuf, process::Output, sync::LazyLock};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::wait::PATIENCE;
+
+/// Where the program is.
+static PATH: LazyLock<PathBuf> = LazyLock::new(|| assert_cmd::cargo::cargo_bin("mcpmon"));
+
+/// The built `mcpmon`.
+///
+/// # Errors
+/// Where it was not built.
+pub fn path() -> Result<&'static PathBuf> {
+    ensure!(
+        PATH.exists(),
+        "{} is not there: build it with `cargo build -p mcpmon`",
+        PATH.display()
+    );
+    Ok(&PATH)
+}
+
+/// How a run of the program ended.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its exit status; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// The lines of standard output, each a JSON object.
+    ///
+    /// # Errors
+    /// Where a line is none.
+    pub fn objects(&self) -> Result<Vec<Value>> {
+        let parse = |line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+}
+
+/// Runs the program to its end.
+///
+/// # Errors
+/// Where it is not there, does not start, or does not end.
+pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Run> {
+    let mut command = assert_cmd::Command::new(path()?);
+    command.args(arguments);
+    finish(&mut command)
+}
+
+/// The same as a user who is neither root nor a member of any group of weight.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_as_nobody<A: AsRef<OsStr>>(
+    program: &OsStr,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Run> {
+    run_as(&["--regid=65534", "--clear-groups"], program, arguments)
+}
+
+/// The same as a user whose only group of weight is this one.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_as_member<A: AsRef<OsStr>>(
+    group: u32,
+    program: &OsStr,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Run> {
+    let groups = format!("--groups={group}");
+    run_as(&["--regid=65534", &groups], program, arguments)
+}
+
+fn run_as<A: AsRef<OsStr>>(
+    groups: &[&str],
+    program: &OsStr,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Run> {
+    let mut command = assert_cmd::Command::new("setpriv");
+    command.arg("--reuid=65534").args(groups).arg("--").arg(program);
+    finish(command.args(arguments).env("HOME", "/nonexistent"))
+}
+
+fn finish(command: &mut assert_cmd::Command) -> Result<Run> {
+    command.timeout(PATIENCE).current_dir("/");
+    for variable in ["MCPMON_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RUST_LOG"] {
+        command.env_remove(variable);
+    }
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    Ok(Run {
+        code: status.code(),
+        stdout: String::from_utf8(stdout).context("standard output is no text")?,
+        stderr: String::from_utf8(stderr).context("standard error is no text")?,
+    })
+}

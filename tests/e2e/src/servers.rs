@@ -1,0 +1,261 @@
+//! Real MCP servers, made for a test under names that nothing else on the host has.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+
+const JAVASCRIPT: &str = include_str!("../fixtures/server.js");
+const PYTHON: &str = include_str!("../fixtures/server.py");
+const SHELL: &str = include_str!("../fixtures/server.sh");
+
+/// The name of a server: what patterns take for one, and new in this process and on this host.
+#[must_use]
+pub fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("mcp-server-e2e{}x{number}", std::process::id())
+}
+
+/// A project in which npm has installed a server with one dependency.
+#[derive(Debug)]
+pub struct NpmServer {
+    /// Name of the package, its command and its id.
+    pub name: String,
+    /// The project's directory.
+    pub project: PathBuf,
+    dependency: String,
+    _directory: TempDir,
+}
+
+impl NpmServer {
+    /// Writes server and dependency and lets npm install both, without network.
+    ///
+    /// # Errors
+    /// Where npm fails.
+    pub fn install() -> Result<Self> {
+        let scratch = tempfile::Builder::new()
+            .prefix("mcpmon-e2e-npm-")
+            .tempdir_in("/var/tmp")?;
+        let directory = scratch.path();
+        let name = name();
+        let dependency = format!("{name}-version");
+        let (sources, project) = (directory.join("sources"), directory.join("project"));
+        let package = |name: &str, rest: &str| format!(r#"{{"name": "{name}", "version": "1.0.0", {rest}}}"#);
+        let code = JAVASCRIPT
+            .replace("@NAME@", &name)
+            .replace("@DEPENDENCY@", &dependency);
+        write(
+            &sources.join("dependency/package.json"),
+            &package(&dependency, r#""main": "index.js""#),
+        )?;
+        write(
+            &sources.join("dependency/index.js"),
+            "exports.version = \"1.0.0\";\n",
+        )?;
+        write(
+            &sources.join("server/package.json"),
+            &package(
+                &name,
+                &format!(r#""bin": "index.js", "dependencies": {{"{dependency}": "file:../dependency"}}"#),
+            ),
+        )?;
+        write_program(&sources.join("server/index.js"), &code)?;
+        write(
+            &project.join("package.json"),
+            &package(
+                "project",
+                &format!(r#""dependencies": {{"{name}": "file:../sources/server"}}"#),
+            ),
+        )?;
+        let status = Command::new("npm")
+            .args([
+                "install",
+                "--offline",
+                "--install-links",
+                "--no-audit",
+                "--no-fund",
+                "--silent",
+            ])
+            .arg("--cache")
+            .arg(directory.join("cache"))
+            .current_dir(&project)
+            .status()
+            .context("cannot run npm")?;
+        ensure!(status.success(), "npm install ended with {status}");
+        Ok(Self {
+            name,
+            project,
+            dependency,
+            _directory: scratch,
+        })
+    }
+
+    /// `npx --no-install NAME`, in the project.
+    #[must_use]
+    pub fn npx(&self) -> Command {
+        let mut command = Command::new("npx");
+        command
+            .args(["--no-install", &self.name])
+            .current_dir(&self.project);
+        command
+    }
+
+    /// The script that serves.
+    #[must_use]
+    pub fn script(&self) -> PathBuf {
+        self.project
+            .join("node_modules")
+            .join(&self.name)
+            .join("index.js")
+    }
+
+    /// Replaces one byte of the dependency: its version becomes 1.0.1.
+    ///
+    /// # Errors
+    /// Where the file is not there.
+    pub fn change_dependency(&self) -> Result<PathBuf> {
+        let path = self
+            .project
+            .join("node_modules")
+            .join(&self.dependency)
+            .join("index.js");
+        let text = fs::read_to_string(&path)?;
+        fs::write(&path, text.replace("1.0.0", "1.0.1"))?;
+        Ok(path)
+    }
+}
+
+/// A Python package that serves: its module's name and the directory it is in.
+#[derive(Debug)]
+pub struct PythonServer {
+    /// Name of the module.
+    pub module: String,
+    /// What `PYTHONPATH` must say.
+    pub directory: PathBuf,
+}
+
+impl PythonServer {
+    /// Writes it below `directory`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(directory: &Path) -> Result<Self> {
+        let module = name().replace('-', "_");
+        let directory = directory.join("modules");
+        let code = PYTHON.replace("@NAME@", &module);
+        write(&directory.join(&module).join("__init__.py"), "")?;
+        write(&directory.join(&module).join("__main__.py"), &code)?;
+        Ok(Self { module, directory })
+    }
+
+    /// `python3 -m MODULE`.
+    #[must_use]
+    pub fn python(&self) -> Command {
+        let mut command = Command::new("python3");
+        command.args(["-m", &self.module]);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// Gives a command the environment that the server needs.
+    pub fn prepare(&self, command: &mut Command) {
+        command
+            .env("PYTHONPATH", &self.directory)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+    }
+}
+
+/// A Python script that serves, executable by its first line.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn python_script(directory: &Path) -> Result<PathBuf> {
+    let name = name();
+    let path = directory.join("scripts").join(&name);
+    let code = PYTHON.replace("@NAME@", &name);
+    write_program(&path, &format!("#!/usr/bin/env python3\n{code}"))?;
+    Ok(path)
+}
+
+/// A program of its own: a copy of the shell under a server's name, and what it is to run.
+#[derive(Debug)]
+pub struct ProgramServer {
+    /// Name of the program and id of the server.
+    pub name: String,
+    /// The program.
+    pub program: PathBuf,
+    script: PathBuf,
+}
+
+impl ProgramServer {
+    /// Makes it below `directory`.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn make(directory: &Path) -> Result<Self> {
+        let name = name();
+        let program = directory.join(&name);
+        fs::copy(fs::canonicalize("/bin/sh")?, &program)?;
+        let script = directory.join(format!("{name}.input"));
+        write(&script, &SHELL.replace("@NAME@", &name))?;
+        Ok(Self {
+            name,
+            program,
+            script,
+        })
+    }
+
+    /// Starts it; it makes the file `mark` before it does anything else.
+    #[must_use]
+    pub fn command(&self, mark: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(&self.script).arg(mark);
+        command
+    }
+
+    /// Adds a byte that changes nothing but the file's hash.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn change(&self) -> Result<()> {
+        use std::io::Write as _;
+        let mut file = fs::File::options().append(true).open(&self.program)?;
+        Ok(file.write_all(b"\n")?)
+    }
+}
+
+/// SHA-256 of a file as events have it, by another program than the one under test.
+///
+/// # Errors
+/// Where it cannot be had.
+pub fn sha256(path: &Path) -> Result<String> {
+    let output = Command::new("sha256sum").arg("--").arg(path).output()?;
+    ensure!(
+        output.status.success(),
+        "sha256sum {}: {}",
+        path.display(),
+        output.status
+    );
+    let text = String::from_utf8(output.stdout)?;
+    let digest = text.split_whitespace().next().context("a digest")?;
+    Ok(format!("sha256:{}", digest.trim_start_matches('\\')))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_program(path: &Path, text: &str) -> Result<()> {
+    write(path, text)?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}

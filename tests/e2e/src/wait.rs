@@ -1,0 +1,30 @@
+//! Waiting for a condition, with an end.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Looks until there is something.
+///
+/// # Errors
+/// Where a look fails, or nothing comes within [`PATIENCE`]; `what` says what was waited for.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() >= deadline {
+            bail!("waited {} s for {what}, in vain", PATIENCE.as_secs());
+        }
+        thread::sleep(PAUSE);
+    }
+}

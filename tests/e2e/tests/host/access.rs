@@ -1,0 +1,150 @@
+//! Who may read what a daemon leaves, and what somebody without rights is told.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use mcpmon_e2e::{
+    daemon::Daemon,
+    host::Host,
+    program::{self, Run},
+};
+
+const POLICY: &str = "version: 1\n";
+
+/// A number that no group of the host has.
+const GROUP: u32 = 47_110;
+
+#[test]
+fn modes_and_groups() -> Result<()> {
+    let Some(host) = Host::take(&["unshare"])? else {
+        return Ok(());
+    };
+    for daemon in [
+        Daemon::start(&host, POLICY)?,
+        Daemon::start_with_group(&host, POLICY, GROUP)?,
+    ] {
+        let has_group = daemon.site.path("group").exists();
+        for (name, expected) in [
+            ("store", 0o750),
+            ("store/mcpmon.db", 0o640),
+            ("store/mcpmon.db-wal", 0o640),
+            ("store/mcpmon.db-shm", 0o640),
+            ("run/mcpmon.sock", 0o660),
+        ] {
+            let found = fs::metadata(daemon.site.path(name))?;
+            let mode = found.permissions().mode() & 0o7777;
+            assert_eq!(mode, expected, "{name} has mode {mode:o}");
+            let group = if has_group { GROUP } else { 0 };
+            assert_eq!((found.uid(), found.gid()), (0, group), "{name}");
+        }
+        let directory = fs::metadata(daemon.site.path("run"))?;
+        assert_eq!(directory.permissions().mode() & 0o7777, 0o755);
+    }
+    Ok(())
+}
+
+/// The program where anybody can execute it: the build directory may be closed.
+fn for_everybody(daemon: &Daemon) -> Result<PathBuf> {
+    let copy = daemon.site.path("mcpmon");
+    fs::copy(program::path()?, &copy)?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    Ok(copy)
+}
+
+/// Checks that a refusal has this exit status and says these things, and that it is no crash.
+fn refused(run: &Run, code: i32, says: &[&str]) {
+    assert_eq!(run.code, Some(code), "{run:?}");
+    assert!(!run.stderr.contains("panicked"), "{run:?}");
+    for text in says {
+        assert!(
+            run.stderr.contains(text) || run.stdout.contains(text),
+            "no `{text}` in {run:?}"
+        );
+    }
+}
+
+#[test]
+fn without_root() -> Result<()> {
+    let Some(host) = Host::take(&["setpriv"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, POLICY)?;
+    let program = for_everybody(&daemon)?;
+    let run = |arguments: &[&str]| program::run_as_nobody(program.as_os_str(), arguments);
+    let (store, socket) = (daemon.site.store(), daemon.site.socket());
+    let (store, socket) = (store.display().to_string(), socket.display().to_string());
+
+    let status = run(&["status", "--socket", &socket])?;
+    refused(
+        &status,
+        3,
+        &[
+            "error: no permission for",
+            "hint: run the command with sudo, or join the group mcpmon",
+        ],
+    );
+    let reset = run(&["pins", "reset", "--server", "x", "--socket", &socket])?;
+    refused(&reset, 3, &["error: no permission for", "hint:"]);
+    let events = run(&["events", "--db", &store])?;
+    refused(&events, 3, &["error: no permission to read the store", "hint:"]);
+    let doctor = run(&["doctor", "--socket", &socket])?;
+    refused(
+        &doctor,
+        3,
+        &["broken    privileges:", "unknown   daemon: no permission for"],
+    );
+
+    let own = daemon.site.path("own");
+    fs::create_dir(&own)?;
+    std::os::unix::fs::chown(&own, Some(65534), Some(65534))?;
+    let path = |name: &str| own.join(name).display().to_string();
+    let (own_store, own_socket) = (path("mcpmon.db"), path("mcpmon.sock"));
+    let policy = daemon.site.policy().display().to_string();
+    let second = run(&[
+        "daemon",
+        "--config",
+        &policy,
+        "--db",
+        &own_store,
+        "--socket",
+        &own_socket,
+    ])?;
+    refused(&second, 3, &["error:", "privilege", "hint:"]);
+    assert!(
+        !Path::new(&own_socket).exists(),
+        "a daemon that does not start leaves no socket"
+    );
+
+    let check = run(&["policy", "check", &policy])?;
+    assert_eq!(
+        check.code,
+        Some(0),
+        "what needs no rights works without: {check:?}"
+    );
+    Ok(())
+}
+
+/// Members of the group read the store and ask the daemon; nobody but root changes its pins.
+#[test]
+fn members_of_the_group() -> Result<()> {
+    let Some(host) = Host::take(&["setpriv", "unshare"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start_with_group(&host, POLICY, GROUP)?;
+    let program = for_everybody(&daemon)?;
+    let (store, socket) = (daemon.site.store(), daemon.site.socket());
+    let (store, socket) = (store.display().to_string(), socket.display().to_string());
+    let run = |arguments: &[&str]| program::run_as_member(GROUP, program.as_os_str(), arguments);
+    let status = run(&["status", "--socket", &socket])?;
+    assert_eq!(status.code, Some(0), "{status:?}");
+    let events = run(&["events", "--db", &store, "--json"])?;
+    assert_eq!(events.code, Some(0), "{events:?}");
+    assert!(events.stdout.contains("policy_loaded"), "{events:?}");
+    let reset = run(&["pins", "reset", "--server", "x", "--socket", &socket])?;
+    refused(&reset, 1, &["only root may ask for this"]);
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The self-test sees that enforcement is lost; servers that were there before the daemon are found.
+
+use anyhow::Result;
+use mcpmon_e2e::{
+    client::Client,
+    daemon::Daemon,
+    host::Host,
+    json::{is, number, text},
+    kernel::detach_cgroup_programs,
+    network::{Attempt, Listener, connect},
+    servers::{PythonServer, sha256},
+    site::Site,
+};
+
+#[test]
+fn lost_enforcement_is_told() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let policy = format!(
+        "version: 1\nnetwork: {{deny: [{{name: lost-e2e, cidrs: [\"{}\"]}}]}}\n",
+        listener.ip()
+    );
+    let daemon = Daemon::start(&host, &policy)?;
+    let healthy = daemon.site.ask(&["doctor", "--json"])?;
+    assert_eq!(healthy.code, Some(0), "{healthy:?}");
+    assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
+
+    assert_eq!(detach_cgroup_programs(daemon.pid())?, 4);
+    assert_eq!(connect(listener.target())?, Attempt::Connected);
+    let broken = daemon.site.ask(&["doctor"])?;
+    assert_eq!(broken.code, Some(3), "{broken:?}");
+    assert!(broken.stdout.contains("was let through"), "{}", broken.stdout);
+    assert!(broken.stdout.contains("remedy:"), "{}", broken.stdout);
+
+    let degraded = daemon.event("mcp_enforcement_degraded", |event| {
+        text(event, "type") == "mcp_enforcement_degraded"
+    })?;
+    assert_eq!(text(&degraded, "component"), "network gate");
+    assert_eq!(text(&degraded, "severity"), "high");
+    assert!(text(&degraded, "cause").contains("TCP over IPv4"), "{degraded}");
+    let status = daemon.site.ask(&["status"])?;
+    assert_eq!(status.code, Some(1));
+    assert!(
+        status.stderr.contains("enforcement is degraded: network gate"),
+        "{status:?}"
+    );
+    Ok(())
+}
+
+/// Started before the daemon: as if it had been there from the beginning.
+#[test]
+fn servers_that_already_run_are_found() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let site = Site::new("version: 1\nmcp: {version_pinning: {on_change: alert}}\n")?;
+    let server = PythonServer::write(&site.path("python"))?;
+    let mut client = Client::start(&mut server.python())?;
+    let serving = client.initialize()?;
+
+    let daemon = Daemon::start_at(&host, site)?;
+    let started = daemon.event_of("mcp_server_started", &server.module)?;
+    assert_eq!(number(&started, "pid"), u64::from(serving.pid));
+    let exe = format!("/proc/{}/exe", serving.pid);
+    assert_eq!(text(&started, "exe_sha256"), sha256(exe.as_ref())?);
+    assert_eq!(text(&started, "pin"), "pinned");
+
+    assert_eq!(client.connect(listener.target())?, "connected");
+    let connection = daemon.event("its connection", |event| {
+        is(event, "mcp_network_connection", &server.module)
+    })?;
+    assert_eq!(text(&connection, "direction"), "server_egress");
+    assert_eq!(text(&connection, "remote_addr"), listener.target().to_string());
+    client.close()?;
+    let exited = daemon.event_of("mcp_server_exited", &server.module)?;
+    assert_eq!(number(&exited, "pid"), u64::from(serving.pid));
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The built program on this host: real servers, real connections, the kernel as it is. Needs root.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
+#![cfg(test)]
+
+mod access;
+mod health;
+mod launches;
+mod network;
+mod pins;
+mod policy;
+mod usage;
