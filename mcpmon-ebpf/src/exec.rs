@@ -46,7 +46,7 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     let inode = file_facts(bprm, record)?;
     record.flags = 0;
     // SAFETY: entries are written by the agent only; the value is not used.
-    if unsafe { REFUSED.get(&inode) }.is_some() {
+    if unsafe { REFUSED.get(inode) }.is_some() {
         // SAFETY: a helper; it signals the current process.
         if unsafe { bpf_send_signal(SIGKILL) } == 0 {
             record.flags |= ExecRecord::FLAG_KILLED;
@@ -92,9 +92,7 @@ fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
         entry.exec = entry.exec.wrapping_add(1);
     }
     if known != Some(entry) && entry != ProcessEntry::default() {
-        PROCESSES
-            .insert(&pid, &entry, 0)
-            .map_err(|_| Error::ProcessTableFull)?;
+        PROCESSES.insert(pid, entry, 0).or(Err(Error::ProcessTableFull))?;
     }
     Ok((entry, entry != ProcessEntry::default()))
 }
@@ -125,7 +123,7 @@ fn filename(bprm: Address, record: &mut ExecRecord) -> Result<(), Error> {
     let pointer = read::<Address>(bprm, offset!(bprm_filename))?;
     // SAFETY: the helper checks the address and stops at the buffer's end.
     let copied = unsafe { bpf_probe_read_kernel_str_bytes(pointer as *const u8, &mut record.filename) };
-    record.filename_len = copied.map_err(|_| Error::Read)?.len() as u32;
+    record.filename_len = copied.or(Err(Error::Read))?.len() as u32;
     Ok(())
 }
 

@@ -159,7 +159,7 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
         &PORTS_B
     };
     // SAFETY: entries of the table in force are never written; the copy is taken at once.
-    unsafe { table.get(&key) }.copied().unwrap_or(entry)
+    unsafe { table.get(key) }.copied().unwrap_or(entry)
 }
 
 /// What is known of a process.
@@ -167,5 +167,5 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
 pub(crate) fn process(pid: u32) -> Option<ProcessEntry> {
     // SAFETY: a concurrent update by the agent may tear between fields; each field is one word and is
     // read on its own.
-    unsafe { PROCESSES.get(&pid) }.copied()
+    unsafe { PROCESSES.get(pid) }.copied()
 }

@@ -22,8 +22,8 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
         return Ok(()); // a thread
     }
     PROCESSES
-        .insert(&child.pid, &entry, 0)
-        .map_err(|_| Error::ProcessTableFull)?;
+        .insert(child.pid, entry, 0)
+        .or(Err(Error::ProcessTableFull))?;
     if entry.instance == 0 {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
         return Ok(());
     }
     // Absent only if the agent dropped it in between, which is what is wanted.
-    let _absent = PROCESSES.remove(&pid);
+    let _absent = PROCESSES.remove(pid);
     count(Counter::ProcessSeen);
     let group = read::<u32>(signal, offset!(signal_group_exit_code))?;
     let status = if group == 0 {

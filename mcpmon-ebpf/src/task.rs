@@ -12,7 +12,7 @@ pub(crate) type Address = usize;
 #[inline(always)]
 pub(crate) fn read<T>(base: Address, offset: usize) -> Result<T, Error> {
     // SAFETY: the helper checks the address and fails on a bad one.
-    unsafe { bpf_probe_read_kernel((base + offset) as *const T) }.map_err(|_| Error::Read)
+    unsafe { bpf_probe_read_kernel((base + offset) as *const T) }.or(Err(Error::Read))
 }
 
 /// Thread group of the caller.

@@ -15,10 +15,6 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
-    // The end-to-end tests drive it.
-    step("build mcpmon", || {
-        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
-    })?;
     step("tests", || {
         let mut cargo = shell::cargo();
         cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
@@ -28,7 +24,10 @@ pub(crate) fn run() -> Result<()> {
         }
         shell::run(&mut cargo)
     })?;
-    step("kernel tests", kernel_tests)?;
+    step("the program that the end-to-end tests run", || {
+        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    })?;
+    step("tests on the running kernel", root_tests)?;
     step("kernel tests on other kernels", other_kernels)
 }
 
@@ -41,10 +40,6 @@ fn other_kernels() -> Result<()> {
         }
         outcome => outcome,
     }
-    step("the program that the end-to-end tests run", || {
-        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
-    })?;
-    step("tests on the running kernel", root_tests)
 }
 
 /// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.
