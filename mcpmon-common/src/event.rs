@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Header {
     /// [`Kind`].
     pub kind: u16,
-    /// Ring it was meant for: 0 bulk, 1 urgent.
+    /// Ring it was meant for: 0 connections, 1 processes.
     pub ring: u16,
     /// CPU it was written on.
     pub cpu: u32,
@@ -102,7 +102,7 @@ pub struct ExecBuffer {
     pub argv: [u8; ARGV_MAX],
 }
 
-/// A tracked process started another.
+/// A process of a server, or one not judged yet, started another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ForkRecord {
@@ -246,13 +246,13 @@ impl Counter {
 
 assert_layout!(Header, size 24, sequence at 8, time at 16);
 assert_layout!(ProcessKey, size 16, pid at 8);
-assert_layout!(ExecRecord, size 408, process at 24, parent at 40, file at 56, links at 88, entry at 96,
-    cgroup at 112, uid at 120, argv_copied at 128, comm at 136, filename at 152);
-assert_layout!(ExecBuffer, size 408 + ARGV_MAX, argv at 408);
-assert_layout!(ForkRecord, size 72, entry at 56);
-assert_layout!(ExitRecord, size 64, entry at 40, status at 56);
-assert_layout!(ConnectRecord, size 136, process at 24, entry at 40, cgroup at 56, address at 72, given at 88,
-    rule at 104, port at 112, comm at 120);
+assert_layout!(ExecRecord, size 416, process at 24, parent at 40, file at 56, links at 88, entry at 96,
+    cgroup at 120, uid at 128, argv_copied at 136, comm at 144, filename at 160);
+assert_layout!(ExecBuffer, size 416 + ARGV_MAX, argv at 416);
+assert_layout!(ForkRecord, size 80, entry at 56);
+assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
+assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,
+    rule at 112, port at 120, comm at 128);
 pod!(
     Header,
     ProcessKey,

@@ -7,10 +7,10 @@ pub const FILENAME_MAX: usize = 256;
 /// Bytes of a task's command name (`TASK_COMM_LEN`).
 pub const COMM_LEN: usize = 16;
 
-/// Ring for what may wait 10 ms: execs outside agent trees, exits, forks, allowed connections.
-pub const BULK_RING: u32 = 4 << 20;
-/// Ring for what wakes the reader at once: refusals and execs inside agent trees.
-pub const URGENT_RING: u32 = 1 << 20;
+/// Ring of connections, refused ones too: a flood of them costs no record of a process.
+pub const CONNECTION_RING: u32 = 4 << 20;
+/// Ring of execs, forks and exits. Those of tracked processes wake the reader at once.
+pub const PROCESS_RING: u32 = 4 << 20;
 
 /// Entries of one address table (of each of its two copies).
 pub const NETWORK_ENTRIES: u32 = 1 << 17;

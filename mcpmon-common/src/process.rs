@@ -9,12 +9,15 @@ use crate::{assert_layout, pod};
 pub struct ProcessEntry {
     /// Number of the server instance this process belongs to; 0 for none.
     pub instance: u32,
-    /// Egress list that holds for it; 0 for none.
-    pub egress: u32,
+    /// Egress lists that hold for it, all of them; 0 for none. A server that another one started is held to
+    /// that one's list too.
+    pub egress: [u32; 2],
     /// `FLAG_*` bits.
     pub flags: u32,
     /// Changes with every exec that sets [`FLAG_PENDING`](Self::FLAG_PENDING): settles that exec and no later one.
     pub exec: u32,
+    /// Explicit padding.
+    pub reserved: u32,
 }
 
 impl ProcessEntry {
@@ -22,6 +25,8 @@ impl ProcessEntry {
     pub const FLAG_AGENT: u32 = 1;
     /// Started, but not yet judged by the agent: every egress list holds at once.
     pub const FLAG_PENDING: u32 = 1 << 1;
+    /// Of a server that is being stopped: it may not connect, and is killed where it forks or executes.
+    pub const FLAG_DOOMED: u32 = 1 << 2;
 
     /// Whether `flag` is set.
     #[must_use]
@@ -48,6 +53,6 @@ pub struct FileKey {
     pub reserved: u32,
 }
 
-assert_layout!(ProcessEntry, size 16, flags at 8);
+assert_layout!(ProcessEntry, size 24, flags at 12);
 assert_layout!(FileKey, size 32, device at 24);
 pod!(ProcessEntry, FileKey);

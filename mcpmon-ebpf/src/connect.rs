@@ -62,6 +62,10 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
         if own != [0; 4] {
             address = own;
             rules = judge.rules4(own);
+        } else if unsafe { is_bound_to_device(sock_addr) } {
+            // There it would lead to the device's address, which is not known here: dialled is what was judged.
+            // SAFETY: as above; the field may be written.
+            unsafe { (*sock_addr).user_ip4 = u32::from_ne_bytes(LOOPBACK4) };
         }
     }
     judge.conclude(ctx, hook, rules, Tried::V4(address), form, Tried::V4(given))
@@ -101,6 +105,12 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
             if own != [0; 4] {
                 v4 = own;
                 inner = judge.rules4(own);
+            } else if unsafe { is_bound_to_device(sock_addr) } {
+                // SAFETY: as above; the field may be written, in words.
+                unsafe {
+                    let ip6 = &raw mut (*sock_addr).user_ip6;
+                    core::ptr::write_volatile(ip6.cast::<u32>().add(3), u32::from_ne_bytes(LOOPBACK4));
+                }
             }
         }
         if inner.deny != 0 || rules.watch == 0 {
@@ -145,20 +155,21 @@ impl Judge {
                 rules.deny = entry.deny_agents;
             }
         }
-        let list = self.egress_list();
-        if rules.deny == 0
-            && list != LIST_HOST
-            && let Some(entry) = look_up(list)
-        {
-            rules.deny = at_port(self.control, entry, self.port).deny_host;
+        for list in self.egress_lists() {
+            if rules.deny == 0
+                && list != LIST_HOST
+                && let Some(entry) = look_up(list)
+            {
+                rules.deny = at_port(self.control, entry, self.port).deny_host;
+            }
         }
         rules
     }
 
     #[inline(always)]
-    fn egress_list(&self) -> u32 {
+    fn egress_lists(&self) -> [u32; 2] {
         if self.entry.has(ProcessEntry::FLAG_PENDING) && self.control & Control::EGRESS != 0 {
-            LIST_PENDING
+            [LIST_PENDING, LIST_HOST]
         } else {
             self.entry.egress
         }
@@ -177,6 +188,7 @@ impl Judge {
     ) -> bool {
         let enforced = self.control & Control::ENFORCE != 0 || rules.deny == RULE_CANARY;
         let action = match (rules.deny, enforced) {
+            (_, true) if self.entry.has(ProcessEntry::FLAG_DOOMED) => Action::Deny,
             (0, _) => Action::Allow,
             (_, true) => Action::Deny,
             (_, false) => Action::WouldDeny,
@@ -186,21 +198,21 @@ impl Judge {
             return false;
         }
         count(Counter::ConnectSeen);
-        let (ring, lost) = match action {
+        let lost = match action {
             Action::Deny => {
                 count(Counter::Denied);
-                (Ring::Urgent, Counter::DeniedLost)
+                Counter::DeniedLost
             }
             Action::WouldDeny => {
                 count(Counter::WouldDeny);
-                (Ring::Bulk, Counter::ConnectLost)
+                Counter::ConnectLost
             }
-            Action::Allow => (Ring::Bulk, Counter::ConnectLost),
+            Action::Allow => Counter::ConnectLost,
         };
         let rule = if rules.deny == 0 { rules.watch } else { rules.deny };
         emit(
-            ring,
-            self.record(ctx, hook, ring, rule, action, (address, form, given)),
+            Ring::Connections,
+            self.record(ctx, hook, rule, action, (address, form, given)),
             lost,
         );
         refused
@@ -211,13 +223,12 @@ impl Judge {
         &self,
         ctx: &SockAddrContext,
         hook: Hook,
-        ring: Ring,
         rule: u32,
         action: Action,
         (address, form, given): (Tried, Form, Tried),
     ) -> ConnectRecord {
         ConnectRecord {
-            header: header(Kind::Connect, ring),
+            header: header(Kind::Connect, Ring::Connections),
             process: task::current_key(),
             entry: self.entry,
             // SAFETY: a helper without arguments.
@@ -304,5 +315,18 @@ unsafe fn bound4(sock_addr: *const bpf_sock_addr, hook: Hook) -> [u8; 4] {
         } else {
             (*socket).src_ip4.to_ne_bytes()
         }
+    }
+}
+
+/// Whether the socket is bound to a network device (`SO_BINDTODEVICE`).
+///
+/// # Safety
+/// `sock_addr` is the program's context.
+#[inline(always)]
+unsafe fn is_bound_to_device(sock_addr: *const bpf_sock_addr) -> bool {
+    // SAFETY: by contract; the verifier checks the socket pointer.
+    unsafe {
+        let socket = (*sock_addr).__bindgen_anon_1.sk;
+        !socket.is_null() && (*socket).bound_dev_if != 0
     }
 }

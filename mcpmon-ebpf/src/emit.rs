@@ -7,40 +7,55 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, Header, Kind},
-    limits::BULK_RING,
+    limits::{CONNECTION_RING, PROCESS_RING},
 };
 
 use crate::{
     error::Error,
-    maps::{BULK, COUNTERS, SEQUENCES, URGENT},
+    maps::{CONNECTION_RECORDS, COUNTERS, PROCESS_RECORDS, SEQUENCES},
 };
 
-/// Which ring a record goes to.
+/// Which ring a record goes to. They are apart so that a flood of connections cannot cost an exec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ring {
-    /// May wait: the reader is woken when a quarter is full, and polls every 10 ms.
-    Bulk,
-    /// Wakes the reader.
-    Urgent,
+    /// Connections.
+    Connections,
+    /// Execs, forks and exits.
+    Processes,
+}
+
+/// When the reader hears of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// At once.
+    Now,
+    /// When a quarter of the ring is full, or when it polls, every 10 ms.
+    Later,
 }
 
 impl Ring {
     #[inline(always)]
     pub(crate) fn map(self) -> &'static RingBuf {
         match self {
-            Self::Bulk => &BULK,
-            Self::Urgent => &URGENT,
+            Self::Connections => &CONNECTION_RECORDS,
+            Self::Processes => &PROCESS_RECORDS,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn flags(self) -> u64 {
+    fn quarter(self) -> u64 {
         match self {
-            Self::Urgent => 0,
-            Self::Bulk if BULK.query(u64::from(BPF_RB_AVAIL_DATA)) > u64::from(BULK_RING) / 4 => {
-                u64::from(BPF_RB_FORCE_WAKEUP)
-            }
-            Self::Bulk => u64::from(BPF_RB_NO_WAKEUP),
+            Self::Connections => CONNECTION_RING as u64 / 4,
+            Self::Processes => PROCESS_RING as u64 / 4,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn flags(self, wake: Wake) -> u64 {
+        if wake == Wake::Now || self.map().query(u64::from(BPF_RB_AVAIL_DATA)) > self.quarter() {
+            u64::from(BPF_RB_FORCE_WAKEUP)
+        } else {
+            u64::from(BPF_RB_NO_WAKEUP)
         }
     }
 }
@@ -73,7 +88,7 @@ pub(crate) fn emit<T: 'static>(ring: Ring, record: T, lost: Counter) {
     match ring.map().reserve::<T>(0) {
         Some(mut entry) => {
             entry.write(record);
-            entry.submit(ring.flags());
+            entry.submit(ring.flags(Wake::Later));
         }
         None => count(lost),
     }

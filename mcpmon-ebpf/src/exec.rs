@@ -15,9 +15,10 @@ use mcpmon_common::{
 };
 
 use crate::{
-    emit::{Ring, count, header},
+    emit::{Ring, Wake, count, header},
     error::Error,
     maps::{self, AGENT_NAMES, EXEC_SCRATCH, PROCESSES, REFUSED, offset},
+    process::kill_doomed,
     task::{self, Address, read},
 };
 
@@ -37,22 +38,14 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     // SAFETY: a per-CPU slot that no other program of ours uses.
     let ExecBuffer { record, argv } = unsafe { &mut *buffer };
 
+    // First of all: a refusal depends on nothing that may fail after it.
+    let file = file_facts(bprm, record)?;
+    record.flags = refuse(file);
     record.comm = bpf_get_current_comm().unwrap_or([0; 16]);
-    let (entry, tracked) = track(task::current_pid(), &record.comm)?;
+    let (entry, wake) = track(task::current_pid(), &record.comm);
+    kill_doomed(entry);
     record.entry = entry;
-    let ring = if tracked { Ring::Urgent } else { Ring::Bulk };
-    record.header = header(Kind::Exec, ring);
-
-    let inode = file_facts(bprm, record)?;
-    record.flags = 0;
-    // SAFETY: entries are written by the agent only; the value is not used.
-    if unsafe { REFUSED.get(inode) }.is_some() {
-        // SAFETY: a helper; it signals the current process.
-        if unsafe { bpf_send_signal(SIGKILL) } == 0 {
-            record.flags |= ExecRecord::FLAG_KILLED;
-            count(Counter::ExecKilled);
-        }
-    }
+    record.header = header(Kind::Exec, Ring::Processes);
 
     record.process = task::key(task)?;
     record.parent = task::key(read::<Address>(task, offset!(task_real_parent))?)?;
@@ -66,10 +59,10 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     // SAFETY: the scratch is at least `length` bytes; the verifier checks it again.
     let lost = unsafe {
         bpf_ringbuf_output(
-            core::ptr::from_ref(ring.map()).cast_mut().cast(),
+            core::ptr::from_ref(Ring::Processes.map()).cast_mut().cast(),
             buffer.cast(),
             length as u64,
-            ring.flags(),
+            Ring::Processes.flags(wake),
         )
     };
     if lost < 0 {
@@ -78,9 +71,24 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Brings the process table up to date with the new image, and says whether the process is in it.
+/// Kills the process if its file is refused; the flags of its record.
 #[inline(always)]
-fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
+fn refuse(file: FileKey) -> u32 {
+    // SAFETY: entries are written by the agent only; the value is not used.
+    if unsafe { REFUSED.get(file) }.is_none() {
+        return 0;
+    }
+    // SAFETY: a helper; it signals the current process.
+    if unsafe { bpf_send_signal(SIGKILL) } != 0 {
+        return 0;
+    }
+    count(Counter::ExecKilled);
+    ExecRecord::FLAG_KILLED
+}
+
+/// Brings the process table up to date with the new image, and says how urgent its record is.
+#[inline(always)]
+fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
     let known = maps::process(pid);
     let mut entry = known.unwrap_or_default();
     // SAFETY: entries are written by the agent only; the value is not used.
@@ -91,10 +99,13 @@ fn track(pid: u32, comm: &[u8; 16]) -> Result<(ProcessEntry, bool), Error> {
         entry.flags |= ProcessEntry::FLAG_PENDING;
         entry.exec = entry.exec.wrapping_add(1);
     }
-    if known != Some(entry) && entry != ProcessEntry::default() {
-        PROCESSES.insert(pid, entry, 0).or(Err(Error::ProcessTableFull))?;
+    if entry == ProcessEntry::default() {
+        return (entry, Wake::Later);
     }
-    Ok((entry, entry != ProcessEntry::default()))
+    if known != Some(entry) && PROCESSES.insert(pid, entry, 0).is_err() {
+        count(Counter::ProcessTableFull);
+    }
+    (entry, Wake::Now)
 }
 
 /// Inode facts of the file that runs.

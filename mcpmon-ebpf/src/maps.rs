@@ -9,8 +9,8 @@ use aya_ebpf::{
 use mcpmon_common::{
     event::{Counter, ExecBuffer},
     limits::{
-        AGENT_NAMES as AGENT_NAMES_MAX, BULK_RING, COMM_LEN, NETWORK_ENTRIES, PORT_ENTRIES, PROCESS_ENTRIES,
-        REFUSED_EXECUTABLES, URGENT_RING,
+        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, NETWORK_ENTRIES, PORT_ENTRIES,
+        PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
     },
     offsets::Offsets,
     process::{FileKey, ProcessEntry},
@@ -51,9 +51,9 @@ pub(crate) static REFUSED: HashMap<FileKey, u32> =
     HashMap::with_max_entries(REFUSED_EXECUTABLES, BPF_F_NO_PREALLOC);
 
 #[map]
-pub(crate) static BULK: RingBuf = RingBuf::with_byte_size(BULK_RING, 0);
+pub(crate) static CONNECTION_RECORDS: RingBuf = RingBuf::with_byte_size(CONNECTION_RING, 0);
 #[map]
-pub(crate) static URGENT: RingBuf = RingBuf::with_byte_size(URGENT_RING, 0);
+pub(crate) static PROCESS_RECORDS: RingBuf = RingBuf::with_byte_size(PROCESS_RING, 0);
 #[map]
 pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(2, 0);
 #[map]

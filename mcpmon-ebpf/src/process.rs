@@ -1,7 +1,10 @@
 //! Which process belongs to which server or agent: inherited on fork, dropped with the last thread.
 
-use aya_ebpf::programs::RawTracePointContext;
-use mcpmon_common::event::{Counter, ExitRecord, ForkRecord, Kind};
+use aya_ebpf::{helpers::generated::bpf_send_signal, programs::RawTracePointContext};
+use mcpmon_common::{
+    event::{Counter, ExitRecord, ForkRecord, Kind},
+    process::ProcessEntry,
+};
 
 use crate::{
     emit::{Ring, count, emit, header},
@@ -24,17 +27,18 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
     PROCESSES
         .insert(child.pid, entry, 0)
         .or(Err(Error::ProcessTableFull))?;
-    if entry.instance == 0 {
+    kill_doomed(entry);
+    if entry.instance == 0 && !entry.has(ProcessEntry::FLAG_PENDING) {
         return Ok(());
     }
     count(Counter::ProcessSeen);
     let record = ForkRecord {
-        header: header(Kind::Fork, Ring::Bulk),
+        header: header(Kind::Fork, Ring::Processes),
         process: child,
         parent: task::key(task::current())?,
         entry,
     };
-    emit(Ring::Bulk, record, Counter::ProcessLost);
+    emit(Ring::Processes, record, Counter::ProcessLost);
     Ok(())
 }
 
@@ -58,12 +62,22 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
         group
     };
     let record = ExitRecord {
-        header: header(Kind::Exit, Ring::Bulk),
+        header: header(Kind::Exit, Ring::Processes),
         process: task::key(task)?,
         entry,
         status,
         reserved: 0,
     };
-    emit(Ring::Bulk, record, Counter::ProcessLost);
+    emit(Ring::Processes, record, Counter::ProcessLost);
     Ok(())
+}
+
+/// Kills the caller if its server is being stopped: it cannot get away by forking faster than it is killed.
+#[inline(always)]
+pub(crate) fn kill_doomed(entry: ProcessEntry) {
+    const SIGKILL: u32 = 9;
+    if entry.has(ProcessEntry::FLAG_DOOMED) {
+        // SAFETY: a helper; it signals the current process. One that is ending already needs no signal.
+        let _unneeded = unsafe { bpf_send_signal(SIGKILL) };
+    }
 }

@@ -16,6 +16,10 @@ pub(super) struct Instance {
     pub(super) name: String,
     /// Pattern that recognised it.
     pub(super) pattern: String,
+    /// Servers whose process trees it lies in, the outermost first: their egress lists hold for it too.
+    pub(super) inside: Vec<ServerId>,
+    /// Real user id of the launch.
+    pub(super) uid: u32,
     /// First process of the launch.
     pub(super) launcher: ProcessId,
     /// Arguments of the launch.
@@ -67,8 +71,16 @@ impl Serving {
 }
 
 impl Instance {
-    pub(super) fn new(server: ServerId, name: String, pattern: String, exec: &Exec) -> Self {
+    pub(super) fn new(
+        server: ServerId,
+        name: String,
+        pattern: String,
+        inside: Vec<ServerId>,
+        exec: &Exec,
+    ) -> Self {
         Self {
+            inside,
+            uid: exec.uid,
             server,
             name,
             pattern,
@@ -100,13 +112,14 @@ pub(super) struct Instances {
     by_process: BTreeMap<ProcessId, InstanceId>,
 }
 
-/// Most servers at a time; a launch beyond it is reported and not followed.
-pub(super) const MAX_INSTANCES: usize = 4096;
+/// Most servers of one user at a time. One user's launches cannot use up what others need.
+pub(super) const MAX_INSTANCES: usize = 1024;
 
 impl Instances {
-    /// Adds a launch; `None` where there are too many.
+    /// Adds a launch; `None` where its user has too many.
     pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
-        if self.running.len() >= MAX_INSTANCES {
+        let of_user = self.running.values().filter(|other| other.uid == instance.uid);
+        if of_user.count() >= MAX_INSTANCES {
             return None;
         }
         // Numbers of running servers are skipped after an overflow; there are far fewer than numbers.

@@ -1,6 +1,7 @@
 //! What follows: the running servers, their pins, and the Monitor every layer asks.
 
 mod instances;
+mod lineage;
 mod monitor;
 mod order;
 pub mod pins;

@@ -24,8 +24,8 @@ pub enum Order {
         process: ProcessId,
         /// Its server.
         instance: InstanceId,
-        /// Egress list of that server; 0 for none.
-        egress: u32,
+        /// Egress lists that hold for it: its server's, and that of the server which started this one; 0 for none.
+        egress: [u32; 2],
     },
     /// Tell the kernel that a process is no server: it is not held to the egress lists any longer.
     Settle {
@@ -69,6 +69,11 @@ pub enum Order {
     Kill {
         /// The server.
         instance: InstanceId,
+    },
+    /// Kill one process.
+    KillProcess {
+        /// The process.
+        process: ProcessId,
     },
     /// Kill whatever executes this file from now on.
     Refuse {

@@ -187,11 +187,32 @@ pub(super) fn exited(now: Timestamp, server: &ServerId, serving: &Serving, statu
     about(now, server, serving, kind)
 }
 
+/// The server policy refuses this server.
+pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
+    let cause = "the server policy refuses this server".to_owned();
+    let mut event = Event::new(now, Layer::Kernel, EventKind::ServerDenied { cause });
+    event.severity = Severity::High;
+    event.server_id = Some(instance.server.clone());
+    event.rule = Some("mcp.server_policy".to_owned());
+    event.process = Some(match instance.serving() {
+        Some(serving) => process(serving.process, &serving.comm, serving.uid),
+        None => process(instance.launcher, &instance.name, instance.uid),
+    });
+    event.reason = Some(format!(
+        "`{}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers to let it run",
+        instance.server
+    ));
+    event
+}
+
 /// More servers run than are followed.
 pub(super) fn too_many(now: Timestamp, server: &ServerId, exec: &Exec, max: usize) -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "servers".to_owned(),
-        cause: format!("more than {max} MCP servers run at a time; `{server}` is not followed"),
+        cause: format!(
+            "user {} runs more than {max} MCP servers at a time; `{server}` is not followed",
+            exec.uid
+        ),
     };
     let mut event = Event::new(now, Layer::Kernel, kind);
     event.severity = Severity::High;

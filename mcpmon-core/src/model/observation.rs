@@ -55,13 +55,15 @@ pub struct Exec {
     pub killed: bool,
 }
 
-/// A process of a server started another.
+/// A process of a server, or one that is not judged yet, started another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
     /// The new process.
     pub process: ProcessId,
-    /// Server both belong to.
-    pub instance: InstanceId,
+    /// The one that called fork.
+    pub parent: ProcessId,
+    /// Server both belong to, as far as the kernel knew.
+    pub instance: Option<InstanceId>,
 }
 
 /// A process of a server ended.

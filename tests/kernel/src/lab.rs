@@ -124,24 +124,24 @@ impl Lab {
         for _ in 0..MARKS {
             // Room first: a mark is lost like anything else where the ring is full.
             self.sensor.rings.drain(|record| found.extend(wanted(record)));
-            let (mut urgent, mut bulk) = (false, false);
+            let (mut connected, mut ended) = (false, false);
             let marker = self.mark()?;
             self.sensor.rings.drain(|record| match &record {
-                Record::Connect(connect) if connect.record.process.pid == marker => urgent = true,
-                Record::Exit(exit) if exit.process.pid == marker => bulk = true,
+                Record::Connect(connect) if connect.record.process.pid == marker => connected = true,
+                Record::Exit(exit) if exit.process.pid == marker => ended = true,
                 Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => {
                     found.extend(wanted(record));
                 }
             });
-            if urgent && bulk {
+            if connected && ended {
                 return Ok(found);
             }
         }
         bail!("the rings do not give back what was just written to them")
     }
 
-    /// Writes one record to each ring: a refusal of the self-test's address to the urgent one, the end of a
-    /// server's process to the bulk one. The process that did.
+    /// Writes one record to each ring: a refusal of the self-test's address to that of connections, the end of
+    /// a server's process to that of processes. The process that did.
     fn mark(&mut self) -> Result<u32> {
         let mut marker = Child::start(|test| {
             test.wait()?;

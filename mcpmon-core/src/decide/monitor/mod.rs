@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
+    lineage::Lineage,
     order::{Judgement, Order},
     pins::{PinVerdict, Pins, ServerFiles, compare},
     rulebook::RuleBook,
@@ -17,8 +18,7 @@ use super::{
 use crate::{
     inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
     model::{
-        Action, Connection, Event, EventKind, Exec, Exit, Fork, InstanceId, Layer, PinState, ProcessId,
-        ServerId, Severity, Timestamp,
+        Action, Connection, Event, Exec, Exit, Fork, InstanceId, PinState, ProcessId, ServerId, Timestamp,
     },
     policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
 };
@@ -35,8 +35,11 @@ pub struct Monitor {
     /// Files of servers that were refused, for an approval; the latest ones.
     refused: VecDeque<(ServerId, Pins)>,
     attempts: u64,
+    lineage: Lineage,
 }
 
+/// Servers around a server that are remembered.
+const MAX_NESTING: usize = 8;
 /// Servers whose refused files are remembered.
 const REFUSED: usize = 64;
 
@@ -72,33 +75,52 @@ impl Monitor {
             pins,
             refused: VecDeque::new(),
             attempts: 0,
+            lineage: Lineage::default(),
         };
         monitor.rules.replace(tables.rules.clone());
         monitor
     }
 
-    /// Puts another policy in force; running servers follow its egress lists.
-    pub fn install(&mut self, policy: Arc<Policy>, tables: &Tables) -> Vec<Order> {
-        if !Arc::ptr_eq(&policy, &self.policy) {
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Puts another policy in force, for running servers too.
+    pub fn install(&mut self, now: Timestamp, policy: Arc<Policy>, tables: &Tables) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.rules.replace(tables.rules.clone());
+        let lists_changed = self.egress != tables.egress;
+        self.egress = tables.egress.clone();
+        let policy_changed = !Arc::ptr_eq(&policy, &self.policy);
+        if policy_changed {
             self.launches = launch_rules(&policy);
             self.policy = policy;
         }
-        self.rules.replace(tables.rules.clone());
-        if self.egress == tables.egress {
-            return Vec::new();
+        for number in self.instances.numbers() {
+            let renamed = policy_changed && self.rename(number);
+            if lists_changed || renamed {
+                self.track_members(number, &mut judgement);
+            }
+            if policy_changed {
+                self.deny(now, number, &mut judgement);
+            }
         }
-        self.egress = tables.egress.clone();
-        let instances = self.instances.iter();
-        instances
-            .flat_map(|(number, instance)| {
-                let egress = self.egress_list(&instance.server);
-                instance.members().iter().map(move |process| Order::Track {
-                    process: *process,
-                    instance: number,
-                    egress,
-                })
-            })
-            .collect()
+        judgement
+    }
+
+    /// A server that runs may be declared by now, under a name of its own.
+    fn rename(&mut self, number: InstanceId) -> bool {
+        let Some(argv) = self.instances.get(number).map(|instance| instance.argv.clone()) else {
+            return false;
+        };
+        let (Some(launch), Some(instance)) = (self.recognise(&argv), self.instances.get_mut(number)) else {
+            return false;
+        };
+        let renamed = launch.server != instance.server;
+        instance.server = launch.server;
+        renamed
     }
 
     /// Forgets the pins of a server: its next start is judged as its first.
@@ -134,9 +156,10 @@ impl Monitor {
             .filter(|number| self.instances.get(*number).is_some());
         // A child that was forked before the kernel knew its parent's server did not inherit it.
         let inherited = || {
-            self.instances
-                .of(exec.process)
-                .or_else(|| self.instances.of(exec.parent))
+            self.lineage
+                .ancestry(exec.process)
+                .chain([exec.parent])
+                .find_map(|process| self.instances.of(process))
         };
         let number = known.or_else(inherited);
         let launch = self.recognise(&exec.argv);
@@ -157,7 +180,7 @@ impl Monitor {
                     ..Judgement::default()
                 };
             }
-            (None, Some(launch)) => return self.launched(now, exec, launch),
+            (None, Some(launch)) => return self.launched(now, exec, launch, None),
             (Some(number), launch) => self.within(now, number, exec, launch),
         };
         if known.is_none()
@@ -168,9 +191,19 @@ impl Monitor {
         judgement
     }
 
-    /// A process of a server started another.
-    pub fn fork(&mut self, fork: Fork) {
-        self.instances.join(fork.instance, fork.process);
+    /// A process of a server, or one that is not judged yet, started another.
+    pub fn fork(&mut self, fork: Fork) -> Judgement {
+        let mut judgement = Judgement::default();
+        match (fork.instance, self.instances.of(fork.parent)) {
+            (Some(number), _) => self.instances.join(number, fork.process),
+            (None, Some(number)) => {
+                // It forked before the kernel heard where it belongs.
+                self.instances.join(number, fork.process);
+                judgement.orders.push(self.track(fork.process, number));
+            }
+            (None, None) => self.lineage.note(fork.process, fork.parent),
+        }
+        judgement
     }
 
     /// A process of a server ended.
@@ -314,7 +347,13 @@ impl Monitor {
         })
     }
 
-    fn launched(&mut self, now: Timestamp, exec: &Exec, launch: Launch) -> Judgement {
+    fn launched(
+        &mut self,
+        now: Timestamp,
+        exec: &Exec,
+        launch: Launch,
+        outer: Option<InstanceId>,
+    ) -> Judgement {
         let mut judgement = Judgement::default();
         let Launch {
             server,
@@ -322,26 +361,53 @@ impl Monitor {
             pattern,
             name,
         } = launch;
-        let Some(number) = self
-            .instances
-            .add(Instance::new(server.clone(), name, pattern, exec))
-        else {
-            judgement
-                .events
-                .push(tell::too_many(now, &server, exec, MAX_INSTANCES));
-            judgement.orders.extend(settle(exec));
-            return judgement;
+        let inside = self.inside(outer);
+        let instance = Instance::new(server.clone(), name, pattern, inside, exec);
+        let Some(number) = self.instances.add(instance) else {
+            return self.too_many(now, exec, &server);
         };
         self.instances.join(number, exec.process);
-        judgement.orders.push(self.track(exec.process, number));
+        self.track_members(number, &mut judgement);
         judgement.orders.push(Order::MarkStarter { process: exec.parent });
-        if self.policy.server_policy.denies(&server) {
-            self.deny(now, number, exec, &mut judgement);
-        }
+        self.deny(now, number, &mut judgement);
         if stage != Stage::Launcher {
             self.serve(number, Serving::new(exec, stage, now), &mut judgement);
         }
         judgement
+    }
+
+    /// Servers around one that is started from within `outer`.
+    fn inside(&self, outer: Option<InstanceId>) -> Vec<ServerId> {
+        let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
+            return Vec::new();
+        };
+        let around = outer.inside.iter().chain([&outer.server]).cloned();
+        around.take(MAX_NESTING).collect()
+    }
+
+    /// A launch that is not followed: it stays held to every egress list, and does not run where a server that
+    /// differs from its pins may not.
+    fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
+        let mut judgement = Judgement::default();
+        let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
+        let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
+        if refused && self.policy.mode == Mode::Enforce {
+            event.action = Action::Block;
+            judgement.orders.push(Order::KillProcess {
+                process: exec.process,
+            });
+        }
+        judgement.events.push(event);
+        judgement
+    }
+
+    /// Whether a start can be refused for what its files are.
+    fn may_block_starts(&self) -> bool {
+        let pinning = self.policy.pinning;
+        pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && self.policy.mode == Mode::Enforce
+            && self.policy.exec.gate == Gate::Auto
     }
 
     /// An exec inside a server's process tree.
@@ -381,7 +447,7 @@ impl Monitor {
             }
             (true, _, Some(launch)) if !same_server => {
                 // A server that starts another one: the other is followed on its own.
-                let nested = self.launched(now, exec, launch);
+                let nested = self.launched(now, exec, launch, Some(number));
                 judgement.events.extend(nested.events);
                 judgement.orders.extend(nested.orders);
             }
@@ -398,15 +464,12 @@ impl Monitor {
 
     /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
     fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
+        let can_block = self.may_block_starts();
         let Some(instance) = self.instances.get_mut(number) else {
             return;
         };
-        let pinning = self.policy.pinning;
-        let can_block = pinning.enabled
-            && pinning.on_change == OnChange::Block
-            && self.policy.mode == Mode::Enforce
-            && self.policy.exec.gate == Gate::Auto;
-        serving.held = can_block && (self.pins.contains_key(&instance.server) || !pinning.auto_trust_first);
+        let is_pinned = self.pins.contains_key(&instance.server);
+        serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {
             judgement.orders.push(Order::Hold {
                 process: serving.process,
@@ -466,26 +529,15 @@ impl Monitor {
         }
     }
 
-    /// The server policy refuses this server.
-    fn deny(&self, now: Timestamp, number: InstanceId, exec: &Exec, judgement: &mut Judgement) {
+    /// Stops a server that the server policy refuses.
+    fn deny(&self, now: Timestamp, number: InstanceId, judgement: &mut Judgement) {
         let Some(instance) = self.instances.get(number) else {
             return;
         };
-        let mut event = Event::new(
-            now,
-            Layer::Kernel,
-            EventKind::ServerDenied {
-                cause: "the server policy refuses this server".to_owned(),
-            },
-        );
-        event.severity = Severity::High;
-        event.server_id = Some(instance.server.clone());
-        event.rule = Some("mcp.server_policy".to_owned());
-        event.process = Some(tell::process(exec.process, &exec.comm, exec.uid));
-        event.reason = Some(format!(
-            "`{}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers to let it run",
-            instance.server
-        ));
+        if !self.policy.server_policy.denies(&instance.server) {
+            return;
+        }
+        let mut event = tell::denied_by_policy(now, instance);
         match self.policy.mode {
             Mode::Enforce => {
                 event.action = Action::Block;
@@ -496,17 +548,46 @@ impl Monitor {
         judgement.events.push(event);
     }
 
-    fn track(&self, process: ProcessId, number: InstanceId) -> Order {
-        let server = self.instances.get(number).map(|instance| &instance.server);
-        Order::Track {
-            process,
-            instance: number,
-            egress: server.map_or(0, |server| self.egress_list(server)),
+    /// Orders for every member, and for what its members forked before they were known.
+    fn track_members(&mut self, number: InstanceId, judgement: &mut Judgement) {
+        let members: Vec<ProcessId> = match self.instances.get(number) {
+            Some(instance) => instance.members().iter().copied().collect(),
+            None => return,
+        };
+        for process in members {
+            judgement.orders.push(self.track(process, number));
+            for descendant in self.lineage.descendants(process) {
+                if self.instances.of(descendant).is_none() {
+                    self.instances.join(number, descendant);
+                    judgement.orders.push(self.track(descendant, number));
+                }
+            }
         }
     }
 
-    fn egress_list(&self, server: &ServerId) -> u32 {
-        self.egress.get(server).copied().unwrap_or(0)
+    fn track(&self, process: ProcessId, number: InstanceId) -> Order {
+        Order::Track {
+            process,
+            instance: number,
+            egress: self.egress_lists(number),
+        }
+    }
+
+    /// The lists that hold for an instance. A server inside another is held to that one's list first: it must not
+    /// reach more than what started it. Beyond two lists the innermost give way.
+    fn egress_lists(&self, number: InstanceId) -> [u32; 2] {
+        let Some(instance) = self.instances.get(number) else {
+            return [0; 2];
+        };
+        let servers = instance.inside.iter().chain([&instance.server]);
+        let mut lists: Vec<u32> = Vec::new();
+        for list in servers.filter_map(|server| self.egress.get(server)) {
+            if !lists.contains(list) {
+                lists.push(*list);
+            }
+        }
+        let mut lists = lists.into_iter();
+        [lists.next().unwrap_or(0), lists.next().unwrap_or(0)]
     }
 }
 

@@ -7,7 +7,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     decide::pins::{Part, PinnedFile},
-    model::{Digest, Direction, FileId, NameGlob, Outcome, PinState, Transport as Protocol},
+    model::{Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Transport as Protocol},
     policy::{
         Cidr, Egress, EgressDefault, Endpoint, NetworkRule, RuleAction, Scope, Server, ServerPolicy,
         network::table::{Numbering, Resolved, compile},
@@ -134,7 +134,10 @@ fn orders(judgement: &Judgement) -> Vec<String> {
             process,
             instance,
             egress,
-        } => format!("track {} as {}/{egress}", process.pid, instance.0),
+        } => match egress {
+            [list, 0] => format!("track {} as {}/{list}", process.pid, instance.0),
+            lists => format!("track {} as {}/{lists:?}", process.pid, instance.0),
+        },
         Order::Settle { process } => format!("settle {}", process.pid),
         Order::MarkStarter { process } => format!("starter {}", process.pid),
         Order::Hold { process } => format!("hold {}", process.pid),
@@ -142,6 +145,7 @@ fn orders(judgement: &Judgement) -> Vec<String> {
         Order::Hash { process, .. } => format!("hash {}", process.pid),
         Order::StorePins { server, .. } => format!("pin {server}"),
         Order::Kill { instance } => format!("kill {}", instance.0),
+        Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
     };
     judgement.orders.iter().map(name).collect()
@@ -483,11 +487,10 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
     // Another policy without the list: the running server is let go.
     let policy = Policy::default();
     let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
-    let changed = Judgement {
-        orders: world.monitor.install(Arc::new(policy), &tables),
-        ..Judgement::default()
-    };
+    let changed = world.monitor.install(Timestamp(0), Arc::new(policy), &tables);
     assert_eq!(orders(&changed), ["track 10 as 1/0"]);
+    let running: Vec<ServerId> = world.monitor.running().map(|running| running.server).collect();
+    assert_eq!(running, [id("server-memory")], "it is not declared any more");
 }
 
 #[test]
@@ -574,14 +577,24 @@ fn secrets_in_arguments_never_reach_an_event() {
 }
 
 #[test]
-fn there_is_an_end_to_how_many_servers_are_followed() {
+fn there_is_an_end_to_how_many_servers_of_a_user_are_followed() {
     let mut world = World::new(Policy::default());
     for pid in 0..u32::try_from(MAX_INSTANCES).expect("small") {
-        world.exec(100 + pid, 9, "mcp-server-git");
+        world.exec(1000 + pid, 9, "mcp-server-git");
     }
     let judgement = world.exec(99, 9, "mcp-server-git");
     assert_eq!(kinds(&judgement), ["mcp_enforcement_degraded"]);
-    assert_eq!(world.monitor.running().count(), MAX_INSTANCES);
+    assert_eq!(orders(&judgement), ["kill process 99"]);
+    let other = Exec {
+        uid: 1000,
+        process: process(98),
+        argv: vec!["mcp-server-git".to_owned()],
+        ..Exec::default()
+    };
+    assert_eq!(
+        orders(&world.monitor.exec(Timestamp(0), &other))[0],
+        "track 98 as 1025/0"
+    );
 }
 
 #[test]
@@ -617,5 +630,82 @@ fn with_the_gate_off_nothing_is_said_to_be_blocked() {
     assert!(
         judgement.events.iter().all(|event| event.action == Action::Audit),
         "{judgement:?}"
+    );
+}
+
+fn restricted(name: &str, command: &str) -> Server {
+    let egress = Egress {
+        default: EgressDefault::Deny,
+        ..Egress::default()
+    };
+    stdio(name, command, &[], Some(egress))
+}
+
+#[test]
+fn a_server_inside_another_is_held_to_both_lists() {
+    let servers = vec![
+        restricted("outer", "mcp-server-git"),
+        restricted("inner", "mcp-server-fetch"),
+    ];
+    let mut world = World::new(Policy {
+        servers,
+        ..Policy::default()
+    });
+    let (outer, inner) = (
+        world.tables.egress[&id("outer")],
+        world.tables.egress[&id("inner")],
+    );
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v1");
+    let nested = world.exec_in(Some(FIRST), 11, 10, "mcp-server-fetch");
+    assert_eq!(orders(&nested)[0], format!("track 11 as 2/[{outer}, {inner}]"));
+    let unlisted = world.exec_in(Some(FIRST), 12, 10, "mcp-server-time");
+    assert_eq!(
+        orders(&unlisted)[0],
+        format!("track 12 as 3/{outer}"),
+        "a name of its own frees it of nothing"
+    );
+}
+
+#[test]
+fn forking_twice_before_the_first_judgement_does_not_help() {
+    let fork = |process_id, parent| Fork {
+        process: process(process_id),
+        parent: process(parent),
+        instance: None,
+    };
+    let mut world = World::new(Policy::default());
+    world.monitor.fork(fork(11, 10));
+    world.monitor.fork(fork(12, 11));
+    let launch = world.exec(10, 9, "mcp-server-git");
+    assert_eq!(
+        orders(&launch)[..3],
+        ["track 10 as 1/0", "track 11 as 1/0", "track 12 as 1/0"]
+    );
+    // The grandchild's exec names init as its parent.
+    assert_eq!(
+        orders(&world.exec(12, 1, "curl example.com"))[0],
+        "track 12 as 1/0"
+    );
+    let late = world.monitor.fork(fork(13, 12));
+    assert_eq!(orders(&late), ["track 13 as 1/0"]);
+    assert_eq!(orders(&world.monitor.fork(fork(21, 20))), [""; 0]);
+}
+
+#[test]
+fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    let server_policy = ServerPolicy::Denylist(vec![NameGlob::new("mcp-server-git")]);
+    let policy = Policy {
+        server_policy,
+        ..Policy::default()
+    };
+    let judgement = world
+        .monitor
+        .install(Timestamp(0), Arc::new(policy), &world.tables);
+    assert_eq!(
+        (kinds(&judgement), orders(&judgement)),
+        (vec!["mcp_server_denied"], vec!["kill 1".to_owned()])
     );
 }

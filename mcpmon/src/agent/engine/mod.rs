@@ -15,7 +15,7 @@ use std::{
 use mcpmon_common::process::FileKey;
 use mcpmon_core::{
     decide::{
-        Judgement, Monitor, Running,
+        Monitor, Running,
         pins::{Pins, ServerFiles},
     },
     model::{Exit, InstanceId, ProcessId, ServerId},
@@ -131,6 +131,7 @@ impl Engine {
             refusals: BTreeMap::new(),
             agents,
             held: BTreeSet::new(),
+            doomed: BTreeSet::new(),
             counters,
             losses: Losses::default(),
             describer: Describer::default(),
@@ -201,6 +202,8 @@ struct Core {
     agents: AgentNames,
     /// Processes stopped until their files are compared.
     held: BTreeSet<ProcessId>,
+    /// Servers that are being stopped.
+    doomed: BTreeSet<InstanceId>,
     counters: Counters,
     losses: Losses,
     describer: Describer,
@@ -232,14 +235,12 @@ impl Core {
                     if let Err(error) = self.agents.replace(&agents) {
                         tracing::error!(%error, "not every name of an agent fits the kernel's table");
                     }
-                    let orders = self.monitor.install(policy, &tables);
-                    self.carry_out(
-                        Judgement {
-                            orders,
-                            ..Judgement::default()
-                        },
-                        None,
-                    );
+                    let changed = !Arc::ptr_eq(self.monitor.policy(), &policy);
+                    let judgement = self.monitor.install(clock::now(), policy, &tables);
+                    self.carry_out(judgement, None);
+                    if changed {
+                        self.scan(); // servers that only this policy knows may run already
+                    }
                 }
                 answer(reply, outcome);
             }
@@ -285,6 +286,9 @@ impl Core {
         let now = clock::now();
         let judgement = self.monitor.tick(now);
         self.carry_out(judgement, None);
+        if !self.doomed.is_empty() {
+            self.kill_doomed();
+        }
         for event in self.losses.look(now, &self.counters) {
             self.recorder.push(event);
         }

@@ -25,10 +25,15 @@ impl Core {
         match record {
             Record::Exec(exec) => self.exec(now, &exec),
             Record::Fork(fork) => {
-                self.monitor.fork(Fork {
+                let judgement = self.monitor.fork(Fork {
                     process: host::process_id(fork.process),
-                    instance: InstanceId(fork.entry.instance),
+                    parent: host::process_id(fork.parent),
+                    instance: instance(fork.entry),
                 });
+                self.carry_out(judgement, None);
+                if fork.entry.has(ProcessEntry::FLAG_DOOMED) {
+                    self.kill_doomed();
+                }
             }
             Record::Exit(exit) => {
                 let judgement = self.monitor.exit(
@@ -215,7 +220,7 @@ impl Found {
     }
 }
 
-const fn instance(entry: ProcessEntry) -> Option<InstanceId> {
+pub(super) const fn instance(entry: ProcessEntry) -> Option<InstanceId> {
     if entry.instance == 0 {
         None
     } else {

@@ -1,5 +1,7 @@
 //! Orders of the core, carried out: the process table, signals, pins, refusals.
 
+use std::collections::BTreeSet;
+
 use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_core::{
     decide::{Judgement, Order},
@@ -8,8 +10,11 @@ use mcpmon_core::{
 };
 use nix::sys::signal::Signal;
 
-use super::Core;
+use super::{Core, observe::instance};
 use crate::agent::{clock, hashing::HashJob, host, pins};
+
+/// Looks at the process table for one kill: what forks between two of them is found by the next.
+const KILL_PASSES: usize = 3;
 
 impl Core {
     pub(super) fn carry_out(&mut self, judgement: Judgement, entry: Option<ProcessEntry>) {
@@ -66,6 +71,7 @@ impl Core {
                 }
             }
             Order::Kill { instance } => self.kill(instance),
+            Order::KillProcess { process } => signal(process, Signal::SIGKILL),
             Order::Refuse { server, file } => {
                 let key = file_key(&file);
                 match self.refused.refuse(key) {
@@ -78,12 +84,13 @@ impl Core {
         }
     }
 
-    fn track(&mut self, process: ProcessId, instance: InstanceId, egress: u32) {
+    fn track(&mut self, process: ProcessId, instance: InstanceId, egress: [u32; 2]) {
+        let doomed = self.doomed.contains(&instance);
         let entry = ProcessEntry {
             instance: instance.0,
             egress,
-            flags: ProcessEntry::FLAG_AGENT,
-            exec: 0,
+            flags: ProcessEntry::FLAG_AGENT | if doomed { ProcessEntry::FLAG_DOOMED } else { 0 },
+            ..ProcessEntry::default()
         };
         if !self.set(process, entry) {
             return;
@@ -97,7 +104,8 @@ impl Core {
             if self.set(child, entry) {
                 self.monitor.fork(Fork {
                     process: child,
-                    instance,
+                    parent: process,
+                    instance: Some(instance),
                 });
             }
         }
@@ -176,16 +184,36 @@ impl Core {
         }
     }
 
+    /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
     fn kill(&mut self, instance: InstanceId) {
-        let doomed: Vec<u32> = self
-            .processes
-            .iter()
-            .filter(|(_, entry)| entry.instance == instance.0)
-            .map(|(pid, _)| pid)
-            .collect();
-        for process in doomed.into_iter().filter_map(host::identify) {
-            signal(process, Signal::SIGKILL);
+        self.doomed.insert(instance);
+        self.kill_doomed();
+    }
+
+    /// Marks and kills what is left of servers that are being stopped; forgets those of which nothing is.
+    pub(super) fn kill_doomed(&mut self) {
+        let mut left = BTreeSet::new();
+        for _ in 0..KILL_PASSES {
+            let doomed: Vec<(u32, ProcessEntry)> = self
+                .processes
+                .iter()
+                .filter(|(_, entry)| instance(*entry).is_some_and(|number| self.doomed.contains(&number)))
+                .collect();
+            left = doomed.iter().filter_map(|(_, entry)| instance(*entry)).collect();
+            for (pid, mut entry) in doomed {
+                let Some(process) = host::identify(pid) else {
+                    continue;
+                };
+                entry.flags |= ProcessEntry::FLAG_DOOMED;
+                if self.set(process, entry) {
+                    signal(process, Signal::SIGKILL);
+                }
+            }
+            if left.is_empty() {
+                break;
+            }
         }
+        self.doomed = left;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads both rings, urgent first, and proves from sequence numbers what is missing.
+//! Reads both rings, that of processes first, and proves from sequence numbers what is missing.
 
 use std::{
     collections::BTreeMap,
@@ -15,22 +15,24 @@ use super::records::{Record, RecordError};
 /// Both rings of a loaded sensor.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct Rings {
-    urgent: RingBuf<MapData>,
-    bulk: RingBuf<MapData>,
+    processes: RingBuf<MapData>,
+    connections: RingBuf<MapData>,
     gaps: Gaps,
     malformed: u64,
 }
 
-/// How long a record in the bulk ring may wait.
+/// How long a record that wakes nobody may wait.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Records read from the bulk ring before the urgent one is looked at again.
-const BULK_BATCH: usize = 256;
+/// Connections read before the ring of processes is looked at again.
+const BATCH: usize = 256;
+/// Batches read before the caller gets its turn.
+const MAX_BATCHES: usize = 16;
 
 impl Rings {
-    pub(super) fn new(urgent: RingBuf<MapData>, bulk: RingBuf<MapData>) -> Self {
+    pub(super) fn new(processes: RingBuf<MapData>, connections: RingBuf<MapData>) -> Self {
         Self {
-            urgent,
-            bulk,
+            processes,
+            connections,
             gaps: Gaps::default(),
             malformed: 0,
         }
@@ -41,7 +43,7 @@ impl Rings {
     /// # Errors
     /// Where poll(2) fails for another reason than a signal.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let own = [&self.urgent, &self.bulk].map(|ring| ring.as_fd());
+        let own = [&self.processes, &self.connections].map(|ring| ring.as_fd());
         let mut descriptors: Vec<PollFd<'_>> = own
             .into_iter()
             .chain(other)
@@ -54,10 +56,11 @@ impl Rings {
         }
     }
 
-    /// Hands every record that is there to `take`: all urgent ones before each batch of bulk ones.
+    /// Hands the records that are there to `take`: all of processes before each batch of connections. Returns
+    /// after [`MAX_BATCHES`], so that a flood leaves the caller time for other work.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
-        loop {
-            while let Some(item) = self.urgent.next() {
+        for _ in 0..MAX_BATCHES {
+            while let Some(item) = self.processes.next() {
                 accept(
                     Record::parse(&item),
                     &mut self.gaps,
@@ -65,9 +68,9 @@ impl Rings {
                     &mut take,
                 );
             }
-            let mut left = BULK_BATCH;
+            let mut left = BATCH;
             while left > 0
-                && let Some(item) = self.bulk.next()
+                && let Some(item) = self.connections.next()
             {
                 accept(
                     Record::parse(&item),

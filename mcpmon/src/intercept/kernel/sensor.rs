@@ -140,8 +140,8 @@ impl Sensor {
         let mut agents = AgentNames::new(take(&mut ebpf, "AGENT_NAMES", HashMap::try_from)?);
         agents.replace(agent_names).map_err(SensorError::Agents)?;
         let rings = Rings::new(
-            take(&mut ebpf, "URGENT", RingBuf::try_from)?,
-            take(&mut ebpf, "BULK", RingBuf::try_from)?,
+            take(&mut ebpf, "PROCESS_RECORDS", RingBuf::try_from)?,
+            take(&mut ebpf, "CONNECTION_RECORDS", RingBuf::try_from)?,
         );
         let addresses = AddressTables::take(&mut ebpf)?;
         let processes = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);

@@ -117,6 +117,48 @@ pub(crate) fn pending_without_lists(lab: &mut Lab) -> Result<()> {
     hold(lab, pending, &[], &[(DENIED4, PORT).into()])
 }
 
+/// A server inside another is held to the lists of both.
+pub(crate) fn both(lab: &mut Lab) -> Result<()> {
+    let only_v6 = Egress {
+        deny: vec!["fd00:99::/64".parse()?],
+        ..Egress::default()
+    };
+    let tables = install_without_pending(
+        lab,
+        vec![server("outer", all_but_9()?)?, server("inner", only_v6)?],
+    )?;
+    let nested = ProcessEntry {
+        egress: [list(&tables, "outer")?, list(&tables, "inner")?],
+        ..entry(0)
+    };
+    let refused = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
+    hold(lab, nested, &refused, &[(ALLOWED4, PORT).into()])
+}
+
+/// A process of a server that is being stopped connects nowhere, and does not survive a fork.
+pub(crate) fn doomed(lab: &mut Lab) -> Result<()> {
+    let doomed = ProcessEntry {
+        flags: ProcessEntry::FLAG_DOOMED,
+        ..entry(0)
+    };
+    let mut connecting = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        probe::connect((ALLOWED4, PORT).into())
+    })?;
+    lab.sensor.processes.set(connecting.pid(), doomed)?;
+    connecting.proceed()?;
+    ensure!(connecting.join()? == REFUSED, "it connected");
+
+    let mut forking = Child::start(|test| {
+        test.wait()?;
+        Ok(std::process::Command::new("/bin/true").status().is_ok())
+    })?;
+    lab.sensor.processes.set(forking.pid(), doomed)?;
+    forking.proceed()?;
+    ensure!(forking.join().is_err(), "it forked and lived");
+    Ok(())
+}
+
 /// Whatever a server's process connects to is reported, listed or not.
 pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     let of_server = ProcessEntry {
@@ -158,7 +200,7 @@ fn hold(lab: &mut Lab, entry: ProcessEntry, refused: &[SocketAddr], reached: &[S
 fn entry(list: u32) -> ProcessEntry {
     ProcessEntry {
         instance: 1,
-        egress: list,
+        egress: [list, 0],
         ..ProcessEntry::default()
     }
 }

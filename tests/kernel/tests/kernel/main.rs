@@ -90,6 +90,11 @@ const TESTS: &[Test] = &[
     test("egress::all_but_what_is_refused", egress::all_but),
     test("egress::each_server_has_its_own_list", egress::each_its_own),
     test(
+        "egress::a_server_inside_another_is_held_to_both_lists",
+        egress::both,
+    ),
+    test("egress::of_a_server_being_stopped", egress::doomed),
+    test(
         "egress::processes_not_judged_yet_are_held_to_all_lists",
         egress::pending,
     ),
