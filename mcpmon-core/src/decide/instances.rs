@@ -33,8 +33,8 @@ pub(super) struct Instance {
 /// How far a launch is.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// The process that serves is not known yet; perhaps there is a candidate.
-    Starting(Option<Serving>),
+    /// The process that serves is not known yet; these live and may be it, the oldest first.
+    Starting(Vec<Serving>),
     /// Its files are being hashed; its end is told after the result.
     Hashing(Serving, Option<Exit>),
     /// It serves.
@@ -87,12 +87,30 @@ impl Instance {
             launcher: exec.process,
             argv: exec.argv.clone(),
             members: BTreeSet::new(),
-            phase: Phase::Starting(None),
+            phase: Phase::Starting(Vec::new()),
         }
     }
 
     pub(super) const fn members(&self) -> &BTreeSet<ProcessId> {
         &self.members
+    }
+
+    /// Notes a process that may be the server. One that executes again keeps its age: a server must not stay
+    /// young for ever by executing programs.
+    pub(super) fn propose(&mut self, proposed: Serving) {
+        let Phase::Starting(candidates) = &mut self.phase else {
+            return;
+        };
+        match candidates
+            .iter_mut()
+            .find(|candidate| candidate.process == proposed.process)
+        {
+            Some(candidate) => {
+                let since = candidate.since;
+                *candidate = Serving { since, ..proposed };
+            }
+            None => candidates.push(proposed),
+        }
     }
 
     /// The serving process, where it is known.

@@ -1,11 +1,14 @@
 //! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
 //! their pins; takes `now`, does no I/O.
 
+mod entry;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
+
+use entry::{candidate_age, is_installed_entry};
 
 use super::{
     instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
@@ -42,10 +45,6 @@ pub struct Monitor {
 const MAX_NESTING: usize = 8;
 /// Servers whose refused files are remembered.
 const REFUSED: usize = 64;
-
-/// How long a process that only may be the server must live before it is taken for it. A package manager
-/// runs short-lived helpers before the server.
-const CANDIDATE_AGE: Duration = Duration::from_secs(2);
 
 /// A running server, for status and listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,13 +212,8 @@ impl Monitor {
             return judgement;
         };
         match &mut instance.phase {
-            Phase::Starting(candidate) => {
-                if candidate
-                    .as_ref()
-                    .is_some_and(|candidate| candidate.process == exit.process)
-                {
-                    *candidate = None;
-                }
+            Phase::Starting(candidates) => {
+                candidates.retain(|candidate| candidate.process != exit.process);
             }
             Phase::Hashing(serving, ended) if serving.process == exit.process => {
                 *ended = Some(exit);
@@ -229,7 +223,7 @@ impl Monitor {
                 judgement
                     .events
                     .push(tell::exited(now, &instance.server, &serving, exit.status));
-                instance.phase = Phase::Starting(None);
+                instance.phase = Phase::Starting(Vec::new());
             }
             Phase::Hashing(..) | Phase::Serving(_) => {}
         }
@@ -244,11 +238,13 @@ impl Monitor {
             let Some(instance) = self.instances.get_mut(number) else {
                 continue;
             };
-            let Phase::Starting(Some(candidate)) = &instance.phase else {
+            let Phase::Starting(candidates) = &instance.phase else {
                 continue;
             };
-            if now.since(candidate.since) >= CANDIDATE_AGE {
-                let serving = candidate.clone();
+            let grown = candidates
+                .iter()
+                .find(|candidate| now.since(candidate.since) >= candidate_age(candidate));
+            if let Some(serving) = grown.cloned() {
                 self.serve(number, serving, &mut judgement);
             }
         }
@@ -457,7 +453,7 @@ impl Monitor {
                 // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
                 self.serve(number, Serving::new(exec, stage, now), &mut judgement);
             }
-            (false, false, None) => instance.phase = Phase::Starting(Some(Serving::new(exec, stage, now))),
+            (false, false, None) => instance.propose(Serving::new(exec, stage, now)),
         }
         judgement
     }
@@ -611,21 +607,6 @@ fn settle(exec: &Exec) -> Vec<Order> {
         }]
     } else {
         Vec::new()
-    }
-}
-
-/// Whether an entry is what a package runner installed for `name`: a script in its cache or environment, or a
-/// module of that name.
-fn is_installed_entry(stage: &Stage, name: &str) -> bool {
-    let bare = name.rsplit('/').next().unwrap_or(name);
-    match stage {
-        Stage::Script { path } => {
-            path.contains("/node_modules/.bin/")
-                || path.contains("/_npx/")
-                || path.rsplit('/').next().is_some_and(|file| file == bare)
-        }
-        Stage::Module { name } => name.replace('_', "-") == bare.replace('_', "-"),
-        Stage::Launcher | Stage::Program | Stage::Container { .. } | Stage::Inline => false,
     }
 }
 

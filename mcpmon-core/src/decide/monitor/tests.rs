@@ -258,6 +258,105 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
 }
 
 #[test]
+fn an_install_script_is_not_taken_for_the_server() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @scope/notes-mcp");
+    let bin = "/c/_npx/x/node_modules/.bin";
+    world.exec_in(Some(FIRST), 11, 10, "sh -c prebuild-install||node-gyp");
+    for (pid, command) in [
+        (12, format!("node {bin}/prebuild-install")),
+        (13, format!("node {bin}/node-gyp rebuild")),
+        (14, "make BUILDTYPE=Release".to_owned()),
+    ] {
+        let helper = world.exec_in(Some(FIRST), pid, 11, &command);
+        assert_eq!(orders(&helper), [""; 0], "{command}");
+    }
+    world.now = 60 * SECOND;
+    assert_eq!(
+        orders(&world.monitor.tick(Timestamp(world.now))),
+        [""; 0],
+        "compiling takes its time"
+    );
+    for pid in [12, 13, 14, 11] {
+        world.exit(FIRST, pid, 0);
+    }
+    world.exec_in(Some(FIRST), 15, 10, "sh -c notes");
+    let server = world.exec_in(Some(FIRST), 16, 15, &format!("node {bin}/notes-mcp"));
+    assert_eq!(orders(&server), ["hash 16"]);
+    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin notes-mcp"]);
+}
+
+#[test]
+fn a_server_named_like_a_helper_is_taken_for_the_server_late_but_taken() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @scope/notes-mcp");
+    world.exec_in(Some(FIRST), 11, 10, "make --stdio");
+    world.now = 180 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+}
+
+#[test]
+fn a_native_server_that_keeps_executing_programs_is_hashed_after_two_seconds() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @scope/notes-mcp");
+    world.exec_in(
+        Some(FIRST),
+        11,
+        10,
+        "/c/_npx/x/node_modules/notes-linux-x64/serve",
+    );
+    world.now = SECOND;
+    for pid in [20, 21] {
+        world.exec_in(Some(FIRST), pid, 11, "true");
+    }
+    world.exec_in(
+        Some(FIRST),
+        11,
+        10,
+        "/c/_npx/x/node_modules/notes-linux-x64/serve",
+    );
+    world.exit(FIRST, 20, 0);
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    world.now = 2 * SECOND;
+    world.exec_in(Some(FIRST), 22, 11, "true");
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+}
+
+#[test]
+fn a_wrapper_that_ends_leaves_the_server_it_started_as_the_candidate() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y @scope/notes-mcp");
+    world.exec_in(Some(FIRST), 11, 10, "/opt/wrapper");
+    world.exec_in(Some(FIRST), 12, 11, "/opt/real");
+    world.exit(FIRST, 11, 0);
+    world.now = 2 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
+}
+
+#[test]
+fn helpers_of_uvx_are_not_taken_for_the_server() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "uvx --from git+https://example.com/notes mcp-server-notes");
+    for (pid, command) in [
+        (11, "ldd --version"),
+        (12, "git fetch origin"),
+        (13, "python3 -I -c probe"),
+    ] {
+        let helper = world.exec_in(Some(FIRST), pid, 10, command);
+        assert_eq!(orders(&helper), [""; 0], "{command}");
+    }
+    world.now = 30 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    let server = world.exec_in(
+        Some(FIRST),
+        14,
+        10,
+        "/c/uv/archive-v0/1/bin/python /c/uv/archive-v0/1/bin/mcp-server-notes",
+    );
+    assert_eq!(orders(&server), ["hash 14"]);
+}
+
+#[test]
 fn a_server_that_executes_another_program_is_hashed_again() {
     let mut world = World::new(Policy::default());
     assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hash 10"]);
