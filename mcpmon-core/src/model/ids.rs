@@ -63,6 +63,27 @@ impl ServerId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether both are spellings of one name, see [`one_spelling`].
+    #[must_use]
+    pub fn is_spelling_of(&self, other: &Self) -> bool {
+        one_spelling(&self.0) == one_spelling(&other.0)
+    }
+}
+
+/// The one spelling of the many that name one package, as PEP 503 has it: in lower case, each run of `-`, `_`
+/// and `.` a single `-`. The module `mcp_server_time` and the command `mcp-server-time` are one server.
+#[must_use]
+pub fn one_spelling(name: &str) -> String {
+    let mut spelled = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if spelled.ends_with('-') => {}
+            '-' | '_' | '.' => spelled.push('-'),
+            _ => spelled.push(c.to_ascii_lowercase()),
+        }
+    }
+    spelled
 }
 
 /// Zero-width, bidirectional and tag characters: an id with one looks like another id.
@@ -120,6 +141,15 @@ mod tests {
     #[test_case("@scope/name" => Ok(()); "npm name")]
     fn ids_are_checked(text: &str) -> Result<(), ServerIdError> {
         ServerId::new(text).map(drop)
+    }
+
+    #[test_case("mcp_server_time" => "mcp-server-time"; "module")]
+    #[test_case("awslabs.cdk_mcp_server" => "awslabs-cdk-mcp-server"; "dotted module")]
+    #[test_case("Notes.Mcp" => "notes-mcp"; "upper case")]
+    #[test_case("a._-b" => "a-b"; "run")]
+    #[test_case("ab" => "ab"; "nothing to change")]
+    fn names_have_one_spelling(name: &str) -> String {
+        one_spelling(name)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{NameGlob, ServerId};
+use crate::model::{NameGlob, ServerId, one_spelling};
 
 pub mod network;
 mod server;
@@ -52,10 +52,15 @@ pub enum ServerPolicy {
 }
 
 impl ServerPolicy {
-    /// Whether `server` is refused.
+    /// Whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
     #[must_use]
     pub fn denies(&self, server: &ServerId) -> bool {
-        let listed = |globs: &[NameGlob]| globs.iter().any(|glob| glob.matches(server.as_str()));
+        let spelled = one_spelling(server.as_str());
+        let listed = |globs: &[NameGlob]| {
+            globs.iter().any(|glob| {
+                glob.matches(server.as_str()) || NameGlob::new(one_spelling(glob.as_str())).matches(&spelled)
+            })
+        };
         match self {
             Self::None => false,
             Self::Allowlist(allowed) => !listed(allowed),

@@ -327,7 +327,7 @@ impl Monitor {
             });
         let detected = self.launches.detect(argv);
         let Some((id, command)) = declared else {
-            return detected;
+            return detected.map(|launch| self.with_declared_spelling(launch));
         };
         Some(match detected {
             Some(launch) => Launch {
@@ -341,6 +341,19 @@ impl Monitor {
                 name: command.clone(),
             },
         })
+    }
+
+    /// A server found by its name is the declared one of that name, however that is spelled.
+    fn with_declared_spelling(&self, launch: Launch) -> Launch {
+        let mut ids = self.policy.servers.iter().map(|server| &server.id);
+        let exact = ids.clone().find(|id| **id == launch.server);
+        match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
+            Some(id) => Launch {
+                server: id.clone(),
+                ..launch
+            },
+            None => launch,
+        }
     }
 
     fn launched(

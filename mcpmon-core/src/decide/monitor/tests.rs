@@ -433,7 +433,7 @@ fn an_unchanged_program_is_released() {
 
 #[test]
 fn a_changed_interpreter_is_never_refused_for_everyone() {
-    let mut world = World::with_pins(Policy::default(), [(id("mcp_server_git"), pins("v1"))].into());
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
     world.exec(10, 9, "python3 -m mcp_server_git");
     assert_eq!(orders(&world.hashed(FIRST, "v2")), ["kill 1", "release 10"]);
 }
@@ -604,6 +604,27 @@ fn what_is_no_server_is_settled_only_where_the_kernel_waits_for_it() {
     };
     let judgement = world.monitor.exec(Timestamp(0), &exec);
     assert_eq!(orders(&judgement), ["settle 11"]);
+}
+
+/// A rule for a server holds however it is started and however the rule writes its name.
+#[test_case("mcp_server_time", "uvx mcp-server-time")]
+#[test_case("mcp-server-time", "python -m mcp_server_time --local-timezone UTC")]
+#[test_case("mcp_server_time", "/v/bin/python /v/bin/MCP.server-time")]
+fn one_server_has_one_name(written: &str, command: &str) {
+    let denied = ServerPolicy::Denylist(vec![NameGlob::new(written)]);
+    let mut world = World::new(Policy {
+        server_policy: denied,
+        ..Policy::default()
+    });
+    assert_eq!(kinds(&world.exec(10, 9, command)), ["mcp_server_denied"]);
+
+    let mut world = World::new(Policy {
+        servers: vec![stdio(written, "elsewhere", &[], None)],
+        ..Policy::default()
+    });
+    world.exec(10, 9, command);
+    let running = world.monitor.running().next().expect("it runs");
+    assert_eq!(running.server, id(written));
 }
 
 fn rule(name: &str, action: RuleAction, range: &str) -> NetworkRule {

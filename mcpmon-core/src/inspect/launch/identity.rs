@@ -7,7 +7,7 @@ use super::{
     pattern::{Kind, is_tool},
     target::{Subject, Target},
 };
-use crate::model::{Digest, ServerId};
+use crate::model::{Digest, ServerId, one_spelling};
 
 /// Last parts of a dotted module name that are not its name.
 const MODULE_ENTRIES: &[&str] = &[
@@ -76,13 +76,14 @@ pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
 ///
 /// It is the name without scope and version (`@modelcontextprotocol/server-memory` is `server-memory`),
 /// so that npx, bunx, `node PATH` and a shell give the same. A name that says nothing (`@stripe/mcp`) gets
-/// its scope or directory in front (`stripe-mcp`). Two packages of one bare name (`@a/x-mcp`, `@b/x-mcp`)
+/// its scope or directory in front (`stripe-mcp`). It is spelled one way ([`one_spelling`]): Python writes one
+/// server as the module `mcp_server_time` and the command `mcp-server-time`. Two packages of one bare name (`@a/x-mcp`, `@b/x-mcp`)
 /// share an id: the package is told apart by its name and its hash. Without any name the id is `mcp-` and
 /// eight digits of the hash of the command.
 pub(super) fn server_id(target: &Target<'_>, claim: Option<&Claim>) -> ServerId {
     claim
         .and_then(|claim| named(target, claim))
-        .and_then(|id| ServerId::new(id).ok())
+        .and_then(|id| ServerId::new(one_spelling(&id)).ok())
         .unwrap_or_else(|| hashed(target))
 }
 

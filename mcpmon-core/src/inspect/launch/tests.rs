@@ -78,7 +78,7 @@ const SERVERS: &[(&str, &str)] = &[
     // PyPI runners
     ("uvx biomcp-python run", "biomcp-python"),
     ("uvx 'browser-use[cli]' --mcp", "browser-use-mcp"),
-    ("python -m osp_marketing_tools", "osp_marketing_tools"),
+    ("python -m osp_marketing_tools", "osp-marketing-tools"),
     (
         "uvx mcp-server-time --local-timezone=Europe/Vienna",
         "mcp-server-time",
@@ -100,11 +100,11 @@ const SERVERS: &[(&str, &str)] = &[
     ),
     (
         "uvx --from awslabs.core-mcp-server@latest awslabs.core-mcp-server.exe",
-        "awslabs.core-mcp-server",
+        "awslabs-core-mcp-server",
     ),
     (
         "uvx --from osp_marketing_tools osp_marketing_tools",
-        "osp_marketing_tools",
+        "osp-marketing-tools",
     ),
     ("uvx --from . notes-mcp", "notes-mcp"),
     ("uvx basic-memory mcp", "basic-memory-mcp"),
@@ -122,9 +122,9 @@ const SERVERS: &[(&str, &str)] = &[
     ),
     ("uv --directory /srv/weather-mcp run server.py", "weather-mcp"),
     ("uv run --directory /srv/weather-mcp src/main.py", "weather-mcp"),
-    ("uv run --project /srv/x python -m mcp_server_x", "mcp_server_x"),
-    ("uv run -m mcp_simple_tool", "mcp_simple_tool"),
-    ("uv run --script /srv/weather_mcp.py", "weather_mcp"),
+    ("uv run --project /srv/x python -m mcp_server_x", "mcp-server-x"),
+    ("uv run -m mcp_simple_tool", "mcp-simple-tool"),
+    ("uv run --script /srv/weather_mcp.py", "weather-mcp"),
     (
         "pipx run --spec git+https://github.com/example/repo notes-mcp-server",
         "notes-mcp-server",
@@ -133,13 +133,13 @@ const SERVERS: &[(&str, &str)] = &[
     ("poetry -C /srv/x run notes-mcp", "notes-mcp"),
     ("hatch run mcp-server-notes", "mcp-server-notes"),
     // interpreters
-    ("python -m mcp_server_sqlite --db-path x", "mcp_server_sqlite"),
-    ("python3.12 -u -m mcp_server_fetch", "mcp_server_fetch"),
+    ("python -m mcp_server_sqlite --db-path x", "mcp-server-sqlite"),
+    ("python3.12 -u -m mcp_server_fetch", "mcp-server-fetch"),
     (
         "python -Im awslabs.cdk_mcp_server.server",
-        "awslabs.cdk_mcp_server",
+        "awslabs-cdk-mcp-server",
     ),
-    ("python -W ignore -X utf8 -m blender_mcp.__main__", "blender_mcp"),
+    ("python -W ignore -X utf8 -m blender_mcp.__main__", "blender-mcp"),
     ("python -m pipx run mcp-server-git", "mcp-server-git"),
     ("python -m fastmcp run /home/u/weather/server.py", "weather"),
     (
@@ -148,10 +148,10 @@ const SERVERS: &[(&str, &str)] = &[
     ),
     (
         "/usr/bin/python3 /usr/lib/python3/dist-packages/mcp_server_time/__main__.py",
-        "mcp_server_time",
+        "mcp-server-time",
     ),
     ("python /home/u/weather-mcp/weather.py", "weather-mcp"),
-    ("python /home/u/weather/mcp_server.py", "weather-mcp_server"),
+    ("python /home/u/weather/mcp_server.py", "weather-mcp-server"),
     ("node /home/u/work/weather-mcp/build/index.js", "weather-mcp"),
     (
         "node --enable-source-maps --require x /srv/mcp-servers/weather/dist/index.js",
@@ -204,8 +204,8 @@ const SERVERS: &[(&str, &str)] = &[
         "java -Xmx1g -jar /opt/notes-mcp-server-1.2.0-SNAPSHOT.jar",
         "notes-mcp-server",
     ),
-    ("dotnet /srv/Notes.Mcp.Server.dll", "Notes.Mcp.Server"),
-    ("dnx Example.Mcp.Server@1.0 --yes", "Example.Mcp.Server"),
+    ("dotnet /srv/Notes.Mcp.Server.dll", "notes-mcp-server"),
+    ("dnx Example.Mcp.Server@1.0 --yes", "example-mcp-server"),
     ("php /srv/shop/artisan boost:mcp", "laravel-boost-mcp"),
     ("go run ./cmd/notes-mcp-server", "notes-mcp-server"),
     ("go run github.com/example/notes-mcp@latest", "notes-mcp"),
@@ -227,7 +227,7 @@ const SERVERS: &[(&str, &str)] = &[
     ("docker container run -it mcp/time", "time"),
     ("podman run --rm -i quay.io/example/notes-mcp", "notes-mcp"),
     ("docker run --rm -i node:22 npx -y tavily-mcp", "tavily-mcp"),
-    ("docker exec -i box python -m mcp_server_git", "mcp_server_git"),
+    ("docker exec -i box python -m mcp_server_git", "mcp-server-git"),
     ("docker compose -f x.yml run --rm notes-mcp", "notes-mcp"),
     ("docker mcp gateway run --servers a", "docker-mcp-gateway"),
     (
@@ -237,7 +237,7 @@ const SERVERS: &[(&str, &str)] = &[
     // programs
     ("mcp-server-git --repository /r", "mcp-server-git"),
     ("/usr/local/bin/github-mcp-server stdio", "github-mcp-server"),
-    ("/home/u/.local/bin/uns_mcp", "uns_mcp"),
+    ("/home/u/.local/bin/uns_mcp", "uns-mcp"),
     (
         "./node_modules/.bin/mcp-server-filesystem .",
         "mcp-server-filesystem",
@@ -291,7 +291,7 @@ const SERVERS: &[(&str, &str)] = &[
     ("cmd /c npx -y tavily-mcp", "tavily-mcp"),
     ("mcpmon wrap --server x -- npx -y tavily-mcp", "tavily-mcp"),
     ("npx cross-env A=b node /srv/weather-mcp/index.js", "weather-mcp"),
-    ("conda run -n env python -m mcp_server_git", "mcp_server_git"),
+    ("conda run -n env python -m mcp_server_git", "mcp-server-git"),
     // bridges
     ("npx -y mcp-remote https://mcp.linear.app/sse", "mcp.linear.app"),
     (
