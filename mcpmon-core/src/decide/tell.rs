@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::{
     instances::{Instance, Serving},
-    pins::{Mismatch, PinVerdict, ServerFiles},
+    pins::{Mismatch, PinVerdict, ServerFiles, approval},
 };
 use crate::{
     inspect::mask::mask_arguments,
@@ -104,11 +104,7 @@ pub(super) fn mismatches(
             Action::Audit => Severity::High,
             Action::WouldBlock | Action::Block => Severity::Critical,
         };
-        event.reason = Some(format!(
-            "the {} differs from its pin; {}",
-            mismatch.part.as_str(),
-            remedy(&instance.server)
-        ));
+        event.reason = verdict.reason(&instance.server);
         event
     };
     verdict.mismatches.iter().map(tell).collect()
@@ -134,16 +130,11 @@ pub(super) fn denied_by_pin(
         PinState::Unknown => "a part of it could not be hashed".to_owned(),
         PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
     };
-    let mut event = about(
-        now,
-        server,
-        serving,
-        EventKind::ServerDenied { cause: cause.clone() },
-    );
+    let mut event = about(now, server, serving, EventKind::ServerDenied { cause });
     event.action = Action::Block;
     event.severity = Severity::Critical;
     event.rule = Some("mcp.version_pinning".to_owned());
-    event.reason = Some(format!("`{server}` was stopped: {cause}; {}", remedy(server)));
+    event.reason = verdict.reason(server);
     event
 }
 
@@ -161,16 +152,13 @@ pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> 
     event.rule = Some("mcp.version_pinning".to_owned());
     event.process = Some(process(exec.process, &exec.comm, exec.uid));
     event.reason = Some(match server {
-        Some(server) => format!("`{server}` was killed before it ran: {cause}; {}", remedy(server)),
+        Some(server) => format!(
+            "`{server}` was killed before it ran: {cause}; {}",
+            approval(server)
+        ),
         None => format!("killed before it ran: {cause}"),
     });
     event
-}
-
-fn remedy(server: &ServerId) -> String {
-    format!(
-        "if that is right, pin it as it is now: `mcpmon pins trust --server {server}`, then start it again"
-    )
 }
 
 /// A server ended.

@@ -266,22 +266,28 @@ impl PinVerdict {
     /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
     #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
-        let approve = || format!("if this is expected, run `mcpmon pins trust --server {server}`");
-        let (what, remedy) = match self.state {
+        let what = match self.state {
             PinState::Off | PinState::Pinned | PinState::Match => return None,
-            PinState::NotPinned => ("it has never been approved".to_owned(), approve()),
-            PinState::Mismatch => (join(&self.mismatches, Mismatch::describe), approve()),
-            PinState::Unknown => (
-                join(&self.unhashed, Unhashed::describe),
-                "remove the cause, or set `mcp.version_pinning.on_change: alert`".to_owned(),
-            ),
+            PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
+            PinState::Mismatch | PinState::Unknown => {
+                let mismatches = self.mismatches.iter().map(Mismatch::describe);
+                let unhashed = self.unhashed.iter().map(Unhashed::describe);
+                mismatches.chain(unhashed).collect::<Vec<_>>().join("; ")
+            }
+        };
+        // What could not be hashed cannot be pinned either.
+        let remedy = if self.unhashed.is_empty() {
+            approval(server)
+        } else {
+            "remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()
         };
         Some(format!("{server}: {what}; {remedy}"))
     }
 }
 
-fn join<T>(items: &[T], describe: fn(&T) -> String) -> String {
-    items.iter().map(describe).collect::<Vec<_>>().join("; ")
+/// What to do where a difference is right.
+pub(super) fn approval(server: &ServerId) -> String {
+    format!("if this is expected, run `mcpmon pins trust --server {server}`, then start it again")
 }
 
 impl Mismatch {

@@ -93,7 +93,7 @@ impl Daemon {
                 stored(deleted.iter().chain(&put).all(Result::is_ok))
             }
             Ok(None) => Answer::Error(format!(
-                "`{server}` was not refused since the daemon started: start it once, then trust it"
+                "`{server}` was not refused since the daemon started, or a part of it could not be hashed: start it once and see `mcpmon events --server {server}`"
             )),
             Err(error) => Answer::Error(error.to_string()),
         }
