@@ -49,6 +49,8 @@ pub(super) struct Serving {
     pub(super) uid: u32,
     pub(super) stage: Stage,
     pub(super) file: FileId,
+    /// Names of that file; 0 where unknown.
+    pub(super) links: u32,
     pub(super) since: Timestamp,
     pub(super) held: bool,
     /// Number of the hash that was ordered for it.
@@ -63,6 +65,7 @@ impl Serving {
             uid: exec.uid,
             stage,
             file: exec.file,
+            links: exec.links,
             since,
             held: false,
             attempt: 0,

@@ -51,6 +51,8 @@ pub struct Exec {
     pub uid: u32,
     /// The file that runs.
     pub file: FileId,
+    /// Names that file has; 0 where unknown, or where it has none any more.
+    pub links: u32,
     /// The kernel killed it before its first instruction: its file is refused.
     pub killed: bool,
 }

@@ -5,6 +5,8 @@ mod entry;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ffi::OsStr,
+    path::Path,
     sync::Arc,
 };
 
@@ -516,7 +518,11 @@ impl Monitor {
                 .events
                 .push(tell::denied_by_pin(now, server, serving, &verdict));
             judgement.orders.push(Order::Kill { instance: number });
-            if serving.stage == Stage::Program && verdict.executable_differs() {
+            if self
+                .instances
+                .get(number)
+                .is_some_and(|instance| is_refusable(instance, serving, &verdict))
+            {
                 judgement.orders.push(Order::Refuse {
                     server: server.clone(),
                     file: serving.file,
@@ -621,6 +627,20 @@ fn settle(exec: &Exec) -> Vec<Order> {
     } else {
         Vec::new()
     }
+}
+
+/// Whether the changed executable may be refused to the whole host: it must be the server's own program, and
+/// neither a shell or interpreter that carries a server's name nor a file that has another name too.
+fn is_refusable(instance: &Instance, serving: &Serving, verdict: &PinVerdict) -> bool {
+    let Some(file) = verdict
+        .executable_changed_in_place()
+        .and_then(Path::file_name)
+        .and_then(OsStr::to_str)
+    else {
+        return false;
+    };
+    let recognised = instance.argv.first().and_then(|name| name.rsplit('/').next());
+    serving.stage == Stage::Program && serving.links == 1 && recognised == Some(file)
 }
 
 #[cfg(test)]

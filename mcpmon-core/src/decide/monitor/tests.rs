@@ -53,6 +53,7 @@ impl World {
                 inode: pid.into(),
                 ..FileId::default()
             },
+            links: 1,
             argv,
             ..Exec::default()
         };
@@ -105,7 +106,7 @@ const fn process(pid: u32) -> ProcessId {
 
 fn files(content: &str) -> ServerFiles {
     let file = PinnedFile {
-        path: PathBuf::from("/usr/bin/x"),
+        path: PathBuf::from("/usr/bin/mcp-server-git"),
         digest: Digest::of(content.as_bytes()),
     };
     ServerFiles {
@@ -429,6 +430,57 @@ fn an_unchanged_program_is_released() {
         (kinds(&judgement), orders(&judgement)),
         (vec!["mcp_server_started"], vec!["release 10".to_owned()])
     );
+}
+
+/// A pinned program, and how it is started once it has changed.
+struct Start {
+    pinned: &'static str,
+    actual: &'static str,
+    argv: &'static str,
+    links: u32,
+}
+
+const CHANGED: Start = Start {
+    pinned: "/opt/mcp-server-git",
+    actual: "/opt/mcp-server-git",
+    argv: "/opt/mcp-server-git --stdio",
+    links: 1,
+};
+
+#[test_case(CHANGED => true; "changed in its place")]
+#[test_case(Start { argv: "mcp-server-git", ..CHANGED } => true; "found in PATH")]
+#[test_case(Start { actual: "/home/a/mcp-server-git", ..CHANGED } => false; "another file of the name")]
+#[test_case(Start { pinned: "/bin/bash", actual: "/bin/bash", ..CHANGED } => false; "a shell with a server's name")]
+#[test_case(Start { actual: "/bin/bash", ..CHANGED } => false; "a shell in its stead")]
+#[test_case(Start { links: 2, ..CHANGED } => false; "a file with another name")]
+#[test_case(Start { links: 0, ..CHANGED } => false; "unknown")]
+fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
+    let at = |path: &str, content: &str| PinnedFile {
+        path: PathBuf::from(path),
+        digest: Digest::of(content.as_bytes()),
+    };
+    let pinned = Pins {
+        executable: at(start.pinned, "v1"),
+        ..pins("v1")
+    };
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pinned)].into());
+    let exec = Exec {
+        process: process(10),
+        argv: start.argv.split(' ').map(str::to_owned).collect(),
+        links: start.links,
+        ..Exec::default()
+    };
+    world.monitor.exec(Timestamp(0), &exec);
+    let changed = ServerFiles {
+        executable: Part::Hashed(at(start.actual, "v2")),
+        script: None,
+        package: None,
+    };
+    let attempt = world.monitor.attempts;
+    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, changed);
+    let orders = orders(&judgement);
+    assert!(orders.contains(&"kill 1".to_owned()), "it is killed in any case");
+    orders.iter().any(|order| order.starts_with("refuse"))
 }
 
 #[test]

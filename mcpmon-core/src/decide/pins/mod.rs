@@ -1,6 +1,6 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles};
 use crate::{
@@ -26,6 +26,8 @@ pub struct Mismatch {
     pub part: PinPart,
     /// Where it is; where it was, if it is gone.
     pub path: PathBuf,
+    /// Where it was pinned; `None` where the part is new.
+    pub pinned_path: Option<PathBuf>,
     /// The pin; `None` where the part is new.
     pub expected: Option<Digest>,
     /// What is there; `None` where the part is gone.
@@ -150,6 +152,7 @@ fn file_mismatch(
     (expected != found).then_some(Mismatch {
         part,
         path,
+        pinned_path: pin.map(|file| file.path.clone()),
         expected,
         actual: found,
         changed_files: Vec::new(),
@@ -174,6 +177,7 @@ fn package_mismatch(pin: Option<&PinnedPackage>, actual: Option<&Part<PinnedPack
     Some(Mismatch {
         part: PinPart::Package,
         path,
+        pinned_path: pin.map(|package| package.root().to_owned()),
         expected,
         actual: found,
         changed_files,
@@ -245,12 +249,15 @@ impl TryFrom<ServerFiles> for Pins {
 }
 
 impl PinVerdict {
-    /// Whether the file that runs is among the parts that differ.
+    /// The file that runs, where it changed and still is where it was pinned.
     #[must_use]
-    pub fn executable_differs(&self) -> bool {
+    pub fn executable_changed_in_place(&self) -> Option<&Path> {
         self.mismatches
             .iter()
-            .any(|mismatch| mismatch.part == PinPart::Executable)
+            .find(|mismatch| mismatch.part == PinPart::Executable)
+            .filter(|mismatch| mismatch.actual.is_some())
+            .filter(|mismatch| mismatch.pinned_path.as_ref() == Some(&mismatch.path))
+            .map(|mismatch| mismatch.path.as_path())
     }
 
     const fn of(state: PinState, action: Action) -> Self {

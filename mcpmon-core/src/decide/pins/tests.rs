@@ -203,6 +203,7 @@ fn a_changed_package_names_its_files() {
         [Mismatch {
             part: PinPart::Package,
             path: PathBuf::from("/srv/package"),
+            pinned_path: Some(PathBuf::from("/srv/package")),
             expected: Some(package("one").digest()),
             actual: Some(package("two").digest()),
             changed_files: vec!["changed index.js".to_owned()],

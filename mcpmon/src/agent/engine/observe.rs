@@ -71,6 +71,7 @@ impl Core {
             comm: exec.comm.clone(),
             uid: record.uid,
             file: file_id(&record.file),
+            links: record.links,
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
         };
         let judgement = self.monitor.exec(now, &observed);
@@ -215,6 +216,7 @@ impl Found {
             comm: self.comm.clone(),
             uid: self.uid,
             file: FileId::default(),
+            links: 0,
             killed: false,
         }
     }
