@@ -166,10 +166,8 @@ impl Core {
         let of_parent = self.processes.get(found.parent.pid);
         let is_agent = self.agents.contains(&found.comm)
             || of_parent.is_some_and(|parent| parent.has(ProcessEntry::FLAG_AGENT));
-        let mut entry = self.processes.get(found.process.pid).unwrap_or_default();
-        if is_agent && !entry.has(ProcessEntry::FLAG_AGENT) {
-            entry.flags |= ProcessEntry::FLAG_AGENT;
-            self.set(found.process, entry);
+        if is_agent {
+            self.mark_agent(found.process);
         }
     }
 

@@ -168,20 +168,31 @@ impl Core {
         }
     }
 
+    /// Marks who started a server, and what that already started. A starter that is marked passes the mark on
+    /// by itself, so that its tree is walked once and not at every launch.
     fn mark_starter(&mut self, parent: ProcessId) {
         let Some(agent) = starter(&host::ancestors(parent)) else {
             return;
         };
-        let tree = host::descendants(agent.pid)
-            .into_iter()
-            .filter_map(host::identify);
-        for process in std::iter::once(agent).chain(tree) {
-            let mut entry = self.processes.get(process.pid).unwrap_or_default();
-            if !entry.has(ProcessEntry::FLAG_AGENT) {
-                entry.flags |= ProcessEntry::FLAG_AGENT;
-                self.set(process, entry);
-            }
+        if !self.mark_agent(agent) {
+            return;
         }
+        for process in host::descendants(agent.pid)
+            .into_iter()
+            .filter_map(host::identify)
+        {
+            self.mark_agent(process);
+        }
+    }
+
+    /// Whether the process was not marked before, and is now.
+    pub(super) fn mark_agent(&mut self, process: ProcessId) -> bool {
+        let mut entry = self.processes.get(process.pid).unwrap_or_default();
+        if entry.has(ProcessEntry::FLAG_AGENT) {
+            return false;
+        }
+        entry.flags |= ProcessEntry::FLAG_AGENT;
+        self.set(process, entry)
     }
 
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
