@@ -30,7 +30,7 @@ use self::policy::{agent_names, declare, enforcement, wants};
 use super::{
     clock,
     control::{self, Answer, Asked, ListenError, SocketFile},
-    engine::{Engine, Message},
+    engine::{Degraded, Engine, Message},
     group,
     health::Health,
     names::{Found, Wanted, keep_resolved},
@@ -136,6 +136,7 @@ struct Daemon {
     socket: SocketFile,
     cgroup: PathBuf,
     health: Health,
+    engine_degraded: Degraded,
     checks: Vec<Check>,
     checked_at: Option<String>,
     testing: bool,
@@ -220,6 +221,7 @@ impl Daemon {
             socket,
             cgroup,
             health: Health::default(),
+            engine_degraded: Degraded::new(),
             checks: Vec::new(),
             checked_at: None,
             testing: false,
@@ -271,7 +273,23 @@ impl Daemon {
             "store",
             store.map(|error| format!("events cannot be written: {error}")),
         );
+        self.hear_engine();
         Ok(())
+    }
+
+    /// What the engine says of its own parts becomes part of the daemon's health.
+    fn hear_engine(&mut self) {
+        let degraded = self.engine.degraded.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.engine_degraded, degraded.clone());
+        for component in before
+            .keys()
+            .filter(|component| !degraded.contains_key(*component))
+        {
+            self.note(component, None);
+        }
+        for (component, cause) in degraded {
+            self.note(&component, Some(cause));
+        }
     }
 
     /// Asks the engine thread and waits for its answer.

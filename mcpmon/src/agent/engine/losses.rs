@@ -1,11 +1,9 @@
-//! Records the kernel could not deliver, told as events.
+//! Records the kernel could not deliver: told as events, and as parts that do not work while it goes on.
 
 use std::collections::BTreeMap;
 
 use mcpmon_common::event::Counter;
 use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
-
-use crate::intercept::kernel::sensor::Counters;
 
 /// What the kernel's counters said when they were last looked at.
 #[derive(Debug, Default)]
@@ -13,32 +11,155 @@ pub(super) struct Losses {
     last: BTreeMap<u32, u64>,
 }
 
-impl Losses {
-    const WATCHED: [(Counter, &'static str); 4] = [
-        (Counter::ExecLost, "kernel ring: execs"),
-        (Counter::ProcessLost, "kernel ring: forks and exits"),
-        (Counter::ConnectLost, "kernel ring: connections"),
-        (
-            Counter::DeniedLost,
-            "kernel ring: refusals (the refusals themselves were carried out)",
-        ),
-    ];
+/// What is lost where a counter grows.
+struct Watched {
+    counter: Counter,
+    /// The `where` of its event.
+    place: &'static str,
+    effect: Effect,
+}
 
-    /// An event for each kind of record that was lost since the last look.
-    pub(super) fn look(&mut self, now: Timestamp, counters: &Counters) -> Vec<Event> {
-        let grown = |(counter, place): (Counter, &'static str)| {
-            let count = counters.get(counter).ok()?;
-            let last = self.last.insert(counter as u32, count).unwrap_or(0);
-            (count > last).then(|| {
-                let kind = EventKind::EventsLost {
-                    place: place.to_owned(),
-                    count: count - last,
-                };
-                let mut event = Event::new(now, Layer::Kernel, kind);
-                event.severity = Severity::Medium;
-                event
-            })
+/// What a loss means for the enforcement.
+enum Effect {
+    /// A gap in the record, nothing more.
+    Record,
+    /// The component does not do all it should.
+    Component(&'static str, &'static str),
+}
+
+/// A loss since the last look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// What was lost.
+    pub(super) counter: Counter,
+    /// It, to be recorded.
+    pub(super) event: Event,
+    /// The component it degrades and why, where it is more than a gap in the record.
+    pub(super) degrades: Option<(&'static str, &'static str)>,
+}
+
+const WATCHED: [Watched; 6] = [
+    Watched {
+        counter: Counter::ExecLost,
+        place: "kernel ring: execs",
+        effect: Effect::Component(
+            "exec records",
+            "process starts come faster than they are read: a server may go unseen until the next scan",
+        ),
+    },
+    Watched {
+        counter: Counter::ProcessLost,
+        place: "kernel ring: forks and exits",
+        effect: Effect::Record,
+    },
+    Watched {
+        counter: Counter::ConnectLost,
+        place: "kernel ring: connections",
+        effect: Effect::Record,
+    },
+    Watched {
+        counter: Counter::DeniedLost,
+        place: "kernel ring: refusals (the refusals themselves were carried out)",
+        effect: Effect::Record,
+    },
+    Watched {
+        counter: Counter::ProcessTableFull,
+        place: "kernel process table: processes that did not fit",
+        effect: Effect::Component(
+            "process table",
+            "more processes are tracked than the kernel's table holds: egress lists and rules of scope `agents` do not hold for the rest",
+        ),
+    },
+    Watched {
+        counter: Counter::ReadFailed,
+        place: "kernel reads: what a program could not read",
+        effect: Effect::Component(
+            "exec records",
+            "the kernel programs cannot read all they need: process starts may go unseen",
+        ),
+    },
+];
+
+impl Losses {
+    /// What was lost since the last look; `count` reads a counter, `None` where it cannot be read.
+    pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<Loss> {
+        let grown = |watched: &Watched| {
+            let count = count(watched.counter)?;
+            let last = self.last.insert(watched.counter as u32, count).unwrap_or(0);
+            (count > last).then(|| watched.loss(now, count - last))
         };
-        Self::WATCHED.into_iter().filter_map(grown).collect()
+        WATCHED.iter().filter_map(grown).collect()
+    }
+}
+
+impl Watched {
+    fn loss(&self, now: Timestamp, count: u64) -> Loss {
+        let kind = EventKind::EventsLost {
+            place: self.place.to_owned(),
+            count,
+        };
+        let mut event = Event::new(now, Layer::Kernel, kind);
+        let degrades = match self.effect {
+            Effect::Record => None,
+            Effect::Component(component, cause) => Some((component, cause)),
+        };
+        event.severity = match degrades {
+            Some(_) => Severity::High,
+            None => Severity::Medium,
+        };
+        Loss {
+            counter: self.counter,
+            event,
+            degrades,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn look(losses: &mut Losses, counter: Counter, count: u64) -> Vec<Loss> {
+        losses.look(Timestamp(1), |asked| {
+            Some(if asked == counter { count } else { 0 })
+        })
+    }
+
+    #[test_case(Counter::ExecLost => Some("exec records"))]
+    #[test_case(Counter::ReadFailed => Some("exec records"))]
+    #[test_case(Counter::ProcessTableFull => Some("process table"))]
+    #[test_case(Counter::ConnectLost => None)]
+    #[test_case(Counter::DeniedLost => None)]
+    fn a_loss_degrades_what_it_ends(counter: Counter) -> Option<&'static str> {
+        let found = look(&mut Losses::default(), counter, 3);
+        let [loss] = found.as_slice() else {
+            panic!("one loss, not {found:?}");
+        };
+        assert_eq!(loss.counter, counter);
+        loss.degrades.map(|(component, _)| component)
+    }
+
+    #[test]
+    fn only_growth_is_a_loss() {
+        let mut losses = Losses::default();
+        const NONE: [&str; 0] = [];
+        let counts = |found: Vec<Loss>| -> Vec<String> {
+            found
+                .iter()
+                .map(|loss| {
+                    let EventKind::EventsLost { count, .. } = &loss.event.kind else {
+                        panic!("a loss is told as one: {loss:?}");
+                    };
+                    count.to_string()
+                })
+                .collect()
+        };
+        assert_eq!(counts(look(&mut losses, Counter::ExecSeen, 5)), NONE);
+        assert_eq!(counts(look(&mut losses, Counter::ExecLost, 5)), ["5"]);
+        assert_eq!(counts(look(&mut losses, Counter::ExecLost, 5)), NONE);
+        assert_eq!(counts(look(&mut losses, Counter::ExecLost, 7)), ["2"]);
+        assert_eq!(losses.look(Timestamp(1), |_| None), []);
     }
 }

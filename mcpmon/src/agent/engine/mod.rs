@@ -3,6 +3,7 @@
 mod losses;
 mod observe;
 mod orders;
+mod troubles;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,18 +13,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_common::process::FileKey;
+use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_core::{
     decide::{
         Monitor, Running,
         pins::{Pins, ServerFiles},
     },
-    model::{Exit, InstanceId, ProcessId, ServerId},
+    model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId},
     policy::{Policy, network::table::Tables},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use self::losses::Losses;
+pub(crate) use self::troubles::Degraded;
+use self::{losses::Losses, troubles::Troubles};
 use super::{
     clock,
     describe::Describer,
@@ -48,6 +50,9 @@ const INBOX: usize = 1024;
 const TICK: Duration = Duration::from_secs(1);
 /// How often the members of servers are compared with the processes that live.
 const RECONCILE: Duration = Duration::from_secs(30);
+/// How long after a scan for lost starts the next one may follow: whoever causes losses must not keep the engine
+/// busy with scans.
+const RESCAN: Duration = Duration::from_secs(10);
 
 /// What other threads ask of the engine.
 #[derive(Debug)]
@@ -101,6 +106,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct Engine {
     /// Where messages go.
     pub(crate) sender: Sender<Message>,
+    /// What does not work as the engine sees it.
+    pub(crate) degraded: watch::Receiver<Degraded>,
     thread: JoinHandle<()>,
 }
 
@@ -121,6 +128,7 @@ impl Engine {
             counters,
             attached,
         } = sensor;
+        let (tell_degraded, degraded) = watch::channel(Degraded::new());
         let mut core = Core {
             monitor,
             recorder,
@@ -134,6 +142,9 @@ impl Engine {
             doomed: BTreeSet::new(),
             counters,
             losses: Losses::default(),
+            troubles: Troubles::default(),
+            degraded: tell_degraded,
+            scan: Scan::done(),
             describer: Describer::default(),
             probe: None,
             boot_to_wall: host::boot_to_wall(),
@@ -143,7 +154,11 @@ impl Engine {
             core.scan();
             run(core, rings, inbox);
         })?;
-        Ok(Self { sender, thread })
+        Ok(Self {
+            sender,
+            degraded,
+            thread,
+        })
     }
 
     /// Ends the thread and detaches the programs.
@@ -206,10 +221,29 @@ struct Core {
     doomed: BTreeSet<InstanceId>,
     counters: Counters,
     losses: Losses,
+    troubles: Troubles,
+    degraded: watch::Sender<Degraded>,
+    scan: Scan,
     describer: Describer,
     probe: Option<Probe>,
     boot_to_wall: i64,
     _attached: Attached,
+}
+
+/// When processes were last looked through, and whether there is a reason to do it again.
+#[derive(Debug)]
+struct Scan {
+    done: Instant,
+    wanted: bool,
+}
+
+impl Scan {
+    fn done() -> Self {
+        Self {
+            done: Instant::now(),
+            wanted: false,
+        }
+    }
 }
 
 impl Core {
@@ -289,7 +323,39 @@ impl Core {
         if !self.doomed.is_empty() {
             self.kill_doomed();
         }
-        for event in self.losses.look(now, &self.counters) {
+        self.look_for_losses();
+        if self.scan.wanted && self.scan.done.elapsed() >= RESCAN {
+            self.scan();
+            self.scan = Scan::done();
+        }
+        let degraded = self.troubles.at(Instant::now());
+        self.degraded.send_if_modified(|told| {
+            let changed = *told != degraded;
+            *told = degraded;
+            changed
+        });
+    }
+
+    fn look_for_losses(&mut self) {
+        let counters = &self.counters;
+        let found = self
+            .losses
+            .look(clock::now(), |counter| counters.get(counter).ok());
+        for loss in found {
+            self.scan.wanted |= loss.counter == Counter::ExecLost;
+            if let Some((component, cause)) = loss.degrades {
+                self.troubles.note(Instant::now(), component, cause);
+            }
+            self.recorder.push(loss.event);
+        }
+    }
+
+    /// Records an event of the Monitor. That something does not work is told by the daemon's health instead,
+    /// once and not for every process it concerns.
+    fn tell(&mut self, event: Event) {
+        if let EventKind::EnforcementDegraded { component, cause } = &event.kind {
+            self.troubles.note(Instant::now(), component, cause);
+        } else {
             self.recorder.push(event);
         }
     }

@@ -26,7 +26,7 @@ impl Core {
             {
                 self.describer.describe(&mut event, process);
             }
-            self.recorder.push(event);
+            self.tell(event);
         }
         for order in judgement.orders {
             self.order(order, entry);

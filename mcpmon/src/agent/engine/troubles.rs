@@ -1,0 +1,68 @@
+//! What degrades the engine's work right now: a trouble is over when it did not come again for a while.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// Components that do not work, with the cause.
+pub(crate) type Degraded = BTreeMap<String, String>;
+
+/// How long a component must be quiet to count as restored.
+const QUIET: Duration = Duration::from_mins(1);
+
+/// Troubles of late, by component.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    latest: BTreeMap<String, Trouble>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    cause: String,
+    at: Instant,
+}
+
+impl Troubles {
+    /// Takes note of one. The cause stays that of the first until the component is restored, so that a flood of
+    /// troubles is one piece of news.
+    pub(super) fn note(&mut self, now: Instant, component: &str, cause: &str) {
+        match self.latest.get_mut(component) {
+            Some(trouble) => trouble.at = now,
+            None => {
+                let trouble = Trouble {
+                    cause: cause.to_owned(),
+                    at: now,
+                };
+                self.latest.insert(component.to_owned(), trouble);
+            }
+        }
+    }
+
+    /// What does not work at `now`.
+    pub(super) fn at(&mut self, now: Instant) -> Degraded {
+        self.latest
+            .retain(|_, trouble| now.saturating_duration_since(trouble.at) < QUIET);
+        self.latest
+            .iter()
+            .map(|(component, trouble)| (component.clone(), trouble.cause.clone()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_degraded_until_it_was_quiet_for_a_while() {
+        let start = Instant::now();
+        let mut troubles = Troubles::default();
+        assert_eq!(troubles.at(start), Degraded::new());
+        troubles.note(start, "exec records", "lost");
+        troubles.note(start + QUIET / 2, "exec records", "lost again");
+        let lost = Degraded::from([("exec records".to_owned(), "lost".to_owned())]);
+        assert_eq!(troubles.at(start + QUIET), lost);
+        assert_eq!(troubles.at(start + QUIET / 2 + QUIET), Degraded::new());
+    }
+}
