@@ -19,47 +19,105 @@ const TRANSPARENT: &[&str] = &[
 ];
 
 /// Where a climb ends without an agent: what starts everything else must not count as an agent, or the
-/// whole host would.
+/// whole host would. Terminals, desktops, sign-in, service managers, container runtimes; as `comm`, 15 bytes.
 const SYSTEM: &[&str] = &[
     "(sd-pam)",
+    "Hyprland",
+    "abduco",
     "alacritty",
+    "anacron",
+    "atd",
+    "catatonit",
+    "cinnamon",
+    "cinnamon-sessio",
     "conmon",
+    "conmonrs",
     "containerd",
     "containerd-shim",
+    "contour",
+    "cool-retro-term",
+    "cri-dockerd",
+    "crio",
     "cron",
     "crond",
+    "crun",
     "dbus-daemon",
+    "deepin-terminal",
+    "docker-init",
     "dockerd",
+    "dropbear",
+    "dtach",
+    "dumb-init",
     "foot",
     "gdm-session-wor",
+    "ghostty",
+    "gnome-console",
     "gnome-session-b",
     "gnome-shell",
     "gnome-terminal-",
+    "guake",
+    "i3",
+    "incusd",
     "init",
+    "k3s-server",
+    "kgx",
     "kitty",
     "konsole",
     "kthreadd",
+    "kubelet",
+    "kwin_wayland",
+    "lightdm",
     "login",
+    "lxc-attach",
     "lxc-start",
+    "lxd",
+    "lxterminal",
+    "mate-panel",
+    "mate-terminal",
+    "mosh-server",
+    "openrc-run",
     "plasmashell",
     "podman",
     "ptyxis-agent",
+    "qterminal",
+    "rio",
     "runc",
     "runsv",
+    "runsvdir",
+    "rxvt",
     "s6-supervise",
+    "s6-svscan",
     "screen",
     "sddm-helper",
     "sshd",
     "sshd-session",
+    "st",
+    "startplasma-way",
     "supervisord",
+    "sway",
     "systemd",
+    "systemd-nspawn",
     "systemd-run",
+    "terminator",
+    "terminology",
+    "tilda",
+    "tilix",
     "tini",
     "tmux",
     "tmux: server",
+    "ttyd",
+    "urxvt",
+    "urxvtd",
     "wezterm-gui",
+    "wezterm-mux-ser",
+    "xfce4-panel",
+    "xfce4-session",
     "xfce4-terminal",
+    "xrdp-sesman",
     "xterm",
+    "yakuake",
+    "youki",
+    "zellij",
 ];
 
 /// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
@@ -97,6 +155,9 @@ mod tests {
     #[test_case(&["-bash", "sshd", "systemd"] => None; "a login shell is no agent")]
     #[test_case(&["systemd"] => None; "a unit is no agent")]
     #[test_case(&["bash", "tmux: server"] => None; "a terminal multiplexer is no agent")]
+    #[test_case(&["zsh", "ghostty", "systemd"] => None; "a terminal emulator is no agent")]
+    #[test_case(&["sh", "crio"] => None; "a container runtime is no agent")]
+    #[test_case(&["sh", "ghostty-agent"] => Some(101); "a name that only begins like a terminal")]
     #[test_case(&["sh"] => None; "nothing known above")]
     #[test_case(&[] => None; "no ancestors")]
     #[test_case(&["bashful"] => Some(100); "a name that only begins like a shell")]
@@ -107,6 +168,11 @@ mod tests {
     #[test]
     fn the_lists_are_sorted_for_binary_search() {
         assert!(TRANSPARENT.is_sorted() && SYSTEM.is_sorted());
+    }
+
+    #[test]
+    fn no_name_is_longer_than_the_kernel_keeps() {
+        assert!(TRANSPARENT.iter().chain(SYSTEM).all(|name| name.len() <= 15));
     }
 
     #[test]
