@@ -1,7 +1,7 @@
 //! Secrets in argument vectors, masked before an event is made of them.
 //!
 //! Knows secrets by the name in front of them, by their issuer's prefix, and by looking random. It errs
-//! towards masking; paths, package names, UUIDs and hexadecimal digests survive.
+//! towards masking; paths, package names, UUIDs and hexadecimal digests survive, except in the path of a URL.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -13,36 +13,60 @@ pub const MASK: &str = "***";
 /// `arguments` with every value that looks like a secret replaced by [`MASK`].
 #[must_use]
 pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
-    let mut expected = Expected::Anything;
+    let mut context = Context::default();
     arguments
         .iter()
-        .map(|argument| mask_argument(argument, &mut expected))
+        .map(|argument| mask_argument(&mask_members(argument), &mut context))
         .collect()
 }
 
 /// One text, a command line or a sentence, masked word by word.
 #[must_use]
 pub fn mask_text(text: &str) -> String {
-    mask_words(text, &mut Expected::Anything)
+    mask_words(&mask_members(text), &mut Context::default())
 }
 
-/// What the words before promise of the next one.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What the words before promise of the next ones.
+#[derive(Default)]
+struct Context {
+    expected: Expected,
+    /// Flag by which the program that was named takes a password.
+    password_flag: Option<&'static str>,
+}
+
+/// What the next word is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Expected {
+    #[default]
     Anything,
     Secret,
+    /// `user:secret`
+    Credentials,
 }
 
-fn mask_argument(argument: &str, expected: &mut Expected) -> String {
+/// Programs that take a password by a flag that says nothing, sorted.
+const PASSWORD_FLAGS: &[(&str, &str)] = &[
+    ("mariadb", "-p"),
+    ("mariadb-dump", "-p"),
+    ("mongosh", "-p"),
+    ("mysql", "-p"),
+    ("mysqladmin", "-p"),
+    ("mysqldump", "-p"),
+    ("redis-cli", "-a"),
+    ("sqlcmd", "-P"),
+    ("sshpass", "-p"),
+];
+
+fn mask_argument(argument: &str, context: &mut Context) -> String {
     if !argument.contains(char::is_whitespace) {
-        return mask_word(argument, expected);
+        return mask_word(argument, context);
     }
-    if *expected == Expected::Secret && !starts_with_scheme(argument) {
-        *expected = Expected::Anything;
+    if context.expected == Expected::Secret && !starts_with_scheme(argument) {
+        context.expected = Expected::Anything;
         return MASK.to_owned();
     }
-    let masked = mask_labelled(argument).unwrap_or_else(|| mask_words(argument, expected));
-    *expected = Expected::Anything;
+    let masked = mask_labelled(argument).unwrap_or_else(|| mask_words(argument, context));
+    context.expected = Expected::Anything;
     masked
 }
 
@@ -61,48 +85,106 @@ fn mask_labelled(argument: &str) -> Option<String> {
     Some(format!("{label}{}{}", &value[..kept], mask_value(&value[kept..])))
 }
 
-fn mask_words(text: &str, expected: &mut Expected) -> String {
+fn mask_words(text: &str, context: &mut Context) -> String {
     text.split_inclusive(char::is_whitespace)
         .map(|piece| {
             let word = piece.trim_end();
             match word {
                 "" => piece.to_owned(),
-                _ => mask_word(word, expected) + &piece[word.len()..],
+                _ => mask_word(word, context) + &piece[word.len()..],
             }
         })
         .collect()
 }
 
-fn mask_word(word: &str, expected: &mut Expected) -> String {
-    if *expected == Expected::Secret {
-        if starts_with_scheme(word) {
+fn mask_word(word: &str, context: &mut Context) -> String {
+    match std::mem::take(&mut context.expected) {
+        Expected::Secret if starts_with_scheme(word) => {
+            context.expected = Expected::Secret;
             return word.to_owned();
         }
-        *expected = Expected::Anything;
         // The next flag: the one before was a switch.
-        if !word.starts_with("--") {
-            return mask_value(word);
-        }
+        Expected::Secret if !word.starts_with("--") => return mask_value(word),
+        Expected::Credentials if !word.starts_with('-') => return mask_credentials(word),
+        Expected::Anything | Expected::Secret | Expected::Credentials => {}
+    }
+    if let Some(masked) = mask_password_flag(word, context) {
+        return masked;
     }
     let Some((at, separator)) = word.char_indices().find(|(_, c)| matches!(c, '=' | ':')) else {
         if word.starts_with('-') && names_a_secret(word) {
-            *expected = Expected::Secret;
+            context.expected = Expected::Secret;
+        } else if names_credentials(word) {
+            context.expected = Expected::Credentials;
         }
         return mask_shapes(word).into_owned();
     };
     let (name, value) = (&word[..at], &word[at + 1..]);
     if names_a_secret(name) {
         if value.is_empty() {
-            *expected = Expected::Secret;
+            context.expected = Expected::Secret;
             return word.to_owned();
         }
         return format!("{name}{separator}{}", mask_value(value));
     }
+    if separator == '=' && names_credentials(name) {
+        return format!("{name}={}", mask_credentials(value));
+    }
     if separator == '=' && is_name(name) {
         // `--env=API_KEY=…`: what is assigned may be an assignment.
-        return format!("{name}={}", mask_word(value, expected));
+        return format!("{name}={}", mask_word(value, context));
     }
     mask_shapes(word).into_owned()
+}
+
+/// `-pSECRET` and `-p SECRET` of the programs in [`PASSWORD_FLAGS`].
+fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
+    if let Some(flag) = context.password_flag
+        && let Some(attached) = word.strip_prefix(flag)
+    {
+        if attached.is_empty() {
+            context.expected = Expected::Secret;
+            return Some(word.to_owned());
+        }
+        return Some(format!("{flag}{}", mask_value(attached)));
+    }
+    let program = word.rsplit('/').next().unwrap_or(word);
+    if let Ok(found) = PASSWORD_FLAGS.binary_search_by_key(&program, |(name, _)| name) {
+        context.password_flag = Some(PASSWORD_FLAGS[found].1);
+    }
+    None
+}
+
+/// `user:secret`, of which the user may stay. A URL is none.
+fn mask_credentials(value: &str) -> String {
+    match value.split_once(':') {
+        Some((user, secret)) if !secret.is_empty() && !secret.starts_with("//") => {
+            format!("{user}:{}", mask_value(secret))
+        }
+        Some(_) | None => mask_shapes(value).into_owned(),
+    }
+}
+
+/// Whether a flag of this name takes `user:secret`.
+fn names_credentials(flag: &str) -> bool {
+    matches!(
+        flag,
+        "-u" | "--user" | "--userpwd" | "--auth" | "--basic-auth" | "--http-auth" | "--proxy-user"
+    )
+}
+
+/// Members of JSON objects whose names are those of secrets, also where the quotes are escaped.
+fn mask_members(text: &str) -> Cow<'_, str> {
+    static MEMBER: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"("([A-Za-z0-9_.-]+)"\s*:\s*")((?:[^"\\]|\\.)+)"#));
+    static ESCAPED: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"(\\"([A-Za-z0-9_.-]+)\\"\s*:\s*\\")([^"\\]+)"#));
+    let member = |found: &Captures<'_>| match names_a_secret(&found[2]) {
+        true => format!("{}{}", &found[1], mask_value(&found[3])),
+        false => found[0].to_owned(),
+    };
+    let text = replace(&MEMBER, Cow::Borrowed(text), member);
+    replace(&ESCAPED, text, member)
 }
 
 /// A value known to be secret; a reference to a variable is none, and a scheme may stay.
@@ -140,7 +222,8 @@ fn names_a_secret(name: &str) -> bool {
     };
     match last.as_str() {
         "token" | "secret" | "password" | "passwd" | "passphrase" | "apikey" | "accesskey" | "secretkey"
-        | "authtoken" | "authorization" | "credential" | "credentials" | "bearer" | "cookie" => true,
+        | "authtoken" | "authorization" | "credential" | "credentials" | "bearer" | "cookie" | "pat"
+        | "accesstoken" => true,
         "key" => before.last().is_some_and(|word| {
             matches!(
                 word.as_str(),
@@ -197,6 +280,8 @@ fn mask_shapes(text: &str) -> Cow<'_, str> {
             r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
         ))
     });
+    static PATH: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"((?:https?|wss?)://[^/?#\s"']+)(/[^?#\s"']*)"#));
     static RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z0-9+_=-]{32,}"));
 
     let text = replace(&USERINFO, Cow::Borrowed(text), |found| {
@@ -213,6 +298,13 @@ fn mask_shapes(text: &str) -> Cow<'_, str> {
             true => MASK.to_owned(),
             false => found[0].to_owned(),
         }
+    });
+    let text = replace(&PATH, text, |found| {
+        let segments: Vec<&str> = found[2]
+            .split('/')
+            .map(|segment| if is_path_token(segment) { MASK } else { segment })
+            .collect();
+        format!("{}{}", &found[1], segments.join("/"))
     });
     replace(&RUN, text, |found| match looks_random(&found[0]) {
         true => MASK.to_owned(),
@@ -235,28 +327,46 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a literal and a test compiles it")
 }
 
+/// A segment of a URL's path that is a secret: services give out links with a token, a UUID or a number in
+/// hexadecimal digits inside.
+fn is_path_token(segment: &str) -> bool {
+    let classes = classes(segment);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '=' | '+' | '~');
+    segment.len() >= 20
+        && segment.chars().all(is_word)
+        && classes.contains(&Class::Digit)
+        && changes(&classes) * 4 >= classes.len()
+}
+
 /// Random base62 changes between lower case, upper case and digits at 62 % of its steps; names at about 30 %.
 fn looks_random(run: &str) -> bool {
-    #[derive(PartialEq, Eq)]
-    enum Class {
-        Lower,
-        Upper,
-        Digit,
-    }
-    let classes: Vec<Class> = run
-        .chars()
+    let classes = classes(run);
+    let has_all = [Class::Lower, Class::Upper, Class::Digit]
+        .iter()
+        .all(|class| classes.contains(class));
+    has_all && changes(&classes) * 5 >= classes.len() * 2
+}
+
+#[derive(PartialEq, Eq)]
+enum Class {
+    Lower,
+    Upper,
+    Digit,
+}
+
+fn classes(text: &str) -> Vec<Class> {
+    text.chars()
         .filter_map(|c| match c {
             'a'..='z' => Some(Class::Lower),
             'A'..='Z' => Some(Class::Upper),
             '0'..='9' => Some(Class::Digit),
             _ => None,
         })
-        .collect();
-    let has_all = [Class::Lower, Class::Upper, Class::Digit]
-        .iter()
-        .all(|class| classes.contains(class));
-    let changes = classes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    has_all && changes * 5 >= classes.len() * 2
+        .collect()
+}
+
+fn changes(classes: &[Class]) -> usize {
+    classes.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
 #[cfg(test)]
@@ -291,6 +401,19 @@ mod tests {
     #[test_case(&["postgres://me:x@db/app"] => "postgres://***@db/app"; "userinfo")]
     #[test_case(&["--url=postgres://me:x@db/app"] => "--url=postgres://***@db/app"; "userinfo in a flag")]
     #[test_case(&["https://h/mcp?a=1&api_key=x#f"] => "https://h/mcp?a=1&api_key=***#f"; "query parameter")]
+    #[test_case(&["--pat", "x"] => "--pat | ***"; "personal access token")]
+    #[test_case(&["mysql", "-px", "-uroot"] => "mysql | -p*** | -uroot"; "password in a flag")]
+    #[test_case(&["/usr/bin/sshpass", "-p", "x", "ssh"] => "/usr/bin/sshpass | -p | *** | ssh"; "password after a flag")]
+    #[test_case(&["sh", "-c", "redis-cli -a x ping"] => "sh | -c | redis-cli -a *** ping"; "password in a shell line")]
+    #[test_case(&["--auth", "me:x"] => "--auth | me:***"; "credentials")]
+    #[test_case(&["--auth=me:x"] => "--auth=me:***"; "credentials with equals")]
+    #[test_case(&["curl", "-u", "me:x"] => "curl | -u | me:***"; "credentials of curl")]
+    #[test_case(&[r#"{"apiKey":"x","a":1}"#] => r#"{"apiKey":"***","a":1}"#; "member")]
+    #[test_case(&[r#"{"a": {"api_key": "x y\"z"}, "b": "c"}"#] => r#"{"a": {"api_key": "***"}, "b": "c"}"#; "member with spaces")]
+    #[test_case(&[r#"{\"token\":\"x\"}"#] => r#"{\"token\":\"***\"}"#; "escaped member")]
+    #[test_case(&[r#"{"token":"x"#] => r#"{"token":"***"#; "member cut off")]
+    #[test_case(&["https://h/s/a1b2c3d4e5a1b2c3d4e5/mcp"] => "https://h/s/***/mcp"; "token in a path")]
+    #[test_case(&["--url=https://h/67e55044-10b1-426f-9247-bb680e5fe0c8"] => "--url=https://h/***"; "uuid in the path of a URL")]
     #[test_case(&["--secret", "-x"] => "--secret | ***"; "a value may start with a dash")]
     fn secrets_are_masked(arguments: &[&str]) -> String {
         masked(arguments)
@@ -337,6 +460,10 @@ mod tests {
     #[test_case("task-runner-with-a-long-name-2"; "sk- inside a word")]
     #[test_case("--header=Authorization:${AUTH_HEADER}"; "reference to a variable")]
     #[test_case("https://api.example.com:8443/mcp?session=1"; "url")]
+    #[test_case("https://example.com/docs/how-to-write-an-mcp-server-in-2024"; "url of words")]
+    #[test_case("https://h/archive-2024-12/notes-1.2.3-linux-x86_64.tar.gz"; "url of a release")]
+    #[test_case(r#"{"tokens":"100","name":"x"}"#; "members of no secret")]
+    #[test_case("--pattern=x"; "pattern")]
     #[test_case("git@github.com:owner/repo.git"; "ssh remote")]
     #[test_case("127.0.0.1:8080"; "address")]
     #[test_case(""; "nothing")]
@@ -347,6 +474,19 @@ mod tests {
     #[test]
     fn a_flag_after_a_switch_survives() {
         assert_eq!(masked(&["--token", "--verbose"]), "--token | --verbose");
+    }
+
+    #[test_case(&["mkdir", "-p", "/srv/data"]; "the same flag of another program")]
+    #[test_case(&["--auth", "oauth"]; "a kind of authentication")]
+    #[test_case(&["-u", "https://h/mcp"]; "a url after u")]
+    #[test_case(&["python", "-u", "-m", "x:y"]; "a switch")]
+    fn flags_of_no_secret_survive(arguments: &[&str]) {
+        assert_eq!(masked(arguments), arguments.join(" | "));
+    }
+
+    #[test]
+    fn the_list_is_sorted_for_binary_search() {
+        assert!(PASSWORD_FLAGS.is_sorted());
     }
 
     proptest! {
