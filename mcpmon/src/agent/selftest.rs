@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
-    engine::Message,
+    engine::{Message, PATIENCE},
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
@@ -77,14 +77,15 @@ const ATTEMPTS: [(&str, SockType, Form); 5] = [
     ("UDP over IPv6", SockType::Datagram, Form::Plain),
 ];
 
-/// Runs the test against a running engine. Blocks for at most about a second.
+/// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
+/// and a few where the engine does not answer.
 pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
     let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
-    if sent.is_err() || ready.blocking_recv().is_err() {
+    if sent.is_err() || wait(ready).is_none() {
         return [Component::NetworkGate, Component::ExecSensor]
-            .map(engine_ended)
+            .map(without_engine)
             .into();
     }
     perform(&nonce, || {
@@ -93,9 +94,15 @@ pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
         engine
             .send(Message::Sightings(reply))
             .ok()
-            .and_then(|()| answer.blocking_recv().ok())
+            .and_then(|()| wait(answer))
             .unwrap_or_default()
     })
+}
+
+/// The engine's answer; `None` where it has ended or does not answer.
+fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
+    let answer = async { tokio::time::timeout(PATIENCE, answer).await };
+    tokio::runtime::Handle::current().block_on(answer).ok()?.ok()
 }
 
 /// Runs the test without an engine, on rings that nobody else reads.
@@ -263,8 +270,9 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
     }
 }
 
-fn engine_ended(component: Component) -> Check {
-    let outcome = CheckOutcome::Failed("the engine thread has ended: restart the daemon".to_owned());
+fn without_engine(component: Component) -> Check {
+    let cause = "the engine thread has ended or is stuck: restart the daemon";
+    let outcome = CheckOutcome::Failed(cause.to_owned());
     Check {
         component,
         name: "the engine answers".to_owned(),

@@ -30,7 +30,7 @@ use self::policy::{agent_names, declare, enforcement, wants};
 use super::{
     clock,
     control::{self, Answer, Asked, ListenError, SocketFile},
-    engine::{Degraded, Engine, Message},
+    engine::{Degraded, Engine, Message, PATIENCE},
     group,
     health::Health,
     names::{Found, Wanted, keep_resolved},
@@ -101,6 +101,9 @@ pub enum DaemonError {
     /// The thread that owns the kernel sense is gone.
     #[error("the engine thread ended by itself: nothing is watched any more")]
     EngineEnded,
+    /// It is there and does not answer.
+    #[error("the engine thread does not answer: starts of servers are not judged; restart the daemon")]
+    EngineStuck,
 }
 
 /// Runs until a signal ends it.
@@ -298,10 +301,11 @@ impl Daemon {
         if self.engine.sender.send(message(reply)).is_err() {
             return Err(DaemonError::EngineEnded);
         }
-        let Ok(answer) = answer.await else {
-            return Err(DaemonError::EngineEnded);
-        };
-        Ok(answer)
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_ended)) => Err(DaemonError::EngineEnded),
+            Err(_elapsed) => Err(DaemonError::EngineStuck),
+        }
     }
 
     fn note(&mut self, component: &str, cause: Option<String>) {

@@ -54,6 +54,10 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// busy with scans.
 const RESCAN: Duration = Duration::from_secs(10);
 
+/// How long the engine may take for an answer. It reads `/proc` and signals; anything longer means that it is
+/// stuck, which must not hold up those who ask.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What other threads ask of the engine.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -161,10 +165,18 @@ impl Engine {
         })
     }
 
-    /// Ends the thread and detaches the programs.
+    /// Ends the thread and detaches the programs. A thread that is stuck is left to the end of the process.
     pub(crate) fn stop(self) {
-        let stopped = self.sender.send(Message::Stop).is_ok() && self.thread.join().is_ok();
-        if !stopped {
+        let sent = self.sender.send(Message::Stop);
+        let deadline = Instant::now() + PATIENCE;
+        while self.is_running() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if self.is_running() {
+            tracing::error!(
+                "the engine thread does not answer; the programs are detached when the process ends"
+            );
+        } else if sent.is_err() || self.thread.join().is_err() {
             tracing::error!("the engine thread had ended by itself");
         }
     }
@@ -264,6 +276,9 @@ impl Core {
                 agents,
                 reply,
             } => {
+                if reply.is_closed() {
+                    return; // whoever asked has given up, and keeps to the policy before
+                }
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {
                     if let Err(error) = self.agents.replace(&agents) {

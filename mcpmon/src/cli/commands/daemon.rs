@@ -67,9 +67,10 @@ fn explain(error: DaemonError) -> CliError {
             ErrorKind::Environment,
             Some("name another socket with --socket FILE"),
         ),
-        DaemonError::Install(_) | DaemonError::Start(_) | DaemonError::EngineEnded => {
-            (ErrorKind::Environment, None)
-        }
+        DaemonError::Install(_)
+        | DaemonError::Start(_)
+        | DaemonError::EngineEnded
+        | DaemonError::EngineStuck => (ErrorKind::Environment, None),
     };
     let told = CliError::new(kind, error);
     match hint {
