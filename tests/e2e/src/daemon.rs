@@ -185,8 +185,16 @@ impl Daemon {
     /// Where it does not end.
     pub fn end(mut self) -> Result<(Site, ExitStatus)> {
         self.signal(Signal::SIGTERM)?;
-        let status = wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))?;
+        let status = self.ended()?;
         Ok((self.site, status))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn ended(&mut self) -> Result<ExitStatus> {
+        wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))
     }
 
     /// Ends it, which must succeed, and starts another one with the same files.

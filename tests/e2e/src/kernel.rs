@@ -1,9 +1,18 @@
-//! Takes kernel programs away from a daemon, as a mishap or an intruder could.
+//! Takes kernel programs away from a daemon, or holds one of its threads up, as a mishap or an intruder could.
 
 use std::{fs, io};
 
 use anyhow::{Context as _, Result};
-use nix::libc;
+use nix::{
+    libc,
+    sys::{
+        ptrace,
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use crate::wait;
 
 /// Commands of bpf(2).
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
@@ -59,4 +68,50 @@ fn bpf(command: libc::c_long, number: u32) -> io::Result<u32> {
         return Err(io::Error::last_os_error());
     };
     Ok(outcome)
+}
+
+/// A thread that stands still until this is dropped, by the thread that stopped it.
+#[derive(Debug)]
+pub struct StoppedThread(Pid);
+
+impl StoppedThread {
+    /// Stops the thread of this name of the process `pid`, and no other.
+    ///
+    /// # Errors
+    /// Where there is none, or it cannot be traced.
+    pub fn stop(pid: u32, name: &str) -> Result<Self> {
+        for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+            let path = entry?.path();
+            if fs::read_to_string(path.join("comm"))?.trim_end() != name {
+                continue;
+            }
+            let number = path.file_name().and_then(|number| number.to_str());
+            let thread = Pid::from_raw(number.context("a number")?.parse()?);
+            ptrace::seize(thread, ptrace::Options::empty())?;
+            ptrace::interrupt(thread)?;
+            waitpid(thread, Some(WaitPidFlag::__WALL))?;
+            return Ok(Self(thread));
+        }
+        anyhow::bail!("process {pid} has no thread `{name}`")
+    }
+
+    /// Waits until the thread is ended, stopped as it is, with its process.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn ended(self) -> Result<()> {
+        wait::until("the stopped thread's end", || {
+            let status = waitpid(self.0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG))?;
+            Ok(matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)).then_some(()))
+        })
+    }
+}
+
+impl Drop for StoppedThread {
+    /// One that has ended already is no failure; its end is taken note of, without which its process stays.
+    fn drop(&mut self) {
+        if ptrace::detach(self.0, None).is_err() {
+            let _status = waitpid(self.0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));
+        }
+    }
 }

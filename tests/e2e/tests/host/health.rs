@@ -6,11 +6,12 @@ use mcpmon_e2e::{
     daemon::Daemon,
     host::Host,
     json::{is, number, text},
-    kernel::detach_cgroup_programs,
+    kernel::{StoppedThread, detach_cgroup_programs},
     network::{Attempt, Listener, connect},
     servers::{PythonServer, sha256},
     site::Site,
 };
+use nix::sys::signal::Signal;
 
 #[test]
 fn lost_enforcement_is_told() -> Result<()> {
@@ -46,6 +47,54 @@ fn lost_enforcement_is_told() -> Result<()> {
         status.stderr.contains("enforcement is degraded: network gate"),
         "{status:?}"
     );
+    Ok(())
+}
+
+/// A thread that hangs takes neither the daemon's answers with it nor its end.
+#[test]
+fn a_stuck_engine_is_told() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let policy = format!(
+        "version: 1\nnetwork: {{deny: [{{name: stuck-e2e, cidrs: [\"{}\"]}}]}}\n",
+        listener.ip()
+    );
+    let mut daemon = Daemon::start(&host, &policy)?;
+    let stopped = StoppedThread::stop(daemon.pid(), "engine")?;
+    assert_eq!(
+        connect(listener.target())?,
+        Attempt::Refused,
+        "the kernel needs nobody"
+    );
+    let broken = daemon.site.ask(&["doctor"])?;
+    assert_eq!(broken.code, Some(3), "{broken:?}");
+    assert!(broken.stdout.contains("has ended or is stuck"), "{broken:?}");
+    let status = daemon.site.ask(&["status"])?;
+    assert_eq!(status.code, Some(1), "{status:?}");
+    assert!(
+        status.stderr.contains("the engine thread does not answer"),
+        "{status:?}"
+    );
+    for component in ["network gate", "exec sensor"] {
+        daemon.event(component, |event| {
+            text(event, "type") == "mcp_enforcement_degraded" && text(event, "component") == component
+        })?;
+    }
+
+    drop(stopped);
+    let recovered = daemon.site.ask(&["doctor"])?;
+    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    daemon.event("that it works again", |event| {
+        text(event, "type") == "mcp_enforcement_restored" && text(event, "component") == "network gate"
+    })?;
+    assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
+
+    let stopped = StoppedThread::stop(daemon.pid(), "engine")?;
+    daemon.signal(Signal::SIGTERM)?;
+    stopped.ended()?;
+    assert_eq!(daemon.ended()?.code(), Some(0));
     Ok(())
 }
 
