@@ -235,6 +235,7 @@ pub(super) fn connection(
         protocol: connection.transport,
         server_type: remote.and_then(|id| server_type(policy, id)),
         given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
+        count: 1,
     };
     let mut event = Event::new(now, Layer::Kernel, kind);
     event.server_id = remote.or(own).cloned();

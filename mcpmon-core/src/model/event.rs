@@ -217,6 +217,9 @@ pub enum EventKind {
         /// The address as the caller gave it, where it was written in another form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_addr: Option<SocketAddr>,
+        /// How many of them this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
     },
     /// A policy took effect.
     #[serde(rename = "policy_loaded")]
@@ -296,6 +299,15 @@ impl Event {
     }
 }
 
+const fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+
 /// Serialises a path with U+FFFD for bytes that are no UTF-8: a hostile file name must not cost the event.
 fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
@@ -310,6 +322,25 @@ mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     use super::*;
+
+    #[test]
+    fn a_count_is_told_where_there_is_more_than_one() {
+        let connection = |count| EventKind::NetworkConnection {
+            remote_addr: "192.0.2.1:443".parse().expect("an address"),
+            remote_name: None,
+            direction: Direction::Watch,
+            protocol: Transport::Tcp,
+            server_type: None,
+            given_addr: None,
+            count,
+        };
+        for (count, told) in [(1, None), (2, Some(2))] {
+            let json = serde_json::to_value(connection(count)).expect("a kind always serialises");
+            assert_eq!(json.get("count").and_then(serde_json::Value::as_u64), told);
+            let back: EventKind = serde_json::from_value(json).expect("what was serialised is read");
+            assert_eq!(back, connection(count));
+        }
+    }
 
     #[test]
     fn a_path_that_is_no_utf8_is_still_told() {

@@ -27,11 +27,15 @@ pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// `203.0.113.9:443 evil.example`: the name comes last, so that where there is no room the address stays.
-pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display) -> String {
+/// `203.0.113.9:443 ×12 evil.example`: the name comes last, so that where there is no room the rest stays.
+pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count: u64) -> String {
+    let times = match count {
+        1 => String::new(),
+        more => format!(" ×{more}"),
+    };
     match name {
-        Some(name) => format!("{address} {name}"),
-        None => address.to_string(),
+        Some(name) => format!("{address}{times} {name}"),
+        None => format!("{address}{times}"),
     }
 }
 
@@ -70,8 +74,9 @@ fn describe(kind: EventKind) -> String {
         EventKind::NetworkConnection {
             remote_addr,
             remote_name,
+            count,
             ..
-        } => remote(remote_name.as_deref(), remote_addr),
+        } => remote(remote_name.as_deref(), remote_addr, count),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
         EventKind::EnforcementDegraded { component, cause }

@@ -13,9 +13,44 @@ use mcpmon_core::model::{Action, Event, EventKind, PinPart, ServerId, Severity};
 
 use super::{BinaryPin, DeclaredServer, RecorderStatus};
 
-/// One part in so many of the queue is for what is no connection: any process can make those by the thousand,
-/// and must not push out a pin or the news that it was denied.
-const RESERVED: usize = 8;
+/// Whose room in the queue an event takes.
+///
+/// What any process can cause by the thousand must not push out a pin, or the news that something was refused or
+/// does not work.
+#[derive(Clone, Copy)]
+enum Room {
+    /// All but an eighth: connections.
+    Bulk,
+    /// All but a sixteenth: what else comes of ordinary activity.
+    Ordinary,
+    /// All of it.
+    Critical,
+}
+
+impl Room {
+    const fn of(kind: &EventKind) -> Self {
+        match kind {
+            EventKind::NetworkConnection { .. } => Self::Bulk,
+            EventKind::ServerStarted { .. }
+            | EventKind::ServerExited { .. }
+            | EventKind::PolicyLoaded { .. }
+            | EventKind::PolicyRejected { .. }
+            | EventKind::EnforcementRestored { .. }
+            | EventKind::EventsLost { .. } => Self::Ordinary,
+            EventKind::BinaryMismatch { .. }
+            | EventKind::ServerDenied { .. }
+            | EventKind::EnforcementDegraded { .. } => Self::Critical,
+        }
+    }
+
+    const fn limit(self, capacity: usize) -> usize {
+        match self {
+            Self::Bulk => capacity - capacity / 8,
+            Self::Ordinary => capacity - capacity / 16,
+            Self::Critical => capacity,
+        }
+    }
+}
 
 /// Something to write; `E` is an event without or with its identity.
 #[derive(Debug)]
@@ -93,18 +128,7 @@ impl Queue {
     pub(super) fn push_event(&self, event: Event) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let kind = event.kind.name();
-        let limit = match event.kind {
-            EventKind::NetworkConnection { .. } => self.capacity - self.capacity / RESERVED,
-            EventKind::ServerStarted { .. }
-            | EventKind::ServerExited { .. }
-            | EventKind::BinaryMismatch { .. }
-            | EventKind::ServerDenied { .. }
-            | EventKind::PolicyLoaded { .. }
-            | EventKind::PolicyRejected { .. }
-            | EventKind::EnforcementDegraded { .. }
-            | EventKind::EnforcementRestored { .. }
-            | EventKind::EventsLost { .. } => self.capacity,
-        };
+        let limit = Room::of(&event.kind).limit(self.capacity);
         let mut state = self.lock();
         if !state.has_room(limit) {
             *state.overflow.entry(kind).or_default() += 1;
@@ -320,6 +344,21 @@ mod tests {
         assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
         let overflow = queue.take().unwrap().overflow;
         assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
+    }
+
+    #[test]
+    fn what_is_critical_finds_room_behind_any_flood() {
+        let queue = Queue::new(16, 100, LONG);
+        for pid in 2..100 {
+            queue.push_event(sample::blocked_connection());
+            queue.push_event(sample::started("a", pid));
+        }
+        assert_eq!(queue.status().queued, 15);
+        let lost = queue.status().lost;
+        queue.push_event(sample::denied("a"));
+        assert_eq!((queue.status().queued, queue.status().lost), (16, lost));
+        queue.push_event(sample::mismatch("a", 2));
+        assert_eq!(queue.status().lost, lost + 1);
     }
 
     #[test]

@@ -129,6 +129,7 @@ pub(crate) fn connection(server: &str, pid: u32, remote: &str, direction: Direct
             protocol: Transport::Tcp,
             server_type: (direction == Direction::AgentToServer).then_some(ServerType::Http),
             given_addr: None,
+            count: 1,
         },
     )
 }
@@ -145,6 +146,7 @@ pub(crate) fn blocked_connection() -> Event {
             protocol: Transport::Tcp,
             server_type: Some(ServerType::Stdio),
             given_addr: Some("[::ffff:203.0.113.9]:443".parse().unwrap()),
+            count: 1,
         },
     );
     event.session_id = Some(SessionId::new("s1"));

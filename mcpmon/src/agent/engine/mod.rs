@@ -1,5 +1,6 @@
 //! The thread that owns the kernel sense and the Monitor: records in, judgements out, orders carried out.
 
+mod coalesce;
 mod losses;
 mod observe;
 mod orders;
@@ -25,7 +26,7 @@ use mcpmon_core::{
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::troubles::Degraded;
-use self::{losses::Losses, troubles::Troubles};
+use self::{coalesce::Coalescer, losses::Losses, troubles::Troubles};
 use super::{
     clock,
     describe::Describer,
@@ -150,6 +151,7 @@ impl Engine {
             degraded: tell_degraded,
             scan: Scan::done(),
             describer: Describer::default(),
+            coalescer: Coalescer::default(),
             probe: None,
             boot_to_wall: host::boot_to_wall(),
             _attached: attached,
@@ -200,11 +202,12 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
-                return core.release_all();
+                return core.end();
             }
             core.message(message, &rings);
         }
         let now = Instant::now();
+        core.tell_repeats(now);
         if now >= next_tick {
             next_tick = now + TICK;
             core.tick();
@@ -237,6 +240,7 @@ struct Core {
     degraded: watch::Sender<Degraded>,
     scan: Scan,
     describer: Describer,
+    coalescer: Coalescer,
     probe: Option<Probe>,
     boot_to_wall: i64,
     _attached: Attached,
@@ -349,6 +353,20 @@ impl Core {
             *told = degraded;
             changed
         });
+    }
+
+    fn tell_repeats(&mut self, now: Instant) {
+        for event in self.coalescer.over(now) {
+            self.recorder.push(event);
+        }
+    }
+
+    /// Leaves nothing stopped and nothing untold.
+    fn end(&mut self) {
+        self.release_all();
+        for event in self.coalescer.finish() {
+            self.recorder.push(event);
+        }
     }
 
     fn look_for_losses(&mut self) {

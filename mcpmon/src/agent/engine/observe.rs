@@ -1,5 +1,7 @@
 //! Kernel records, and processes found in `/proc`, in the words of the core.
 
+use std::time::Instant;
+
 use mcpmon_common::{
     event::{Action, ExecRecord},
     process::{FileKey, ProcessEntry},
@@ -107,7 +109,9 @@ impl Core {
             },
         );
         self.describer.describe(&mut event, process);
-        self.recorder.push(event);
+        if let Some(event) = self.coalescer.admit(Instant::now(), process, event) {
+            self.recorder.push(event);
+        }
     }
 
     /// Agents and servers that were started before this daemon.

@@ -71,10 +71,11 @@ fn row(event: &StoredEvent) -> Row {
             direction,
             remote_addr,
             remote_name,
+            count,
             ..
         }) => (
             direction_name(direction),
-            summary::remote(remote_name.as_deref(), remote_addr),
+            summary::remote(remote_name.as_deref(), remote_addr, count),
         ),
         // Of a later version.
         Some(_) | None => ("", summary::summary(event)),
