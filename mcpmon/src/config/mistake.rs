@@ -179,13 +179,24 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Place, key and message without the line itself, which may hold a secret: for what is stored and logged.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let key = match self.key.as_str() {
+            "" => String::new(),
+            key => format!("{key}: "),
+        };
+        format!(
+            "{}:{}:{}: {key}{}",
+            self.file, self.line, self.column, self.message
+        )
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        write!(f, "{}{}", self.message, self.snippet)
+        write!(f, "{}{}", self.headline(), self.snippet)
     }
 }
 
@@ -250,6 +261,28 @@ mod tests {
             length,
         };
         snippet(text, place)
+    }
+
+    #[test]
+    fn a_headline_leaves_the_line_out() {
+        let mistake = Mistake {
+            place: Place {
+                origin: 0,
+                line: 1,
+                column: 1,
+                length: 5,
+            },
+            key: "tokne".to_owned(),
+            message: "unknown key".to_owned(),
+            related: None,
+        };
+        let origin = Origin {
+            name: "mcpmon.yaml".to_owned(),
+            text: "tokne: sk-secret".to_owned(),
+        };
+        let problem = Problem::new(&mistake, &[origin]);
+        assert_eq!(problem.headline(), "mcpmon.yaml:1:1: tokne: unknown key");
+        assert!(problem.to_string().contains("sk-secret"));
     }
 
     #[test]

@@ -36,9 +36,12 @@ impl Daemon {
                 }
                 Err(error) => vec![error.to_string()],
             },
-            Err(ConfigError::Invalid(invalid)) => {
-                invalid.problems().iter().map(ToString::to_string).collect()
-            }
+            // A message may quote a value.
+            Err(ConfigError::Invalid(invalid)) => invalid
+                .problems()
+                .iter()
+                .map(|problem| mask_text(&problem.headline()))
+                .collect(),
             Err(error) => vec![error.to_string()],
         };
         tracing::error!(
