@@ -35,6 +35,11 @@ impl Describer {
         }
     }
 
+    /// Forgets a process that executed another program.
+    pub(super) fn forget(&mut self, process: ProcessId) {
+        self.latest.retain(|(known, _)| *known != process);
+    }
+
     fn facts(&mut self, process: ProcessId) -> Facts {
         if let Some((_, facts)) = self.latest.iter().find(|(known, _)| *known == process) {
             return facts.clone();
@@ -48,5 +53,33 @@ impl Describer {
         }
         self.latest.push_back((process, facts.clone()));
         facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{agent::host, record::sample};
+
+    fn exe(describer: &mut Describer, process: ProcessId) -> Option<PathBuf> {
+        let mut event = sample::blocked_connection();
+        let reference = event.process.as_mut()?;
+        reference.exe = None;
+        describer.describe(&mut event, process);
+        event.process?.exe
+    }
+
+    #[test]
+    fn another_program_is_looked_up_again() {
+        let own = host::identify(std::process::id()).expect("own stat");
+        let mut describer = Describer::default();
+        let before = Facts {
+            exe: Some("/usr/bin/before".into()),
+            container: None,
+        };
+        describer.latest.push_back((own, before));
+        assert_eq!(exe(&mut describer, own), Some("/usr/bin/before".into()));
+        describer.forget(own);
+        assert_eq!(exe(&mut describer, own), std::env::current_exe().ok());
     }
 }

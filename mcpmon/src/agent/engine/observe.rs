@@ -55,6 +55,7 @@ impl Core {
     fn exec(&mut self, now: Timestamp, exec: &records::Exec) {
         let record = &exec.record;
         let process = host::process_id(record.process);
+        self.describer.forget(process);
         if let Some(probe) = &mut self.probe {
             probe.see_exec(exec);
         }
