@@ -66,7 +66,7 @@ impl Core {
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
             // The kernel copies a bounded part; the rest is still there while the process lives.
             argv: if exec.is_cut() {
-                host::arguments(process.pid, ARGUMENT_LIMIT)
+                completed(&exec.argv, host::arguments(process.pid, ARGUMENT_LIMIT))
             } else {
                 exec.argv.clone()
             },
@@ -225,6 +225,25 @@ impl Found {
     }
 }
 
+/// The kernel's copy of the arguments with the rest as `/proc` tells it; the copy alone where the two disagree.
+/// The process can overwrite what `/proc` tells, and it is empty once the process is gone.
+fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
+    let agrees = match copied.split_last() {
+        None => true,
+        Some((last, whole)) => {
+            // A character may have been cut in its middle.
+            let last = last.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            told.get(..whole.len()) == Some(whole)
+                && told.get(whole.len()).is_some_and(|told| told.starts_with(last))
+        }
+    };
+    if agrees && !told.is_empty() {
+        told
+    } else {
+        copied.to_vec()
+    }
+}
+
 pub(super) const fn instance(entry: ProcessEntry) -> Option<InstanceId> {
     if entry.instance == 0 {
         None
@@ -248,5 +267,25 @@ const fn transport(protocol: u8) -> Transport {
         6 => Transport::Tcp,
         17 | 136 => Transport::Udp,
         _ => Transport::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(&["npx", "-y", "@a/b"], &["npx", "-y", "@a/bc", "/home"] => vec!["npx", "-y", "@a/bc", "/home"]; "the rest is added")]
+    #[test_case(&["npx", "-y", "@a/b"], &[] => vec!["npx", "-y", "@a/b"]; "the process is gone")]
+    #[test_case(&["npx", "-y", "@a/b"], &["sleep", "-y", "@a/b"] => vec!["npx", "-y", "@a/b"]; "overwritten")]
+    #[test_case(&["npx", "-y", "@a/b"], &["npx", "-y", "@a/c"] => vec!["npx", "-y", "@a/b"]; "overwritten where it was cut")]
+    #[test_case(&["npx", "-y", "@a/b"], &["npx", "-y"] => vec!["npx", "-y", "@a/b"]; "shortened")]
+    #[test_case(&["npx", "\u{e9}\u{fffd}"], &["npx", "\u{e9}\u{e9}"] => vec!["npx", "\u{e9}\u{e9}"]; "cut within a character")]
+    #[test_case(&[], &["npx"] => vec!["npx"]; "nothing was copied")]
+    #[test_case(&[], &[] => Vec::<&str>::new(); "nothing is known")]
+    fn long_arguments(copied: &[&str], told: &[&str]) -> Vec<String> {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        completed(&owned(copied), owned(told))
     }
 }
