@@ -84,9 +84,7 @@ pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
     let (reply, ready) = oneshot::channel();
     let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
-        return [Component::NetworkGate, Component::ExecSensor]
-            .map(without_engine)
-            .into();
+        return impossible("the engine thread has ended or is stuck: restart the daemon");
     }
     perform(&nonce, || {
         std::thread::sleep(Duration::from_millis(5));
@@ -270,14 +268,15 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
     }
 }
 
-fn without_engine(component: Component) -> Check {
-    let cause = "the engine thread has ended or is stuck: restart the daemon";
-    let outcome = CheckOutcome::Failed(cause.to_owned());
-    Check {
-        component,
-        name: "the engine answers".to_owned(),
-        outcome,
-    }
+/// The outcome for every component where the test itself could not be done.
+pub(crate) fn impossible(cause: &str) -> Vec<Check> {
+    [Component::NetworkGate, Component::ExecSensor]
+        .map(|component| Check {
+            component,
+            name: "the self-test can be done".to_owned(),
+            outcome: CheckOutcome::Failed(cause.to_owned()),
+        })
+        .into()
 }
 
 /// Why a part of the enforcement does not work, `None` where it does.
@@ -321,6 +320,15 @@ mod tests {
         let told = cause(&checks, Component::NetworkGate);
         assert_eq!(told.as_deref(), Some("TCP is refused: let through"));
         assert_eq!(cause(&checks, Component::ExecSensor), None);
+    }
+
+    #[test]
+    fn a_test_that_cannot_be_done_fails_every_component() {
+        let checks = impossible("why");
+        for component in [Component::NetworkGate, Component::ExecSensor] {
+            let told = cause(&checks, component);
+            assert_eq!(told.as_deref(), Some("the self-test can be done: why"));
+        }
     }
 
     #[test]

@@ -143,6 +143,8 @@ struct Daemon {
     checks: Vec<Check>,
     checked_at: Option<String>,
     testing: bool,
+    /// When the latest self-test ended; the daemon's start before the first.
+    tested: Instant,
     waiting: Vec<oneshot::Sender<Answer>>,
     checked: mpsc::Sender<Vec<Check>>,
     notifier: Option<Notifier>,
@@ -228,6 +230,7 @@ impl Daemon {
             checks: Vec::new(),
             checked_at: None,
             testing: false,
+            tested: Instant::now(),
             waiting: Vec::new(),
             checked: tell_checked,
             notifier: notifier(),
@@ -277,6 +280,7 @@ impl Daemon {
             store.map(|error| format!("events cannot be written: {error}")),
         );
         self.hear_engine();
+        self.look_after_self_test();
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! What the daemon says of itself: self-test, status, answers to clients.
 
-use super::{Daemon, DaemonError, policy::enforcement};
+use std::time::{Duration, Instant};
+
+use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
 use crate::{
     agent::{
         clock,
@@ -19,6 +21,9 @@ use mcpmon_core::{
     policy::{Gate, Mode, OnChange},
 };
 
+/// Self-tests that may be missing before that is a fault.
+const SELF_TESTS_MISSED: u32 = 3;
+
 impl Daemon {
     pub(super) fn start_self_test(&mut self) {
         if self.testing {
@@ -26,15 +31,20 @@ impl Daemon {
         }
         self.testing = true;
         let (engine, checked) = (self.engine.sender.clone(), self.checked.clone());
-        tokio::task::spawn_blocking(move || {
+        let test = tokio::task::spawn_blocking(move || selftest::run(&engine));
+        tokio::spawn(async move {
+            let checks = test
+                .await
+                .unwrap_or_else(|error| selftest::impossible(&error.to_string()));
             // The receiver is gone when the daemon stops; then nobody needs the result.
-            drop(checked.blocking_send(selftest::run(&engine)));
+            drop(checked.send(checks).await);
         });
     }
 
     pub(super) fn take_checks(&mut self, checks: Vec<Check>) {
         let first = self.checked_at.is_none();
         self.testing = false;
+        self.tested = Instant::now();
         self.checked_at = Some(jiff::Timestamp::now().to_string());
         self.note("network gate", selftest::cause(&checks, Component::NetworkGate));
         self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
@@ -48,6 +58,12 @@ impl Daemon {
         }
         let state = self.state().as_str();
         self.notify(|notifier| notifier.status(state));
+    }
+
+    /// Whether self-tests still come to an end.
+    pub(super) fn look_after_self_test(&mut self) {
+        let cause = overdue(self.tested.elapsed());
+        self.note("self-test", cause.map(str::to_owned));
     }
 
     pub(super) async fn answer(&mut self, asked: Asked) {
@@ -188,5 +204,25 @@ fn exec_gate(loaded: &Loaded) -> &'static str {
         (Mode::Enforce, Gate::Auto, true) => {
             "pinned servers are stopped at start, compared, and killed if changed; changed programs are killed at exec"
         }
+    }
+}
+
+/// What is wrong where the latest self-test ended `since` ago, or none has since the start.
+fn overdue(since: Duration) -> Option<&'static str> {
+    (since > SELF_TESTS_MISSED * SELF_TEST_INTERVAL).then_some(
+        "the self-test does not end: nothing proves that the enforcement works; restart the daemon",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_self_test_that_hangs_is_noticed() {
+        assert_eq!(overdue(SELF_TEST_INTERVAL), None);
+        assert_eq!(overdue(3 * SELF_TEST_INTERVAL), None);
+        let late = overdue(3 * SELF_TEST_INTERVAL + Duration::from_secs(1));
+        assert!(late.is_some_and(|cause| cause.contains("does not end")));
     }
 }
