@@ -79,6 +79,7 @@ impl Daemon {
             self.loaded = before;
             return Err(error);
         }
+        self.note("address lists", self.nameless_refusals());
         self.wanted.send_replace(wants(&self.loaded));
         declare(&self.recorder, &self.loaded);
         self.tell_policy();
@@ -104,16 +105,27 @@ impl Daemon {
     pub(super) async fn take_addresses(&mut self, found: Found) {
         let Found { resolved, failures } = found;
         self.failures = failures;
-        if resolved == self.resolved {
-            return;
+        if resolved != self.resolved {
+            let before = std::mem::replace(&mut self.resolved, resolved);
+            if let Err(error) = self.install().await {
+                self.resolved = before;
+                self.note("address lists", Some(error.to_string()));
+                return;
+            }
         }
-        let before = std::mem::replace(&mut self.resolved, resolved);
-        let outcome = self.install().await;
-        let cause = outcome.as_ref().err().map(ToString::to_string);
-        if outcome.is_err() {
-            self.resolved = before;
-        }
-        self.note("address lists", cause);
+        self.note("address lists", self.nameless_refusals());
+    }
+
+    /// Names that refuse nothing because they were looked up and have no address.
+    fn nameless_refusals(&self) -> Option<String> {
+        let refusing = table::refusing_names(&self.loaded.policy);
+        let missing: Vec<String> = self
+            .tables
+            .unresolved
+            .intersection(&refusing)
+            .filter_map(|name| Some(format!("`{name}` refuses nothing: {}", self.failures.get(name)?)))
+            .collect();
+        (!missing.is_empty()).then(|| missing.join("; "))
     }
 
     pub(super) fn sources(&self) -> Vec<String> {

@@ -17,7 +17,7 @@ use std::{
 
 pub use host::CANARY;
 pub use numbering::Numbering;
-pub use resolved::{Resolved, names};
+pub use resolved::{Resolved, names, refusing_names};
 
 use self::merge::{ByPort, Merge};
 use crate::{

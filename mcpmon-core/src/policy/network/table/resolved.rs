@@ -5,7 +5,10 @@ use std::{
     net::IpAddr,
 };
 
-use crate::policy::{HostName, Policy, RemoteHost, Transport, network::Target};
+use crate::policy::{
+    HostName, Policy, RemoteHost, Server, Transport,
+    network::{Endpoint, RuleAction, Target},
+};
 
 /// Addresses of names. IPv4-mapped addresses are kept as IPv4.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,25 +39,53 @@ impl Resolved {
 #[must_use]
 pub fn names(policy: &Policy) -> BTreeSet<HostName> {
     let rules = policy.network.rules.iter().flat_map(|rule| &rule.hosts);
-    let servers = policy
-        .servers
-        .iter()
-        .filter_map(|server| match &server.transport {
-            Transport::Remote {
-                host: RemoteHost::Name(name),
-                ..
-            } => Some(name),
-            Transport::Remote {
-                host: RemoteHost::Address(_),
-                ..
-            }
-            | Transport::Stdio { .. } => None,
-        });
+    let servers = policy.servers.iter().filter_map(remote_name);
     let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
     let endpoints = egress.flat_map(|egress| egress.allow.iter().chain(&egress.deny));
-    let endpoints = endpoints.filter_map(|endpoint| match &endpoint.target {
+    rules
+        .chain(servers)
+        .chain(endpoints.filter_map(endpoint_name))
+        .cloned()
+        .collect()
+}
+
+/// The names among [`names`] that something is refused by: without an address, nothing is.
+#[must_use]
+pub fn refusing_names(policy: &Policy) -> BTreeSet<HostName> {
+    let rules = policy.network.rules.iter();
+    let rules = rules
+        .filter(|rule| rule.action == RuleAction::Deny)
+        .flat_map(|rule| &rule.hosts);
+    let servers = policy.servers.iter();
+    let servers = servers
+        .filter(|server| policy.server_policy.denies(&server.id))
+        .filter_map(remote_name);
+    let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
+    let endpoints = egress.flat_map(|egress| &egress.deny);
+    rules
+        .chain(servers)
+        .chain(endpoints.filter_map(endpoint_name))
+        .cloned()
+        .collect()
+}
+
+fn remote_name(server: &Server) -> Option<&HostName> {
+    match &server.transport {
+        Transport::Remote {
+            host: RemoteHost::Name(name),
+            ..
+        } => Some(name),
+        Transport::Remote {
+            host: RemoteHost::Address(_),
+            ..
+        }
+        | Transport::Stdio { .. } => None,
+    }
+}
+
+const fn endpoint_name(endpoint: &Endpoint) -> Option<&HostName> {
+    match &endpoint.target {
         Target::Name(name) => Some(name),
         Target::Range(_) => None,
-    });
-    rules.chain(servers).chain(endpoints).cloned().collect()
+    }
 }

@@ -295,6 +295,37 @@ fn names_without_an_address_are_told() {
     assert_eq!(host_names(&tables, "192.0.2.1", 443), "-/names");
 }
 
+#[test]
+fn names_that_refuse_are_told_apart() {
+    let mut policy = policy(vec![
+        NetworkRule {
+            hosts: vec![host("watched.example.com")],
+            ..watch("watch", &[], EVERYTHING)
+        },
+        NetworkRule {
+            hosts: vec![host("denied.example.com")],
+            ..deny("deny", Scope::Agents, &[], EVERYTHING)
+        },
+    ]);
+    policy.servers = vec![
+        remote("weather", "mcp.example.com", 443),
+        remote("banned", "banned.example.com", 443),
+        restricted(
+            "files",
+            EgressDefault::Deny,
+            &["api.example.com"],
+            &["bad.example.com:1"],
+        ),
+    ];
+    policy.server_policy = ServerPolicy::Denylist(vec![NameGlob::new("banned")]);
+    let refusing = refusing_names(&policy);
+    let refusing: Vec<&str> = refusing.iter().map(HostName::as_str).collect();
+    assert_eq!(
+        refusing,
+        ["bad.example.com", "banned.example.com", "denied.example.com"]
+    );
+}
+
 fn policy(rules: Vec<NetworkRule>) -> Policy {
     let mut policy = Policy::default();
     policy.network.rules = rules;
