@@ -413,7 +413,7 @@ impl Core {
         }
         let tracked: Vec<u32> = self.processes.iter().map(|(pid, _)| pid).collect();
         for pid in tracked.into_iter().filter(|pid| host::stat(*pid).is_none()) {
-            self.processes.remove(pid);
+            self.forget(pid);
         }
         self.judge_pending();
     }

@@ -113,15 +113,31 @@ impl Core {
 
     /// Writes an entry, and takes it back where the process ended meanwhile: its number may be reused.
     pub(super) fn set(&mut self, process: ProcessId, entry: ProcessEntry) -> bool {
+        if !host::is_alive(process) {
+            return false; // before it overwrites the entry of another process
+        }
         if let Err(error) = self.processes.set(process.pid, entry) {
             tracing::error!(%error, pid = process.pid, "a process could not be tracked");
             return false;
         }
         if !host::is_alive(process) {
-            self.processes.remove(process.pid);
+            self.forget(process.pid);
             return false;
         }
         true
+    }
+
+    /// Takes out the entry of a process that ended. Where its number was given to another one meanwhile, that
+    /// one gets what it inherited from its parent.
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.processes.remove(pid);
+        let Some(stat) = host::stat(pid) else { return };
+        if self.processes.get(pid).is_none()
+            && let Some(inherited) = self.processes.get(stat.parent)
+            && let Err(error) = self.processes.set(pid, inherited)
+        {
+            tracing::error!(%error, pid, "a process could not be tracked");
+        }
     }
 
     /// Lets a process go that is no server, and what it forked before this was known.
@@ -192,7 +208,17 @@ impl Core {
             return false;
         }
         entry.flags |= ProcessEntry::FLAG_AGENT;
-        self.set(process, entry)
+        if !self.set(process, entry) {
+            return false;
+        }
+        // The kernel may have written in between what it had read before: then the mark is lost.
+        if let Some(mut current) = self.processes.get(process.pid)
+            && !current.has(ProcessEntry::FLAG_AGENT)
+        {
+            current.flags |= ProcessEntry::FLAG_AGENT;
+            return self.set(process, current);
+        }
+        true
     }
 
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
