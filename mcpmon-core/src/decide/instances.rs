@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use crate::{
     inspect::launch::Stage,
-    model::{Exec, Exit, FileId, InstanceId, ProcessId, ServerId, Timestamp},
+    model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp},
 };
 
 /// A server that was launched.
@@ -113,6 +113,15 @@ impl Instance {
                 *candidate = Serving { since, ..proposed };
             }
             None => candidates.push(proposed),
+        }
+    }
+
+    /// What the pins of this server belong to while `serving` serves.
+    pub(super) fn pin_key(&self, serving: &Serving) -> PinKey {
+        PinKey {
+            server: self.server.clone(),
+            name: self.name.clone(),
+            uid: serving.uid,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the shell has to do after a judgement. The core decides it; the shell carries it out.
 
-use super::pins::Pins;
+use super::pins::PinSet;
 use crate::{
     inspect::launch::Stage,
     model::{Event, FileId, InstanceId, ProcessId, ServerId},
@@ -60,10 +60,8 @@ pub enum Order {
     },
     /// Keep pins.
     StorePins {
-        /// The server.
-        server: ServerId,
-        /// Its pins.
-        pins: Pins,
+        /// What is accepted from now on.
+        set: PinSet,
     },
     /// Kill every process of a server.
     Kill {

@@ -77,6 +77,9 @@ pub(super) fn started(
             "could not be compared with its pin: {}",
             parts.join("; ")
         ));
+    } else if verdict.full.is_some() {
+        event.severity = Severity::Medium;
+        event.reason = verdict.reason(&instance.server);
     }
     event
 }

@@ -109,6 +109,17 @@ impl<'de> Deserialize<'de> for ServerId {
     }
 }
 
+/// What pins belong to. Two packages can share a server id, and two users can have different versions of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PinKey {
+    /// The server.
+    pub server: ServerId,
+    /// Package, module, image or program, in full.
+    pub name: String,
+    /// Real user id of the process that serves.
+    pub uid: u32,
+}
+
 /// Name of an agent session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -16,7 +16,7 @@ pub use event::{
 };
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles};
 pub use glob::NameGlob;
-pub use ids::{ServerId, ServerIdError, SessionId, one_spelling};
+pub use ids::{PinKey, ServerId, ServerIdError, SessionId, one_spelling};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use severity::{Action, Severity};

@@ -42,7 +42,7 @@ pub enum Request {
         /// The server.
         server: ServerId,
     },
-    /// Pin a server as it was when it was last refused. Root only.
+    /// Accept a server as it was when it was last refused, beside what is accepted. Root only.
     TrustPins {
         /// The server.
         server: ServerId,
@@ -67,6 +67,13 @@ pub enum Answer {
     Status(Box<Status>),
     /// To [`Request::SelfTest`].
     Checks(Vec<Check>),
+    /// To [`Request::TrustPins`]: the files are accepted for this package and user.
+    Trusted {
+        /// Package, module, image or program.
+        name: String,
+        /// Real user id.
+        uid: u32,
+    },
     /// It was done.
     Done,
     /// It was refused or failed.

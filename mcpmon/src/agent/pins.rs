@@ -1,10 +1,10 @@
 //! Pins between the core's form and the store's rows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use mcpmon_core::{
-    decide::pins::{PinnedFile, PinnedPackage, Pins},
-    model::{Manifest, PinPart, ServerId, Timestamp},
+    decide::pins::{PackagePin, PinBook, PinSet, PinnedFile, Pins},
+    model::{Digest, PinKey, PinPart, Timestamp},
 };
 
 use crate::record::BinaryPin;
@@ -14,13 +14,11 @@ pub(crate) const FIRST_USE: &str = "first_use";
 /// Who pinned what was approved: only root may.
 pub(crate) const APPROVED: &str = "root";
 
-/// Every part a server can have a pin for.
-pub(crate) const PARTS: [PinPart; 3] = [PinPart::Executable, PinPart::Script, PinPart::Package];
-
-/// The rows of a server's pins.
-pub(crate) fn to_rows(server: &ServerId, pins: &Pins, now: Timestamp, by: &str) -> Vec<BinaryPin> {
-    let row = |part, path: &std::path::Path, hash, manifest| BinaryPin {
-        server_id: server.clone(),
+/// The rows of one accepted set.
+pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> {
+    let row = |part, path: &Path, hash, manifest| BinaryPin {
+        key: set.key.clone(),
+        number: set.number,
         part,
         path: path.to_owned(),
         hash,
@@ -29,56 +27,77 @@ pub(crate) fn to_rows(server: &ServerId, pins: &Pins, now: Timestamp, by: &str) 
         pinned_by: by.to_owned(),
     };
     let file = |part, file: &PinnedFile| row(part, &file.path, file.digest, None);
+    let pins = &set.pins;
     let mut rows = vec![file(PinPart::Executable, &pins.executable)];
     rows.extend(pins.script.as_ref().map(|script| file(PinPart::Script, script)));
     rows.extend(pins.package.as_ref().map(|package| {
-        let manifest = package.manifest().encode().into_bytes();
-        row(PinPart::Package, package.root(), package.digest(), Some(manifest))
+        let manifest = package.manifest.as_ref().map(|text| text.as_bytes().to_vec());
+        row(PinPart::Package, &package.root, package.digest, manifest)
     }));
     rows
 }
 
-/// The pins in the store, by server. A server whose rows are damaged keeps the parts that are whole, and one
-/// without its executable is left out: its next start is judged as not pinned.
-pub(crate) fn from_rows(rows: Vec<BinaryPin>) -> BTreeMap<ServerId, Pins> {
-    let mut servers: BTreeMap<ServerId, Vec<BinaryPin>> = BTreeMap::new();
+/// The pins in the store. A set without its executable is left out; a damaged manifest is dropped, since the
+/// digest alone decides.
+pub(crate) fn from_rows(rows: Vec<BinaryPin>) -> PinBook {
+    let mut sets: BTreeMap<(PinKey, u32), Vec<BinaryPin>> = BTreeMap::new();
     for row in rows {
-        servers.entry(row.server_id.clone()).or_default().push(row);
+        sets.entry((row.key.clone(), row.number)).or_default().push(row);
     }
-    servers
-        .into_iter()
-        .filter_map(|(server, rows)| Some((server, pins(&rows)?)))
-        .collect()
+    let mut book = PinBook::default();
+    for ((key, number), rows) in sets {
+        if let Some(pins) = pins(rows) {
+            book.restore(PinSet { key, number, pins });
+        }
+    }
+    book
 }
 
-fn pins(rows: &[BinaryPin]) -> Option<Pins> {
-    let row = |part| rows.iter().find(|row| row.part == part);
-    let file = |part| {
-        row(part).map(|row| PinnedFile {
-            path: row.path.clone(),
-            digest: row.hash,
-        })
-    };
+fn pins(rows: Vec<BinaryPin>) -> Option<Pins> {
+    let (mut executable, mut script, mut package) = (None, None, None);
+    for row in rows {
+        match row.part {
+            PinPart::Executable => executable = Some(file(row)),
+            PinPart::Script => script = Some(file(row)),
+            PinPart::Package => package = Some(package_pin(row)),
+        }
+    }
     Some(Pins {
-        executable: file(PinPart::Executable)?,
-        script: file(PinPart::Script),
-        package: row(PinPart::Package).and_then(package),
+        executable: executable?,
+        script,
+        package,
     })
 }
 
-fn package(row: &BinaryPin) -> Option<PinnedPackage> {
-    let text = String::from_utf8(row.manifest.clone()?).ok()?;
-    let package = PinnedPackage::new(row.path.clone(), Manifest::decode(&text).ok()?);
-    (package.digest() == row.hash).then_some(package)
+fn file(row: BinaryPin) -> PinnedFile {
+    PinnedFile {
+        path: row.path,
+        digest: row.hash,
+    }
+}
+
+fn package_pin(row: BinaryPin) -> PackagePin {
+    let manifest = row
+        .manifest
+        .filter(|manifest| Digest::of(manifest) == row.hash)
+        .and_then(|manifest| String::from_utf8(manifest).ok());
+    PackagePin {
+        root: row.path,
+        digest: row.hash,
+        manifest: manifest.map(Into::into),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Digest, ManifestEntry};
+    use mcpmon_core::{
+        decide::pins::{Accepted, PinnedPackage},
+        model::{Manifest, ManifestEntry, ServerId},
+    };
 
     use super::*;
 
-    fn sample() -> Pins {
+    fn sample() -> PinSet {
         let mut manifest = Manifest::default();
         manifest.insert(
             b"index.js",
@@ -87,7 +106,7 @@ mod tests {
                 digest: Digest::of(b"1"),
             },
         );
-        Pins {
+        let pins = Pins {
             executable: PinnedFile {
                 path: "/usr/bin/node".into(),
                 digest: Digest::of(b"node"),
@@ -96,24 +115,46 @@ mod tests {
                 path: "/srv/index.js".into(),
                 digest: Digest::of(b"1"),
             }),
-            package: Some(PinnedPackage::new("/srv".into(), manifest)),
-        }
+            package: Some(PinnedPackage::new("/srv".into(), manifest).into()),
+        };
+        let key = PinKey {
+            server: ServerId::new("files").expect("id"),
+            name: "@a/files".to_owned(),
+            uid: 1000,
+        };
+        PinSet { key, number: 7, pins }
     }
 
     #[test]
     fn pins_survive_the_store() {
-        let server = ServerId::new("files").expect("id");
-        let rows = to_rows(&server, &sample(), Timestamp(1), FIRST_USE);
+        let set = sample();
+        let other = PinSet {
+            number: 8,
+            ..set.clone()
+        };
+        let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
         assert_eq!(rows.len(), 3);
-        assert_eq!(from_rows(rows), [(server, sample())].into());
+        rows.extend(to_rows(&other, Timestamp(2), APPROVED));
+        let mut expected = PinBook::default();
+        expected.restore(set);
+        expected.restore(other);
+        assert_eq!(from_rows(rows), expected);
     }
 
     #[test]
-    fn a_damaged_manifest_is_no_pin() {
-        let server = ServerId::new("files").expect("id");
-        let mut rows = to_rows(&server, &sample(), Timestamp(1), FIRST_USE);
+    fn a_damaged_manifest_is_dropped_and_the_digest_holds() {
+        let set = sample();
+        let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
         rows[2].hash = Digest::of(b"other");
-        assert_eq!(from_rows(rows.clone())[&server].package, None);
-        assert_eq!(from_rows(rows.split_off(1)), BTreeMap::new());
+        let book = from_rows(rows.clone());
+        let Accepted::Sets(sets) = book.accepted(&set.key) else {
+            panic!("it is pinned")
+        };
+        let package = sets[&7].package.as_ref().expect("a package");
+        assert_eq!(
+            (package.digest, package.manifest.as_ref()),
+            (Digest::of(b"other"), None)
+        );
+        assert_eq!(from_rows(rows.split_off(1)), PinBook::default());
     }
 }

@@ -31,6 +31,8 @@ pub struct Status {
     pub exec_gate: String,
     /// Running servers.
     pub servers: Vec<RunningServer>,
+    /// Why first starts are not pinned, for each user or for the host.
+    pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.
     pub tracked_processes: usize,
     /// Counters of the kernel programs.

@@ -6,23 +6,25 @@ use std::{
     path::PathBuf,
 };
 
-use mcpmon_core::model::{Digest, PinPart, ServerId, Timestamp};
+use mcpmon_core::model::{Digest, PinKey, PinPart, ServerId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use super::{names, row};
 
-/// What one part of one server must hash to.
+/// What one part must hash to, in one of the sets that are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinaryPin {
-    /// Server it belongs to.
-    pub server_id: ServerId,
+    /// Server, package and user it belongs to.
+    pub key: PinKey,
+    /// Number of the set.
+    pub number: u32,
     /// Part it covers.
     pub part: PinPart,
     /// Where the part was when it was pinned.
     pub path: PathBuf,
     /// Digest of the file, or of the package's manifest.
     pub hash: Digest,
-    /// The package's manifest, from which changed files can be named.
+    /// The package's manifest, from which changed files can be named; not kept where there are too many.
     pub manifest: Option<Vec<u8>>,
     /// When it was pinned.
     pub pinned_at: Timestamp,
@@ -30,15 +32,19 @@ pub struct BinaryPin {
     pub pinned_by: String,
 }
 
-/// Writes `pin` over the one of its server and part.
+/// Writes `pin` over the one of its key, set and part.
 pub(super) fn put(connection: &Connection, pin: &BinaryPin) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO binary_pins (server_id, part, path, hash, manifest, pinned_at, pinned_by) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT OR REPLACE INTO binary_pins \
+                 (server_id, name, uid, number, part, path, hash, manifest, pinned_at, pinned_by) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
-            pin.server_id.as_str(),
+            pin.key.server.as_str(),
+            pin.key.name,
+            pin.key.uid,
+            pin.number,
             names::name(&pin.part),
             pin.path.as_os_str().as_bytes(),
             pin.hash.to_string(),
@@ -49,22 +55,29 @@ pub(super) fn put(connection: &Connection, pin: &BinaryPin) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Removes the pin of `part`; without one that is no error.
-pub(super) fn delete(connection: &Connection, server: &ServerId, part: PinPart) -> rusqlite::Result<()> {
+/// Removes every pin of a server; without one that is no error.
+pub(super) fn delete(connection: &Connection, server: &ServerId) -> rusqlite::Result<()> {
+    connection
+        .execute("DELETE FROM binary_pins WHERE server_id = ?1", [server.as_str()])
+        .map(drop)
+}
+
+/// Removes one set; without it that is no error.
+pub(super) fn delete_set(connection: &Connection, key: &PinKey, number: u32) -> rusqlite::Result<()> {
     connection
         .execute(
-            "DELETE FROM binary_pins WHERE server_id = ?1 AND part = ?2",
-            params![server.as_str(), names::name(&part)],
+            "DELETE FROM binary_pins WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND number = ?4",
+            params![key.server.as_str(), key.name, key.uid, number],
         )
         .map(drop)
 }
 
-/// All pins by server and part. One that cannot be read is an error: a pin must not be lost in silence.
+/// All pins by key, set and part. One that cannot be read is an error: a pin must not be lost in silence.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
         .prepare(
-            "SELECT server_id, part, path, hash, manifest, pinned_at, pinned_by \
-             FROM binary_pins ORDER BY server_id, part",
+            "SELECT server_id, name, uid, number, part, path, hash, manifest, pinned_at, pinned_by \
+             FROM binary_pins ORDER BY server_id, name, uid, number, part",
         )?
         .query_map([], read)?
         .collect()
@@ -72,13 +85,18 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> 
 
 fn read(row: &Row<'_>) -> rusqlite::Result<BinaryPin> {
     Ok(BinaryPin {
-        server_id: ServerId::new(row.get::<_, String>(0)?).map_err(row::malformed(0))?,
-        part: row::named(row, 1)?,
-        path: OsString::from_vec(row.get(2)?).into(),
-        hash: row.get::<_, String>(3)?.parse().map_err(row::malformed(3))?,
-        manifest: row.get(4)?,
-        pinned_at: Timestamp(row.get(5)?),
-        pinned_by: row.get(6)?,
+        key: PinKey {
+            server: ServerId::new(row.get::<_, String>(0)?).map_err(row::malformed(0))?,
+            name: row.get(1)?,
+            uid: row.get(2)?,
+        },
+        number: row.get(3)?,
+        part: row::named(row, 4)?,
+        path: OsString::from_vec(row.get(5)?).into(),
+        hash: row.get::<_, String>(6)?.parse().map_err(row::malformed(6))?,
+        manifest: row.get(7)?,
+        pinned_at: Timestamp(row.get(8)?),
+        pinned_by: row.get(9)?,
     })
 }
 
@@ -91,7 +109,12 @@ mod tests {
 
     fn pin(server: &str, part: PinPart, content: &[u8]) -> BinaryPin {
         BinaryPin {
-            server_id: ServerId::new(server).unwrap(),
+            key: PinKey {
+                server: ServerId::new(server).unwrap(),
+                name: format!("@a/{server}"),
+                uid: 1000,
+            },
+            number: 1,
             part,
             path: OsStr::from_bytes(b"/opt/\xff/server").into(),
             hash: Digest::of(content),
@@ -102,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_are_kept_by_server_and_part() {
+    fn pins_are_kept_by_key_set_and_part() {
         let (_directory, store) = sample::store();
         let executable = pin("files", PinPart::Executable, b"node");
         let package = pin("files", PinPart::Package, b"manifest");
@@ -112,16 +135,37 @@ mod tests {
         }
         assert_eq!(
             load(&store.connection).unwrap(),
-            [executable, package.clone(), other.clone()]
+            [executable, package, other.clone()]
         );
 
         let newer = pin("files", PinPart::Executable, b"newer node");
         put(&store.connection, &newer).unwrap();
         assert_eq!(load(&store.connection).unwrap()[0], newer);
 
-        delete(&store.connection, &newer.server_id, PinPart::Executable).unwrap();
-        delete(&store.connection, &newer.server_id, PinPart::Executable).unwrap();
-        assert_eq!(load(&store.connection).unwrap(), [package, other]);
+        let of_another = BinaryPin {
+            key: PinKey {
+                uid: 1001,
+                ..newer.key.clone()
+            },
+            ..newer.clone()
+        };
+        let second = BinaryPin {
+            number: 2,
+            ..newer.clone()
+        };
+        put(&store.connection, &of_another).unwrap();
+        put(&store.connection, &second).unwrap();
+        for _ in 0..2 {
+            delete_set(&store.connection, &newer.key, 1).unwrap();
+        }
+        assert_eq!(
+            load(&store.connection).unwrap(),
+            [second, of_another, other.clone()]
+        );
+        for _ in 0..2 {
+            delete(&store.connection, &newer.key.server).unwrap();
+        }
+        assert_eq!(load(&store.connection).unwrap(), [other]);
     }
 
     #[test]

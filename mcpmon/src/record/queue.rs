@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Event, EventKind, PinPart, ServerId, Severity};
+use mcpmon_core::model::{Action, Event, EventKind, PinKey, ServerId, Severity};
 
 use super::{BinaryPin, DeclaredServer, RecorderStatus};
 
@@ -57,7 +57,8 @@ impl Room {
 pub(super) enum Message<E> {
     Event(E),
     PutPin(Box<BinaryPin>),
-    DeletePin(ServerId, PinPart),
+    DeletePins(ServerId),
+    DeletePinSet(Box<PinKey>, u32),
     Declare(Vec<DeclaredServer>),
     ForgetRunning,
 }

@@ -148,7 +148,7 @@ impl Reader {
         self.run(servers::load)
     }
 
-    /// All pins by server and part.
+    /// All pins by key, set and part.
     ///
     /// # Errors
     /// Where the store, or one of the pins, cannot be read.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Event, PinPart, ServerId};
+use mcpmon_core::model::{Event, PinKey, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Store, StoreError,
@@ -115,7 +115,7 @@ impl Recorder {
         self.0.queue.push_event(event);
     }
 
-    /// Writes `pin` over the one of its server and part, in order with the events.
+    /// Writes `pin` over the one of its key, set and part, in order with the events.
     ///
     /// # Errors
     /// Where the queue is full or closed.
@@ -123,12 +123,20 @@ impl Recorder {
         self.0.queue.push(Message::PutPin(Box::new(pin)))
     }
 
-    /// Removes a pin.
+    /// Removes every pin of a server.
     ///
     /// # Errors
     /// Where the queue is full or closed.
-    pub fn delete_pin(&self, server: ServerId, part: PinPart) -> Result<(), Refused> {
-        self.0.queue.push(Message::DeletePin(server, part))
+    pub fn delete_pins(&self, server: ServerId) -> Result<(), Refused> {
+        self.0.queue.push(Message::DeletePins(server))
+    }
+
+    /// Removes one set of pins.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), Refused> {
+        self.0.queue.push(Message::DeletePinSet(Box::new(key), number))
     }
 
     /// Replaces the servers that the configuration declares.
@@ -199,7 +207,7 @@ fn host_name() -> String {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::Direction;
+    use mcpmon_core::model::{Direction, PinPart};
     use rusqlite::Connection;
 
     use super::*;
@@ -309,7 +317,12 @@ mod tests {
         let bench = Bench::new();
         let recorder = bench.start();
         let pin = BinaryPin {
-            server_id: ServerId::new("a").unwrap(),
+            key: PinKey {
+                server: ServerId::new("a").unwrap(),
+                name: "a".into(),
+                uid: 0,
+            },
+            number: 1,
             part: PinPart::Package,
             path: "/srv/a".into(),
             hash: mcpmon_core::model::Digest::of(b"a"),
@@ -327,7 +340,10 @@ mod tests {
         recorder.flush(PATIENCE).unwrap();
         assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
         assert_eq!(bench.reader().servers().unwrap()[0].server_id, "b");
-        recorder.delete_pin(pin.server_id, pin.part).unwrap();
+        recorder.delete_pin_set(pin.key.clone(), 2).unwrap();
+        recorder.flush(PATIENCE).unwrap();
+        assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
+        recorder.delete_pins(pin.key.server).unwrap();
         recorder.flush(PATIENCE).unwrap();
         assert_eq!(bench.reader().pins().unwrap(), []);
     }

@@ -95,7 +95,7 @@ fn give_back(connection: &Connection) -> rusqlite::Result<()> {
 mod tests {
     use std::{fs, path::Path};
 
-    use mcpmon_core::model::{Digest, Direction, PinPart, ServerId};
+    use mcpmon_core::model::{Digest, Direction, PinKey, PinPart, ServerId};
 
     use super::*;
     use crate::record::{BinaryPin, pins, sample};
@@ -145,7 +145,12 @@ mod tests {
         let (directory, mut store) = sample::store();
         let path = directory.path().join("mcpmon.db");
         let pin = BinaryPin {
-            server_id: ServerId::new("a").unwrap(),
+            key: PinKey {
+                server: ServerId::new("a").unwrap(),
+                name: "a".into(),
+                uid: 0,
+            },
+            number: 1,
             part: PinPart::Executable,
             path: "/usr/bin/node".into(),
             hash: Digest::of(b"node"),

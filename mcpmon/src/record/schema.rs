@@ -40,13 +40,16 @@ const MIGRATIONS: &[&str] = &["
 
     CREATE TABLE binary_pins (
         server_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        uid INTEGER NOT NULL,
+        number INTEGER NOT NULL,
         part TEXT NOT NULL,
         path BLOB NOT NULL,
         hash TEXT NOT NULL,
         manifest BLOB,
         pinned_at INTEGER NOT NULL,
         pinned_by TEXT NOT NULL,
-        PRIMARY KEY (server_id, part)
+        PRIMARY KEY (server_id, name, uid, number, part)
     ) WITHOUT ROWID;
 
     CREATE TABLE servers (

@@ -87,7 +87,8 @@ impl Store {
                 match message {
                     Message::Event(event) => put_event(transaction, event, &mut touched)?,
                     Message::PutPin(pin) => pins::put(transaction, pin)?,
-                    Message::DeletePin(server, part) => pins::delete(transaction, server, *part)?,
+                    Message::DeletePins(server) => pins::delete(transaction, server)?,
+                    Message::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
                     Message::Declare(declared) => servers::declare(transaction, declared)?,
                     Message::ForgetRunning => servers::forget_running(transaction)?,
                 }

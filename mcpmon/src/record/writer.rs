@@ -111,7 +111,8 @@ impl Writer {
                 event,
             )),
             Message::PutPin(pin) => Message::PutPin(pin),
-            Message::DeletePin(server, part) => Message::DeletePin(server, part),
+            Message::DeletePins(server) => Message::DeletePins(server),
+            Message::DeletePinSet(key, number) => Message::DeletePinSet(key, number),
             Message::Declare(servers) => Message::Declare(servers),
             Message::ForgetRunning => Message::ForgetRunning,
         }

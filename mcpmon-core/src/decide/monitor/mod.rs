@@ -16,14 +16,15 @@ use super::{
     instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
     lineage::Lineage,
     order::{Judgement, Order},
-    pins::{PinVerdict, Pins, ServerFiles, compare},
+    pins::{Added, Full, PinBook, PinVerdict, Pins, ServerFiles, compare},
     rulebook::RuleBook,
     tell,
 };
 use crate::{
     inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
     model::{
-        Action, Connection, Event, Exec, Exit, Fork, InstanceId, PinState, ProcessId, ServerId, Timestamp,
+        Action, Connection, Event, Exec, Exit, Fork, InstanceId, PinKey, PinState, ProcessId, ServerId,
+        Timestamp,
     },
     policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
 };
@@ -36,9 +37,9 @@ pub struct Monitor {
     rules: RuleBook,
     egress: BTreeMap<ServerId, u32>,
     instances: Instances,
-    pins: BTreeMap<ServerId, Pins>,
+    pins: PinBook,
     /// Files of servers that were refused, for an approval; the latest ones.
-    refused: VecDeque<(ServerId, Pins)>,
+    refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
     lineage: Lineage,
 }
@@ -47,6 +48,8 @@ pub struct Monitor {
 const MAX_NESTING: usize = 8;
 /// Servers whose refused files are remembered.
 const REFUSED: usize = 64;
+/// Bytes of their manifests; beyond, a package is remembered by its digest alone.
+const REFUSED_MANIFESTS: usize = 16 << 20;
 
 /// A running server, for status and listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ pub struct Running {
 impl Monitor {
     /// A monitor with the pins of earlier runs.
     #[must_use]
-    pub fn new(policy: Arc<Policy>, tables: &Tables, pins: BTreeMap<ServerId, Pins>) -> Self {
+    pub fn new(policy: Arc<Policy>, tables: &Tables, pins: PinBook) -> Self {
         let mut monitor = Self {
             launches: launch_rules(&policy),
             policy,
@@ -124,17 +127,22 @@ impl Monitor {
         renamed
     }
 
-    /// Forgets the pins of a server: its next start is judged as its first.
+    /// Forgets the pins of a server, for every package and user: its next start is judged as its first.
     pub fn forget_pins(&mut self, server: &ServerId) {
-        self.pins.remove(server);
+        self.pins.forget(server);
     }
 
-    /// Pins the files with which a server was last refused; `None` where it was not.
-    pub fn trust_refused(&mut self, server: &ServerId) -> Option<Pins> {
-        let position = self.refused.iter().position(|(refused, _)| refused == server)?;
-        let (server, pins) = self.refused.remove(position)?;
-        self.pins.insert(server, pins.clone());
-        Some(pins)
+    /// Accepts the files with which a server was last refused too; `None` where it was not.
+    pub fn trust_refused(&mut self, server: &ServerId) -> Option<Added> {
+        let position = self.refused.iter().position(|(key, _)| key.server == *server)?;
+        let (key, pins) = self.refused.remove(position)?;
+        Some(self.pins.add(key, pins))
+    }
+
+    /// For whom nothing more is pinned without approval.
+    #[must_use]
+    pub fn without_room(&self) -> Vec<Full> {
+        self.pins.without_room()
     }
 
     /// Running servers, by number.
@@ -272,8 +280,9 @@ impl Monitor {
             return judgement; // the process has become another program since
         }
         let (serving, ended) = (serving.clone(), *ended);
+        let key = instance.pin_key(&serving);
         let mut verdict = compare(
-            self.pins.get(&instance.server),
+            self.pins.accepted(&key),
             files.clone(),
             self.policy.pinning,
             self.policy.mode,
@@ -289,11 +298,10 @@ impl Monitor {
             .events
             .extend(tell::mismatches(now, instance, &serving, &verdict));
         instance.phase = Phase::Serving(serving.clone());
-        let server = instance.server.clone();
         if verdict.action == Action::Block {
-            self.remember_refused(&server, files);
+            self.remember_refused(&key, files);
         }
-        self.enforce_pins(now, number, &server, &serving, verdict, &mut judgement);
+        self.enforce_pins(now, number, &key, &serving, verdict, &mut judgement);
         if let Some(exit) = ended {
             let told = self.exit(now, exit);
             judgement.events.extend(told.events);
@@ -479,7 +487,7 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(number) else {
             return;
         };
-        let is_pinned = self.pins.contains_key(&instance.server);
+        let is_pinned = self.pins.contains(&instance.pin_key(&serving));
         serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {
             judgement.orders.push(Order::Hold {
@@ -501,17 +509,15 @@ impl Monitor {
         &mut self,
         now: Timestamp,
         number: InstanceId,
-        server: &ServerId,
+        key: &PinKey,
         serving: &Serving,
-        verdict: PinVerdict,
+        mut verdict: PinVerdict,
         judgement: &mut Judgement,
     ) {
-        if let Some(pins) = &verdict.store {
-            self.pins.insert(server.clone(), pins.clone());
-            judgement.orders.push(Order::StorePins {
-                server: server.clone(),
-                pins: pins.clone(),
-            });
+        let server = &key.server;
+        if let Some(pins) = verdict.store.take() {
+            let set = self.pins.add(key.clone(), pins).set;
+            judgement.orders.push(Order::StorePins { set });
         }
         if verdict.action == Action::Block {
             judgement
@@ -536,11 +542,13 @@ impl Monitor {
         }
     }
 
-    fn remember_refused(&mut self, server: &ServerId, files: ServerFiles) {
-        self.refused.retain(|(refused, _)| refused != server);
+    fn remember_refused(&mut self, key: &PinKey, files: ServerFiles) {
+        self.refused.retain(|(refused, _)| refused != key);
         if let Ok(pins) = Pins::try_from(files) {
             self.refused.truncate(REFUSED - 1);
-            self.refused.push_front((server.clone(), pins));
+            let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
+            let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
+            self.refused.push_front((key.clone(), pins));
         }
     }
 

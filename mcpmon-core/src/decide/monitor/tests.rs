@@ -6,8 +6,10 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    decide::pins::{Part, PinnedFile},
-    model::{Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Transport as Protocol},
+    decide::pins::{Part, PinSet, PinnedFile},
+    model::{
+        Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity, Transport as Protocol,
+    },
     policy::{
         Cidr, Egress, EgressDefault, Endpoint, NetworkRule, RuleAction, Scope, Server, ServerPolicy,
         network::table::{Numbering, Resolved, compile},
@@ -30,7 +32,11 @@ impl World {
 
     fn with_pins(policy: Policy, pins: BTreeMap<ServerId, Pins>) -> Self {
         let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
-        let monitor = Monitor::new(Arc::new(policy), &tables, pins);
+        let mut book = PinBook::default();
+        for (server, pins) in pins {
+            book.add(key(server.as_str(), 0), pins);
+        }
+        let monitor = Monitor::new(Arc::new(policy), &tables, book);
         Self {
             monitor,
             tables,
@@ -120,6 +126,15 @@ fn pins(content: &str) -> Pins {
     Pins::try_from(files(content)).expect("hashed")
 }
 
+/// Pins of a server whose package has its name.
+fn key(server: &str, uid: u32) -> PinKey {
+    PinKey {
+        server: id(server),
+        name: server.to_owned(),
+        uid,
+    }
+}
+
 fn id(name: &str) -> ServerId {
     ServerId::new(name).expect("id")
 }
@@ -144,7 +159,7 @@ fn orders(judgement: &Judgement) -> Vec<String> {
         Order::Hold { process } => format!("hold {}", process.pid),
         Order::Release { process } => format!("release {}", process.pid),
         Order::Hash { process, .. } => format!("hash {}", process.pid),
-        Order::StorePins { server, .. } => format!("pin {server}"),
+        Order::StorePins { set } => format!("pin {} {}", set.key.name, set.key.uid),
         Order::Kill { instance } => format!("kill {}", instance.0),
         Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
@@ -174,7 +189,10 @@ fn a_launch_is_followed_from_the_runner_to_the_process_that_serves() {
     let hashed = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&hashed), orders(&hashed)),
-        (vec!["mcp_server_started"], vec!["pin server-memory".to_owned()])
+        (
+            vec!["mcp_server_started"],
+            vec!["pin @modelcontextprotocol/server-memory 0".to_owned()]
+        )
     );
     let EventKind::ServerStarted {
         launcher_pid,
@@ -284,7 +302,7 @@ fn an_install_script_is_not_taken_for_the_server() {
     world.exec_in(Some(FIRST), 15, 10, "sh -c notes");
     let server = world.exec_in(Some(FIRST), 16, 15, &format!("node {bin}/notes-mcp"));
     assert_eq!(orders(&server), ["hash 16"]);
-    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin notes-mcp"]);
+    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin @scope/notes-mcp 0"]);
 }
 
 #[test]
@@ -485,9 +503,14 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
 
 #[test]
 fn a_changed_interpreter_is_never_refused_for_everyone() {
-    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
+    let mut world = World::new(Policy::default());
     world.exec(10, 9, "python3 -m mcp_server_git");
-    assert_eq!(orders(&world.hashed(FIRST, "v2")), ["kill 1", "release 10"]);
+    world.hashed(FIRST, "v1");
+    world.exec(11, 9, "python3 -m mcp_server_git");
+    assert_eq!(
+        orders(&world.hashed(InstanceId(2), "v2")),
+        ["kill 2", "release 11"]
+    );
 }
 
 #[test]
@@ -567,15 +590,75 @@ fn a_refused_server_can_be_trusted_as_it_is() {
     world.exec(10, 9, "mcp-server-git");
     world.hashed(FIRST, "v2");
     world.exit(FIRST, 10, 9);
-    assert_eq!(
-        world.monitor.trust_refused(&id("mcp-server-git")),
-        Some(pins("v2"))
+    let added = world.monitor.trust_refused(&id("mcp-server-git"));
+    let set = PinSet {
+        key: key("mcp-server-git", 0),
+        number: 2,
+        pins: pins("v2"),
+    };
+    assert_eq!(added, Some(Added { set, replaced: None }));
+    for (number, content) in [(2, "v2"), (3, "v1")] {
+        world.exec(9 + number, 9, "mcp-server-git");
+        let judgement = world.hashed(InstanceId(number), content);
+        assert_eq!(
+            (kinds(&judgement), orders(&judgement)),
+            (
+                vec!["mcp_server_started"],
+                vec![format!("release {}", 9 + number)]
+            ),
+            "{content} is trusted"
+        );
+    }
+}
+
+#[test]
+fn pins_belong_to_a_package_and_a_user() {
+    let mut world = World::new(Policy::default());
+    let mut start = |pid: u32, uid: u32, package: &str, content: &str| {
+        let exec = Exec {
+            process: process(pid),
+            argv: ["node", package].map(str::to_owned).to_vec(),
+            uid,
+            ..Exec::default()
+        };
+        world.monitor.exec(Timestamp(0), &exec);
+        let judgement = world.hashed(InstanceId(pid), content);
+        world.exit(InstanceId(pid), pid, 0);
+        let EventKind::ServerStarted { pin, .. } = judgement.events[0].kind else {
+            panic!("a start: {judgement:?}")
+        };
+        pin
+    };
+    let (a, b) = (
+        "/srv/node_modules/@a/rvzz-mcp/index.js",
+        "/srv/node_modules/@b/rvzz-mcp/index.js",
     );
-    world.exec(11, 9, "mcp-server-git");
-    let judgement = world.hashed(InstanceId(2), "v2");
+    assert_eq!(start(1, 1000, a, "v1"), PinState::Pinned);
+    assert_eq!(start(2, 1000, b, "v2"), PinState::Pinned, "another package");
+    assert_eq!(start(3, 1001, a, "v3"), PinState::Pinned, "another user");
+    assert_eq!(start(4, 1000, a, "v1"), PinState::Match);
+    assert_eq!(start(5, 1000, b, "v1"), PinState::Mismatch);
+    assert_eq!(start(6, 1001, a, "v1"), PinState::Mismatch);
+}
+
+#[test]
+fn a_first_start_beyond_the_room_for_pins_is_told_and_runs() {
+    let mut world = World::new(Policy::default());
+    for number in 0..PinBook::MAX_OF_USER {
+        world.monitor.pins.add(key(&format!("x{number}"), 0), pins("v1"));
+    }
+    world.exec(10, 9, "mcp-server-git");
+    let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&judgement), orders(&judgement)),
-        (vec!["mcp_server_started"], vec!["release 11".to_owned()])
+        (vec!["mcp_server_started"], vec![])
+    );
+    let event = &judgement.events[0];
+    assert_eq!((event.action, event.severity), (Action::Audit, Severity::Medium));
+    let reason = event.reason.as_deref().unwrap_or_default();
+    assert!(
+        reason.contains("user 0 has 256 pinned packages") && reason.contains("pins reset"),
+        "{reason}"
     );
 }
 

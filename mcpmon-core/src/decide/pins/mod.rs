@@ -1,14 +1,20 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
-use std::path::{Path, PathBuf};
+mod book;
 
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use self::book::{Accepted, Added, Full, PinBook, PinSet};
 pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles};
 use crate::{
     model::{Action, Digest, Manifest, PinPart, PinState, ServerId},
     policy::{Mode, OnChange, Pinning},
 };
 
-/// The pins of one server: what was trusted.
+/// One set of files that was trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
     /// The file that runs.
@@ -16,7 +22,18 @@ pub struct Pins {
     /// The entry script, where the server has one.
     pub script: Option<PinnedFile>,
     /// The package, where the server has one.
-    pub package: Option<PinnedPackage>,
+    pub package: Option<PackagePin>,
+}
+
+/// What is kept of a package that was trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackagePin {
+    /// Where it was; told to the user and not compared.
+    pub root: PathBuf,
+    /// Digest of its manifest.
+    pub digest: Digest,
+    /// The encoded manifest, which names the files that change; `None` where there was no room for it.
+    pub manifest: Option<Arc<str>>,
 }
 
 /// A part that differs from its pin.
@@ -56,39 +73,52 @@ pub struct PinVerdict {
     pub mismatches: Vec<Mismatch>,
     /// Parts that could not be compared.
     pub unhashed: Vec<Unhashed>,
+    /// Why a first start was not pinned though it could be.
+    pub full: Option<Full>,
     /// What is done about it.
     pub action: Action,
     /// Pins to keep from now on, where they are new.
     pub store: Option<Pins>,
 }
 
-/// Compares a start with the pins of its server.
+/// Compares a start with every set that is accepted for it; what differs is told against the nearest one.
 ///
 /// | pins | files | state | action |
 /// |---|---|---|---|
 /// | switched off | any | `Off` | allow |
 /// | none | hashed | `Pinned` with `auto_trust_first`, else `NotPinned` | allow, else `on_change` |
+/// | none, no room | hashed | `Unknown` with `auto_trust_first`, else `NotPinned` | audit, else `on_change` |
 /// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
-/// | some | equal | `Match` | allow |
+/// | some | equal to a set | `Match` | allow |
 /// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
 ///
 /// `on_change: allow` lets a difference pass and keeps the pin: only an explicit approval replaces one.
 /// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
 #[must_use]
-pub fn compare(pins: Option<&Pins>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+pub fn compare(accepted: Accepted<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     if !policy.enabled {
         return PinVerdict::of(PinState::Off, Action::Allow);
     }
-    match pins {
-        None => first_sight(actual, policy, mode),
-        Some(pins) => against(pins, &actual, policy, mode),
+    match accepted {
+        Accepted::Nothing => first_sight(None, actual, policy, mode),
+        Accepted::NoRoom(full) => first_sight(Some(full), actual, policy, mode),
+        Accepted::Sets(sets) => sets
+            .values()
+            .rev()
+            .map(|pins| against(pins, &actual, policy, mode))
+            .min_by_key(|verdict| verdict.mismatches.len())
+            .unwrap_or_else(|| first_sight(None, actual, policy, mode)),
     }
 }
 
-fn first_sight(actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     let unhashed = actual.unhashed();
     match (Pins::try_from(actual), policy.auto_trust_first) {
+        (Ok(_), true) if full.is_some() => PinVerdict {
+            full,
+            ..PinVerdict::of(PinState::Unknown, Action::Audit)
+        },
         (Ok(pins), true) => PinVerdict {
             store: Some(pins),
             ..PinVerdict::of(PinState::Pinned, Action::Allow)
@@ -159,25 +189,28 @@ fn file_mismatch(
     })
 }
 
-fn package_mismatch(pin: Option<&PinnedPackage>, actual: Option<&Part<PinnedPackage>>) -> Option<Mismatch> {
+fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage>>) -> Option<Mismatch> {
     let actual = match actual {
         Some(Part::Unknown { .. }) => return None,
         Some(Part::Hashed(package)) => Some(package),
         None => None,
     };
-    let (expected, found) = (pin.map(PinnedPackage::digest), actual.map(PinnedPackage::digest));
+    let (expected, found) = (pin.map(|pin| pin.digest), actual.map(PinnedPackage::digest));
     if expected == found {
         return None;
     }
-    let changed_files = match (pin, actual) {
-        (Some(pin), Some(actual)) => Manifest::changes(pin.manifest(), actual.manifest()),
+    let changed_files = match (pin.and_then(PackagePin::manifest), actual) {
+        (Some(pinned), Some(actual)) => Manifest::changes(&pinned, actual.manifest()),
         (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
     };
-    let path = actual.or(pin)?.root().to_owned();
+    let path = actual
+        .map(PinnedPackage::root)
+        .or_else(|| pin.map(|pin| pin.root.as_path()))?
+        .to_owned();
     Some(Mismatch {
         part: PinPart::Package,
         path,
-        pinned_path: pin.map(|package| package.root().to_owned()),
+        pinned_path: pin.map(|pin| pin.root.clone()),
         expected,
         actual: found,
         changed_files,
@@ -243,8 +276,59 @@ impl TryFrom<ServerFiles> for Pins {
         Ok(Self {
             executable: files.executable.settled()?,
             script: files.script.map(Part::settled).transpose()?,
-            package: files.package.map(Part::settled).transpose()?,
+            package: files
+                .package
+                .map(Part::settled)
+                .transpose()?
+                .map(PackagePin::from),
         })
+    }
+}
+
+impl From<PinnedPackage> for PackagePin {
+    fn from(package: PinnedPackage) -> Self {
+        Self {
+            root: package.root().to_owned(),
+            digest: package.digest(),
+            manifest: Some(package.manifest().encode().into()),
+        }
+    }
+}
+
+impl PackagePin {
+    fn manifest(&self) -> Option<Manifest> {
+        Manifest::decode(self.manifest.as_ref()?).ok()
+    }
+}
+
+impl Pins {
+    /// Bytes its manifest takes.
+    pub(super) fn manifest_bytes(&self) -> usize {
+        let manifest = self
+            .package
+            .as_ref()
+            .and_then(|package| package.manifest.as_ref());
+        manifest.map_or(0, |text| text.len())
+    }
+
+    /// The same, without the manifest where that takes more than `room` bytes.
+    pub(super) fn with_manifest_within(mut self, room: usize) -> Self {
+        if self.manifest_bytes() > room
+            && let Some(package) = &mut self.package
+        {
+            package.manifest = None;
+        }
+        self
+    }
+
+    /// Whether both are of the same content, wherever it is.
+    fn same_files(&self, other: &Self) -> bool {
+        let digests = |pins: &Self| {
+            let script = pins.script.as_ref().map(|script| script.digest);
+            let package = pins.package.as_ref().map(|package| package.digest);
+            (pins.executable.digest, script, package)
+        };
+        digests(self) == digests(other)
     }
 }
 
@@ -265,6 +349,7 @@ impl PinVerdict {
             state,
             mismatches: Vec::new(),
             unhashed: Vec::new(),
+            full: None,
             action,
             store: None,
         }
@@ -273,6 +358,11 @@ impl PinVerdict {
     /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
     #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
+        if let Some(full) = self.full {
+            return Some(format!(
+                "{server}: it was not pinned: {full}; forget what is not needed with `mcpmon pins reset`"
+            ));
+        }
         let what = match self.state {
             PinState::Off | PinState::Pinned | PinState::Match => return None,
             PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),

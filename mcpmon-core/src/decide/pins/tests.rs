@@ -1,5 +1,7 @@
 //! The matrix of pins and files, every cell.
 
+use std::collections::BTreeMap;
+
 use test_case::{test_case, test_matrix};
 
 use super::*;
@@ -35,8 +37,19 @@ fn pins() -> Pins {
     Pins {
         executable: file("node"),
         script: Some(file("main")),
-        package: Some(package("one")),
+        package: Some(package("one").into()),
     }
+}
+
+/// The verdict where these sets are accepted, the newest last.
+fn judge(sets: &[Pins], actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    let sets: BTreeMap<u32, Pins> = (1..).zip(sets.iter().cloned()).collect();
+    let accepted = if sets.is_empty() {
+        Accepted::Nothing
+    } else {
+        Accepted::Sets(&sets)
+    };
+    compare(accepted, actual, policy, mode)
 }
 
 fn files() -> ServerFiles {
@@ -107,8 +120,8 @@ fn the_whole_matrix(
     auto_trust_first: bool,
     mode: Mode,
 ) {
-    let verdict = compare(
-        pins.as_ref(),
+    let verdict = judge(
+        pins.as_slice(),
         files.build(),
         policy(on_change, auto_trust_first),
         mode,
@@ -136,8 +149,8 @@ fn switched_off_compares_nothing(pins: Option<Pins>, on_change: OnChange) {
         enabled: false,
         ..policy(on_change, true)
     };
-    let verdict = compare(
-        pins.as_ref(),
+    let verdict = judge(
+        pins.as_slice(),
         Files::ChangedAndUnknown.build(),
         policy,
         Mode::Enforce,
@@ -147,9 +160,14 @@ fn switched_off_compares_nothing(pins: Option<Pins>, on_change: OnChange) {
 
 #[test]
 fn first_sight_pins_what_was_seen() {
-    let verdict = compare(None, files(), Pinning::default(), Mode::Enforce);
+    let verdict = judge(&[], files(), Pinning::default(), Mode::Enforce);
     assert_eq!(verdict.store, Some(pins()));
-    let again = compare(verdict.store.as_ref(), files(), Pinning::default(), Mode::Enforce);
+    let again = judge(
+        verdict.store.as_slice(),
+        files(),
+        Pinning::default(),
+        Mode::Enforce,
+    );
     assert_eq!(again.state, PinState::Match);
 }
 
@@ -164,7 +182,7 @@ fn a_move_is_no_difference() {
         ..files()
     };
     assert_eq!(
-        compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce).state,
+        judge(&[pins()], actual, Pinning::default(), Mode::Enforce).state,
         PinState::Match
     );
 }
@@ -173,12 +191,12 @@ fn a_move_is_no_difference() {
 #[test_case(Pins { script: Some(file("old")), ..pins() }, files() => vec![(PinPart::Script, true, true)]; "script changed")]
 #[test_case(Pins { script: None, ..pins() }, files() => vec![(PinPart::Script, false, true)]; "script appeared")]
 #[test_case(pins(), ServerFiles { script: None, ..files() } => vec![(PinPart::Script, true, false)]; "script vanished")]
-#[test_case(Pins { package: Some(package("two")), ..pins() }, files() => vec![(PinPart::Package, true, true)]; "package changed")]
+#[test_case(Pins { package: Some(package("two").into()), ..pins() }, files() => vec![(PinPart::Package, true, true)]; "package changed")]
 #[test_case(Pins { package: None, ..pins() }, files() => vec![(PinPart::Package, false, true)]; "package appeared")]
 #[test_case(pins(), ServerFiles { package: None, ..files() } => vec![(PinPart::Package, true, false)]; "package vanished")]
 #[test_case(Pins { script: None, package: None, ..pins() }, ServerFiles { script: None, package: None, ..files() } => vec![]; "a plain binary")]
 fn the_part_is_named(pins: Pins, actual: ServerFiles) -> Vec<(PinPart, bool, bool)> {
-    compare(Some(&pins), actual, Pinning::default(), Mode::Enforce)
+    judge(&[pins], actual, Pinning::default(), Mode::Enforce)
         .mismatches
         .into_iter()
         .map(|mismatch| {
@@ -197,7 +215,7 @@ fn a_changed_package_names_its_files() {
         package: Some(Part::Hashed(package("two"))),
         ..files()
     };
-    let verdict = compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce);
+    let verdict = judge(&[pins()], actual, Pinning::default(), Mode::Enforce);
     assert_eq!(
         verdict.mismatches,
         [Mismatch {
@@ -218,5 +236,59 @@ fn a_changed_package_names_its_files() {
 #[test_case(files() => None; "equal")]
 fn the_reason_says_what_and_how_to_go_on(actual: ServerFiles) -> Option<String> {
     let server = ServerId::new("weather").expect("a valid id");
-    compare(Some(&pins()), actual, Pinning::default(), Mode::Enforce).reason(&server)
+    judge(&[pins()], actual, Pinning::default(), Mode::Enforce).reason(&server)
+}
+
+#[test]
+fn any_accepted_set_matches_and_a_difference_is_told_against_the_nearest() {
+    let minor = |content: &str| Pins {
+        executable: file(content),
+        ..pins()
+    };
+    let far = Pins {
+        executable: file("far"),
+        script: Some(file("far")),
+        package: Some(package("far").into()),
+    };
+    let verdict = |sets: &[Pins]| judge(sets, files(), Pinning::default(), Mode::Enforce);
+    assert_eq!(
+        verdict(&[pins(), far.clone(), minor("3.13")]).state,
+        PinState::Match
+    );
+    let nearest = verdict(&[minor("3.12"), minor("3.13"), far]);
+    let expected: Vec<_> = nearest
+        .mismatches
+        .iter()
+        .map(|mismatch| mismatch.expected)
+        .collect();
+    assert_eq!(
+        expected,
+        [Some(file("3.13").digest)],
+        "the newest of the two that differ in one part"
+    );
+}
+
+#[test_case(true => (PinState::Unknown, Action::Audit); "trusting")]
+#[test_case(false => (PinState::NotPinned, Action::Block); "not trusting")]
+fn without_room_nothing_is_pinned(auto_trust_first: bool) -> (PinState, Action) {
+    let policy = policy(OnChange::Block, auto_trust_first);
+    let verdict = compare(Accepted::NoRoom(Full::Host), files(), policy, Mode::Enforce);
+    assert_eq!(verdict.store, None);
+    (verdict.state, verdict.action)
+}
+
+#[test]
+fn without_its_manifest_a_package_is_still_compared() {
+    let changed = ServerFiles {
+        package: Some(Part::Hashed(package("two"))),
+        ..files()
+    };
+    let verdict = judge(
+        &[pins().with_manifest_within(0)],
+        changed,
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    assert_eq!(verdict.state, PinState::Mismatch);
+    assert_eq!(verdict.mismatches[0].changed_files, [""; 0]);
 }

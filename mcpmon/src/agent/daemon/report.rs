@@ -17,6 +17,7 @@ use crate::{
     intercept::kernel::addresses::Enforcement,
 };
 use mcpmon_core::{
+    decide::pins::Added,
     model::ServerId,
     policy::{Gate, Mode, OnChange},
 };
@@ -92,8 +93,11 @@ impl Daemon {
         if let Err(error) = self.ask(forget).await {
             return Answer::Error(error.to_string());
         }
-        let deleted = pins::PARTS.map(|part| self.recorder.delete_pin(server.clone(), part));
-        stored(deleted.iter().all(Result::is_ok))
+        if self.recorder.delete_pins(server).is_ok() {
+            Answer::Done
+        } else {
+            not_stored()
+        }
     }
 
     async fn trust_pins(&self, server: ServerId) -> Answer {
@@ -102,11 +106,17 @@ impl Daemon {
             reply,
         };
         match self.ask(trust).await {
-            Ok(Some(trusted)) => {
-                let deleted = pins::PARTS.map(|part| self.recorder.delete_pin(server.clone(), part));
-                let rows = pins::to_rows(&server, &trusted, clock::now(), pins::APPROVED);
-                let put: Vec<_> = rows.into_iter().map(|row| self.recorder.put_pin(row)).collect();
-                stored(deleted.iter().chain(&put).all(Result::is_ok))
+            Ok(Some(Added { set, replaced })) => {
+                let rows = pins::to_rows(&set, clock::now(), pins::APPROVED);
+                let mut changes: Vec<_> = rows.into_iter().map(|row| self.recorder.put_pin(row)).collect();
+                changes.extend(replaced.map(|number| self.recorder.delete_pin_set(set.key.clone(), number)));
+                if changes.iter().any(Result::is_err) {
+                    return not_stored();
+                }
+                Answer::Trusted {
+                    name: set.key.name,
+                    uid: set.key.uid,
+                }
             }
             Ok(None) => Answer::Error(format!(
                 "`{server}` was not refused since the daemon started, or a part of it could not be hashed: start it once and see `mcpmon events --server {server}`"
@@ -118,6 +128,7 @@ impl Daemon {
     async fn status(&self) -> Result<Status, DaemonError> {
         let Snapshot {
             running,
+            without_room,
             counters,
             missing,
             malformed,
@@ -158,6 +169,7 @@ impl Daemon {
                     processes: server.members.len(),
                 })
                 .collect(),
+            not_pinned: without_room.iter().map(ToString::to_string).collect(),
             tracked_processes: tracked,
             counters: counters
                 .into_iter()
@@ -185,13 +197,8 @@ impl Daemon {
     }
 }
 
-/// Whether a change of pins reached the store.
-fn stored(all: bool) -> Answer {
-    if all {
-        Answer::Done
-    } else {
-        Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
-    }
+fn not_stored() -> Answer {
+    Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
 }
 
 fn exec_gate(loaded: &Loaded) -> &'static str {

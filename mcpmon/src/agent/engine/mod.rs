@@ -18,7 +18,7 @@ use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_core::{
     decide::{
         Monitor, Running,
-        pins::{Pins, ServerFiles},
+        pins::{Added, Full, ServerFiles},
     },
     model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId},
     policy::{Policy, network::table::Tables},
@@ -81,10 +81,10 @@ pub(crate) enum Message {
         server: ServerId,
         reply: oneshot::Sender<()>,
     },
-    /// Pin the files with which a server was last refused; the answer is what was pinned.
+    /// Pin the files with which a server was last refused; the answer is what is accepted now.
     TrustRefused {
         server: ServerId,
-        reply: oneshot::Sender<Option<Pins>>,
+        reply: oneshot::Sender<Option<Added>>,
     },
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
@@ -100,6 +100,8 @@ pub(crate) enum Message {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) running: Vec<Running>,
+    /// For whom nothing more is pinned.
+    pub(crate) without_room: Vec<Full>,
     pub(crate) counters: Vec<(&'static str, u64)>,
     pub(crate) missing: u64,
     pub(crate) malformed: u64,
@@ -303,11 +305,11 @@ impl Core {
                 answer(reply, ());
             }
             Message::TrustRefused { server, reply } => {
-                let pins = self.monitor.trust_refused(&server);
-                if pins.is_some() {
+                let added = self.monitor.trust_refused(&server);
+                if added.is_some() {
                     self.accept_files(&server);
                 }
-                answer(reply, pins);
+                answer(reply, added);
             }
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
@@ -325,6 +327,7 @@ impl Core {
                 reply,
                 Snapshot {
                     running: self.monitor.running().collect(),
+                    without_room: self.monitor.without_room(),
                     counters: self.counters.all().unwrap_or_default(),
                     missing: rings.missing(),
                     malformed: rings.malformed(),

@@ -63,10 +63,10 @@ impl Core {
                     stage,
                 });
             }
-            Order::StorePins { server, pins } => {
-                for pin in pins::to_rows(&server, &pins, clock::now(), pins::FIRST_USE) {
+            Order::StorePins { set } => {
+                for pin in pins::to_rows(&set, clock::now(), pins::FIRST_USE) {
                     if self.recorder.put_pin(pin).is_err() {
-                        tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
+                        tracing::error!(server = %set.key.server, "a pin could not be stored; it holds until the daemon ends");
                     }
                 }
             }

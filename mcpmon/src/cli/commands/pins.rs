@@ -28,9 +28,9 @@ pub(in crate::cli) struct Options {
 pub(in crate::cli) enum Command {
     /// List them
     List(List),
-    /// Forget those of a server, so that its next start is judged as its first; root only
+    /// Forget those of a server, for every package and user, so that its next start is judged as its first; root only
     Reset(Chosen),
-    /// Pin a server as it was when it was last refused; root only
+    /// Accept a server as it was when it was last refused, beside what is pinned; root only
     Trust(Chosen),
 }
 
@@ -51,18 +51,20 @@ pub(in crate::cli) struct Chosen {
 }
 
 const TABLE: Table = Table::new(&[
-    Column::cut("SERVER", 20),
+    Column::cut("SERVER", 12),
+    Column::cut("NAME", 14),
+    Column::whole("UID", 5),
     Column::whole("PART", 10),
-    Column::whole("SHA256", 16),
+    Column::whole("SHA256", 12),
     Column::whole("PINNED (UTC)", 14),
     Column::whole("BY", 9),
-    Column::cut("PATH", 30),
+    Column::cut("PATH", 10),
 ]);
 
 pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
     let mut pins = reader.pins()?;
     if let Some(wanted) = &options.server {
-        pins.retain(|pin| pin.server_id.as_str() == wanted);
+        pins.retain(|pin| pin.key.server.as_str() == wanted);
     }
     match output.form {
         Form::Json => pins.iter().try_for_each(|pin| output.json(&object(pin)))?,
@@ -74,7 +76,9 @@ pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<
 
 pub(in crate::cli) fn reset(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
     let server = options.server.clone();
-    done(&options.socket, &Request::ResetPins { server })?;
+    let Answer::Done = ask(&options.socket.path, &Request::ResetPins { server })? else {
+        return Err(unexpected());
+    };
     Ok(output.note(&format!(
         "the next start of {} is judged as its first",
         options.server
@@ -83,18 +87,13 @@ pub(in crate::cli) fn reset(options: &Chosen, output: &mut Output<'_>) -> Result
 
 pub(in crate::cli) fn trust(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
     let server = options.server.clone();
-    done(&options.socket, &Request::TrustPins { server })?;
+    let Answer::Trusted { name, uid } = ask(&options.socket.path, &Request::TrustPins { server })? else {
+        return Err(unexpected());
+    };
     Ok(output.note(&format!(
-        "{} is pinned as it was when it was refused",
+        "{} ({name}, user {uid}) may also run as it was when it was refused",
         options.server
     ))?)
-}
-
-fn done(socket: &Socket, request: &Request) -> Result<(), CliError> {
-    match ask(&socket.path, request)? {
-        Answer::Done => Ok(()),
-        Answer::Status(_) | Answer::Checks(_) | Answer::Error(_) => Err(unexpected()),
-    }
 }
 
 fn server_id(text: &str) -> Result<ServerId, ServerIdError> {
@@ -105,9 +104,11 @@ fn row(pin: &BinaryPin) -> Row {
     Row::new(
         Tone::Ordinary,
         [
-            pin.server_id.to_string(),
+            pin.key.server.to_string(),
+            pin.key.name.clone(),
+            pin.key.uid.to_string(),
             pin.part.as_str().to_owned(),
-            pin.hash.short(16),
+            pin.hash.short(12),
             time::short(pin.pinned_at),
             pin.pinned_by.clone(),
             pin.path.display().to_string(),
@@ -117,7 +118,10 @@ fn row(pin: &BinaryPin) -> Row {
 
 fn object(pin: &BinaryPin) -> Map<String, Value> {
     let mut object = Map::new();
-    object.insert("server_id".to_owned(), pin.server_id.to_string().into());
+    object.insert("server_id".to_owned(), pin.key.server.to_string().into());
+    object.insert("name".to_owned(), pin.key.name.clone().into());
+    object.insert("uid".to_owned(), pin.key.uid.into());
+    object.insert("set".to_owned(), pin.number.into());
     object.insert("part".to_owned(), pin.part.as_str().into());
     object.insert("path".to_owned(), pin.path.display().to_string().into());
     object.insert("sha256".to_owned(), pin.hash.to_string().into());
@@ -128,14 +132,19 @@ fn object(pin: &BinaryPin) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Digest, PinPart, Timestamp};
+    use mcpmon_core::model::{Digest, PinKey, PinPart, Timestamp};
 
     use super::*;
 
     #[test]
     fn a_pin_as_json() {
         let pin = BinaryPin {
-            server_id: ServerId::new("files").unwrap(),
+            key: PinKey {
+                server: ServerId::new("files").unwrap(),
+                name: "@a/files".to_owned(),
+                uid: 1000,
+            },
+            number: 1,
             part: PinPart::Package,
             path: "/srv/files".into(),
             hash: Digest::of(b"x"),
@@ -143,6 +152,6 @@ mod tests {
             pinned_at: Timestamp(0),
             pinned_by: "first_use".to_owned(),
         };
-        insta::assert_snapshot!(serde_json::to_string(&object(&pin)).unwrap(), @r#"{"server_id":"files","part":"package","path":"/srv/files","sha256":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","pinned_at":"1970-01-01T00:00:00.000000000Z","pinned_by":"first_use"}"#);
+        insta::assert_snapshot!(serde_json::to_string(&object(&pin)).unwrap(), @r#"{"server_id":"files","name":"@a/files","uid":1000,"set":1,"part":"package","path":"/srv/files","sha256":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","pinned_at":"1970-01-01T00:00:00.000000000Z","pinned_by":"first_use"}"#);
     }
 }

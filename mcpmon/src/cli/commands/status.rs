@@ -94,6 +94,9 @@ fn lines(status: &Status) -> Vec<String> {
         }
     }
     put("servers", servers(status));
+    for cause in &status.not_pinned {
+        put("", format!("first starts are not pinned: {cause}"));
+    }
     put("kernel", kernel(status));
     put("store", store(status));
     lines
@@ -224,6 +227,7 @@ mod tests {
                 serving: true,
                 processes: 2,
             }],
+            not_pinned: vec!["user 7 has 256 pinned packages".to_owned()],
             tracked_processes: 4,
             counters: BTreeMap::from([
                 ("exec_seen".to_owned(), 100),
@@ -255,6 +259,7 @@ mod tests {
                    set, but not in force in this version: mcp.rules
                    refused: mcpmon.yaml:3:1: unknown key `netwrok`
         servers    1 running: files (pid 9, 2 processes)
+                   first starts are not pinned: user 7 has 256 pinned packages
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
         "#);
