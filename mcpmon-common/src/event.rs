@@ -79,6 +79,10 @@ pub struct ExecRecord {
     pub argv_copied: u32,
     /// Bytes of `filename` in use, without the NUL.
     pub filename_len: u32,
+    /// Owner of the file that runs, in the initial user namespace.
+    pub owner: u32,
+    /// Explicit padding.
+    pub reserved: u32,
     /// Command name after the exec.
     pub comm: [u8; COMM_LEN],
     /// Path given to `execve` (for a script: the script).
@@ -246,9 +250,9 @@ impl Counter {
 
 assert_layout!(Header, size 24, sequence at 8, time at 16);
 assert_layout!(ProcessKey, size 16, pid at 8);
-assert_layout!(ExecRecord, size 416, process at 24, parent at 40, file at 56, links at 88, entry at 96,
-    cgroup at 120, uid at 128, argv_copied at 136, comm at 144, filename at 160);
-assert_layout!(ExecBuffer, size 416 + ARGV_MAX, argv at 416);
+assert_layout!(ExecRecord, size 424, process at 24, parent at 40, file at 56, links at 88, entry at 96,
+    cgroup at 120, uid at 128, argv_copied at 136, owner at 144, comm at 152, filename at 168);
+assert_layout!(ExecBuffer, size 424 + ARGV_MAX, argv at 424);
 assert_layout!(ForkRecord, size 80, entry at 56);
 assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
 assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,

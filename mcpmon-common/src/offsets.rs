@@ -48,8 +48,8 @@ pub struct Offsets {
     pub inode_ctime_nsec: u32,
     /// `inode.i_nlink`
     pub inode_nlink: u32,
-    /// `inode.i_mode`
-    pub inode_mode: u32,
+    /// `inode.i_uid`
+    pub inode_uid: u32,
     /// `super_block.s_dev`
     pub sb_dev: u32,
     /// Explicit padding.

@@ -117,6 +117,8 @@ fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> 
     let seconds = read::<u64>(inode, offset!(inode_ctime_sec))?;
     let nanoseconds = read::<u32>(inode, offset!(inode_ctime_nsec))? & !CTIME_QUERIED;
     record.links = read(inode, offset!(inode_nlink))?;
+    record.owner = read(inode, offset!(inode_uid))?;
+    record.reserved = 0;
     record.file = FileKey {
         inode: read(inode, offset!(inode_ino))?,
         size: read(inode, offset!(inode_size))?,

@@ -85,7 +85,7 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     inode_ctime_sec: 0,
     inode_ctime_nsec: 0,
     inode_nlink: 0,
-    inode_mode: 0,
+    inode_uid: 0,
     sb_dev: 0,
     reserved: 0,
 });

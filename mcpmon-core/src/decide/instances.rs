@@ -51,6 +51,7 @@ pub(super) struct Serving {
     pub(super) file: FileId,
     /// Names of that file; 0 where unknown.
     pub(super) links: u32,
+    pub(super) owner: Option<u32>,
     pub(super) since: Timestamp,
     pub(super) held: bool,
     /// Number of the hash that was ordered for it.
@@ -66,6 +67,7 @@ impl Serving {
             stage,
             file: exec.file,
             links: exec.links,
+            owner: exec.owner,
             since,
             held: false,
             attempt: 0,

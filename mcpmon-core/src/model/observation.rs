@@ -53,6 +53,8 @@ pub struct Exec {
     pub file: FileId,
     /// Names that file has; 0 where unknown, or where it has none any more.
     pub links: u32,
+    /// Owner of that file; `None` where unknown.
+    pub owner: Option<u32>,
     /// The kernel killed it before its first instruction: its file is refused.
     pub killed: bool,
 }

@@ -137,6 +137,8 @@ impl NpmServer {
 pub struct PythonServer {
     /// Name of the module.
     pub module: String,
+    /// Id of the server: the module's name as packages are spelled.
+    pub id: String,
     /// What `PYTHONPATH` must say.
     pub directory: PathBuf,
 }
@@ -152,7 +154,12 @@ impl PythonServer {
         let code = PYTHON.replace("@NAME@", &module);
         write(&directory.join(&module).join("__init__.py"), "")?;
         write(&directory.join(&module).join("__main__.py"), &code)?;
-        Ok(Self { module, directory })
+        let id = module.replace('_', "-");
+        Ok(Self {
+            module,
+            id,
+            directory,
+        })
     }
 
     /// `python3 -m MODULE`.

@@ -648,7 +648,9 @@ fn is_refusable(instance: &Instance, serving: &Serving, verdict: &PinVerdict) ->
         return false;
     };
     let recognised = instance.argv.first().and_then(|name| name.rsplit('/').next());
-    serving.stage == Stage::Program && serving.links == 1 && recognised == Some(file)
+    // A user may mount anything over a path of a namespace of its own, but cannot make another's file its own.
+    let is_own = serving.owner == Some(serving.uid);
+    serving.stage == Stage::Program && serving.links == 1 && is_own && recognised == Some(file)
 }
 
 #[cfg(test)]

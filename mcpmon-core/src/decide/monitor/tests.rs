@@ -60,6 +60,7 @@ impl World {
                 ..FileId::default()
             },
             links: 1,
+            owner: Some(0),
             argv,
             ..Exec::default()
         };
@@ -456,6 +457,7 @@ struct Start {
     actual: &'static str,
     argv: &'static str,
     links: u32,
+    owner: Option<u32>,
 }
 
 const CHANGED: Start = Start {
@@ -463,6 +465,7 @@ const CHANGED: Start = Start {
     actual: "/opt/mcp-server-git",
     argv: "/opt/mcp-server-git --stdio",
     links: 1,
+    owner: Some(0),
 };
 
 #[test_case(CHANGED => true; "changed in its place")]
@@ -472,6 +475,8 @@ const CHANGED: Start = Start {
 #[test_case(Start { actual: "/bin/bash", ..CHANGED } => false; "a shell in its stead")]
 #[test_case(Start { links: 2, ..CHANGED } => false; "a file with another name")]
 #[test_case(Start { links: 0, ..CHANGED } => false; "unknown")]
+#[test_case(Start { owner: Some(1000), ..CHANGED } => false; "another user's file")]
+#[test_case(Start { owner: None, ..CHANGED } => false; "unknown owner")]
 fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
     let at = |path: &str, content: &str| PinnedFile {
         path: PathBuf::from(path),
@@ -486,6 +491,7 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         process: process(10),
         argv: start.argv.split(' ').map(str::to_owned).collect(),
         links: start.links,
+        owner: start.owner,
         ..Exec::default()
     };
     world.monitor.exec(Timestamp(0), &exec);

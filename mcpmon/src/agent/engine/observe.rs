@@ -75,6 +75,7 @@ impl Core {
             uid: record.uid,
             file: file_id(&record.file),
             links: record.links,
+            owner: Some(record.owner),
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
         };
         let judgement = self.monitor.exec(now, &observed);
@@ -220,6 +221,7 @@ impl Found {
             uid: self.uid,
             file: FileId::default(),
             links: 0,
+            owner: None,
             killed: false,
         }
     }

@@ -64,7 +64,7 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
         inode_ctime_sec: ctime_sec,
         inode_ctime_nsec: ctime_nsec,
         inode_nlink: btf.either("inode", "i_nlink", "__i_nlink")?,
-        inode_mode: btf.field("inode", "i_mode")?,
+        inode_uid: btf.field("inode", "i_uid")?,
         sb_dev: btf.field("super_block", "s_dev")?,
         reserved: 0,
     })

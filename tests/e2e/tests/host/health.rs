@@ -111,7 +111,7 @@ fn servers_that_already_run_are_found() -> Result<()> {
     let serving = client.initialize()?;
 
     let daemon = Daemon::start_at(&host, site)?;
-    let started = daemon.event_of("mcp_server_started", &server.module)?;
+    let started = daemon.event_of("mcp_server_started", &server.id)?;
     assert_eq!(number(&started, "pid"), u64::from(serving.pid));
     let exe = format!("/proc/{}/exe", serving.pid);
     assert_eq!(text(&started, "exe_sha256"), sha256(exe.as_ref())?);
@@ -119,12 +119,12 @@ fn servers_that_already_run_are_found() -> Result<()> {
 
     assert_eq!(client.connect(listener.target())?, "connected");
     let connection = daemon.event("its connection", |event| {
-        is(event, "mcp_network_connection", &server.module)
+        is(event, "mcp_network_connection", &server.id)
     })?;
     assert_eq!(text(&connection, "direction"), "server_egress");
     assert_eq!(text(&connection, "remote_addr"), listener.target().to_string());
     client.close()?;
-    let exited = daemon.event_of("mcp_server_exited", &server.module)?;
+    let exited = daemon.event_of("mcp_server_exited", &server.id)?;
     assert_eq!(number(&exited, "pid"), u64::from(serving.pid));
     Ok(())
 }

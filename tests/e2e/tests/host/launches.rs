@@ -123,7 +123,7 @@ fn python_behind_shells_and_env() -> Result<()> {
         command.args(&words[1..]);
         server.prepare(&mut command);
         let mut client = Client::start(&mut command)?;
-        let started = check(&daemon, &server.module, &mut client).with_context(|| format!("{line:?}"))?;
+        let started = check(&daemon, &server.id, &mut client).with_context(|| format!("{line:?}"))?;
         let package = server.directory.join(&server.module);
         assert_eq!(text(&started, "package"), package.display().to_string());
         assert!(
@@ -191,10 +191,10 @@ fn ends_are_told_as_they_were() -> Result<()> {
     let failing = PythonServer::write(&daemon.site.path("python"))?;
     let mut client = Client::start(&mut failing.python())?;
     client.initialize()?;
-    daemon.event_of("mcp_server_started", &failing.module)?;
+    daemon.event_of("mcp_server_started", &failing.id)?;
     client.send("this is no request")?;
     let status = client.ended()?;
-    let exited = daemon.event_of("mcp_server_exited", &failing.module)?;
+    let exited = daemon.event_of("mcp_server_exited", &failing.id)?;
     assert_eq!(
         exited["exit_status"].as_i64(),
         status.code().map(i64::from),

@@ -100,17 +100,17 @@ fn a_change_that_only_alerts() -> Result<()> {
     };
     let daemon = Daemon::start(&host, &policy("on_change: alert"))?;
     let server = PythonServer::write(&daemon.site.path("python"))?;
-    serve(&daemon, &server.module, 1, Client::start(&mut server.python())?)?;
+    serve(&daemon, &server.id, 1, Client::start(&mut server.python())?)?;
     let file = server.directory.join(&server.module).join("__main__.py");
     fs::write(&file, format!("{}# changed\n", fs::read_to_string(&file)?))?;
 
-    let (_, started) = serve(&daemon, &server.module, 2, Client::start(&mut server.python())?)?;
+    let (_, started) = serve(&daemon, &server.id, 2, Client::start(&mut server.python())?)?;
     assert_eq!(text(&started, "pin"), "mismatch");
-    let mismatch = daemon.event_of("mcp_server_binary_mismatch", &server.module)?;
+    let mismatch = daemon.event_of("mcp_server_binary_mismatch", &server.id)?;
     assert_eq!(text(&mismatch, "action"), "audit");
     assert_eq!(text(&mismatch, "severity"), "high");
     assert_eq!(
-        own(&daemon, "mcp_server_denied", &server.module)?,
+        own(&daemon, "mcp_server_denied", &server.id)?,
         Vec::<Value>::new()
     );
     Ok(())
