@@ -2,6 +2,8 @@
 //! their pins; takes `now`, does no I/O.
 
 mod entry;
+mod launches;
+mod tracking;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,10 +12,11 @@ use std::{
     sync::Arc,
 };
 
-use entry::{candidate_age, is_installed_entry};
+use entry::candidate_age;
+use launches::settle;
 
 use super::{
-    instances::{Instance, Instances, MAX_INSTANCES, Phase, Serving},
+    instances::{Instance, Instances, Phase, Serving},
     lineage::Lineage,
     order::{Judgement, Order},
     pins::{Added, Full, PinBook, PinVerdict, Pins, ServerFiles, compare},
@@ -21,12 +24,12 @@ use super::{
     tell,
 };
 use crate::{
-    inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
+    inspect::launch::{LaunchRules, Stage},
     model::{
         Action, Connection, Event, Exec, Exit, Fork, InstanceId, PinKey, PinState, ProcessId, ServerId,
         Timestamp,
     },
-    policy::{Gate, Mode, OnChange, Policy, Transport, network::table::Tables},
+    policy::{Gate, Mode, Policy, network::table::Tables},
 };
 
 /// Judges what the senses see.
@@ -44,8 +47,6 @@ pub struct Monitor {
     lineage: Lineage,
 }
 
-/// Servers around a server that are remembered.
-const MAX_NESTING: usize = 8;
 /// Servers whose refused files are remembered.
 const REFUSED: usize = 64;
 /// Bytes of their manifests; beyond, a package is remembered by its digest alone.
@@ -324,187 +325,6 @@ impl Monitor {
         )
     }
 
-    fn recognise(&self, argv: &[String]) -> Option<Launch> {
-        let declared = self
-            .policy
-            .servers
-            .iter()
-            .find_map(|server| match &server.transport {
-                Transport::Stdio { command, args } => {
-                    matches_declared(command, args, argv).then_some((&server.id, command))
-                }
-                Transport::Remote { .. } => None,
-            });
-        let detected = self.launches.detect(argv);
-        let Some((id, command)) = declared else {
-            return detected.map(|launch| self.with_declared_spelling(launch));
-        };
-        Some(match detected {
-            Some(launch) => Launch {
-                server: id.clone(),
-                ..launch
-            },
-            None => Launch {
-                server: id.clone(),
-                stage: LaunchRules::stage(argv),
-                pattern: format!("mcp.servers[{id}]"),
-                name: command.clone(),
-            },
-        })
-    }
-
-    /// A server found by its name is the declared one of that name, however that is spelled.
-    fn with_declared_spelling(&self, launch: Launch) -> Launch {
-        let mut ids = self.policy.servers.iter().map(|server| &server.id);
-        let exact = ids.clone().find(|id| **id == launch.server);
-        match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
-            Some(id) => Launch {
-                server: id.clone(),
-                ..launch
-            },
-            None => launch,
-        }
-    }
-
-    fn launched(
-        &mut self,
-        now: Timestamp,
-        exec: &Exec,
-        launch: Launch,
-        outer: Option<InstanceId>,
-    ) -> Judgement {
-        let mut judgement = Judgement::default();
-        let Launch {
-            server,
-            stage,
-            pattern,
-            name,
-        } = launch;
-        let inside = self.inside(outer);
-        let instance = Instance::new(server.clone(), name, pattern, inside, exec);
-        let Some(number) = self.instances.add(instance) else {
-            return self.too_many(now, exec, &server);
-        };
-        self.instances.join(number, exec.process);
-        self.track_members(number, &mut judgement);
-        judgement.orders.push(Order::MarkStarter { process: exec.parent });
-        self.deny(now, number, &mut judgement);
-        if stage != Stage::Launcher {
-            self.serve(number, Serving::new(exec, stage, now), &mut judgement);
-        }
-        judgement
-    }
-
-    /// Servers around one that is started from within `outer`.
-    fn inside(&self, outer: Option<InstanceId>) -> Vec<ServerId> {
-        let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
-            return Vec::new();
-        };
-        let around = outer.inside.iter().chain([&outer.server]).cloned();
-        around.take(MAX_NESTING).collect()
-    }
-
-    /// A launch that is not followed: it stays held to every egress list, and does not run where a server that
-    /// differs from its pins may not.
-    fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
-        let mut judgement = Judgement::default();
-        let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
-        let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
-        if refused && self.policy.mode == Mode::Enforce {
-            event.action = Action::Block;
-            judgement.orders.push(Order::KillProcess {
-                process: exec.process,
-            });
-        }
-        judgement.events.push(event);
-        judgement
-    }
-
-    /// Whether a start can be refused for what its files are.
-    fn may_block_starts(&self) -> bool {
-        let pinning = self.policy.pinning;
-        pinning.enabled
-            && pinning.on_change == OnChange::Block
-            && self.policy.mode == Mode::Enforce
-            && self.policy.exec.gate == Gate::Auto
-    }
-
-    /// An exec inside a server's process tree.
-    fn within(
-        &mut self,
-        now: Timestamp,
-        number: InstanceId,
-        exec: &Exec,
-        launch: Option<Launch>,
-    ) -> Judgement {
-        let mut judgement = Judgement {
-            orders: settle(exec),
-            ..Judgement::default()
-        };
-        self.instances.join(number, exec.process);
-        let Some(instance) = self.instances.get_mut(number) else {
-            return judgement;
-        };
-        let stage = launch
-            .as_ref()
-            .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
-        // Package managers probe interpreters with inline code before they start the server.
-        if matches!(stage, Stage::Launcher | Stage::Inline) {
-            return judgement;
-        }
-        let same_server = launch
-            .as_ref()
-            .is_some_and(|launch| launch.server == instance.server);
-        let replaces = instance
-            .serving()
-            .is_some_and(|serving| serving.process == exec.process);
-        let serves_already = instance.serving().is_some();
-        let certain = same_server || replaces || is_installed_entry(&stage, &instance.name);
-        match (serves_already, certain, launch) {
-            (true, true, _) if replaces => {
-                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
-            }
-            (true, _, Some(launch)) if !same_server => {
-                // A server that starts another one: the other is followed on its own.
-                let nested = self.launched(now, exec, launch, Some(number));
-                judgement.events.extend(nested.events);
-                judgement.orders.extend(nested.orders);
-            }
-            (true, _, _) => {}
-            (false, true, _) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
-            (false, false, Some(_)) => {
-                // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
-                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
-            }
-            (false, false, None) => instance.propose(Serving::new(exec, stage, now)),
-        }
-        judgement
-    }
-
-    /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
-    fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
-        let can_block = self.may_block_starts();
-        let Some(instance) = self.instances.get_mut(number) else {
-            return;
-        };
-        let is_pinned = self.pins.contains(&instance.pin_key(&serving));
-        serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
-        if serving.held {
-            judgement.orders.push(Order::Hold {
-                process: serving.process,
-            });
-        }
-        self.attempts += 1;
-        serving.attempt = self.attempts;
-        judgement.orders.push(Order::Hash {
-            instance: number,
-            process: serving.process,
-            attempt: serving.attempt,
-            stage: serving.stage.clone(),
-        });
-        instance.phase = Phase::Hashing(serving, None);
-    }
-
     fn enforce_pins(
         &mut self,
         now: Timestamp,
@@ -570,48 +390,6 @@ impl Monitor {
         }
         judgement.events.push(event);
     }
-
-    /// Orders for every member, and for what its members forked before they were known.
-    fn track_members(&mut self, number: InstanceId, judgement: &mut Judgement) {
-        let members: Vec<ProcessId> = match self.instances.get(number) {
-            Some(instance) => instance.members().iter().copied().collect(),
-            None => return,
-        };
-        for process in members {
-            judgement.orders.push(self.track(process, number));
-            for descendant in self.lineage.descendants(process) {
-                if self.instances.of(descendant).is_none() {
-                    self.instances.join(number, descendant);
-                    judgement.orders.push(self.track(descendant, number));
-                }
-            }
-        }
-    }
-
-    fn track(&self, process: ProcessId, number: InstanceId) -> Order {
-        Order::Track {
-            process,
-            instance: number,
-            egress: self.egress_lists(number),
-        }
-    }
-
-    /// The lists that hold for an instance. A server inside another is held to that one's list first: it must not
-    /// reach more than what started it. Beyond two lists the innermost give way.
-    fn egress_lists(&self, number: InstanceId) -> [u32; 2] {
-        let Some(instance) = self.instances.get(number) else {
-            return [0; 2];
-        };
-        let servers = instance.inside.iter().chain([&instance.server]);
-        let mut lists: Vec<u32> = Vec::new();
-        for list in servers.filter_map(|server| self.egress.get(server)) {
-            if !lists.contains(list) {
-                lists.push(*list);
-            }
-        }
-        let mut lists = lists.into_iter();
-        [lists.next().unwrap_or(0), lists.next().unwrap_or(0)]
-    }
 }
 
 fn launch_rules(policy: &Policy) -> LaunchRules {
@@ -624,17 +402,6 @@ fn launch_rules(policy: &Policy) -> LaunchRules {
         patterns.custom_servers.clone(),
         patterns.exclude_servers.clone(),
     )
-}
-
-/// A process the kernel holds to every egress list is let go once it is known to be no server.
-fn settle(exec: &Exec) -> Vec<Order> {
-    if exec.pending {
-        vec![Order::Settle {
-            process: exec.process,
-        }]
-    } else {
-        Vec::new()
-    }
 }
 
 /// Whether the changed executable may be refused to the whole host: it must be the server's own program, and

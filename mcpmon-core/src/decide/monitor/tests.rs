@@ -6,6 +6,10 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
+    decide::instances::MAX_INSTANCES,
+    policy::{OnChange, Transport},
+};
+use crate::{
     decide::pins::{Part, PinSet, PinnedFile},
     model::{
         Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity, Transport as Protocol,

@@ -1,0 +1,210 @@
+//! Launches: what an exec starts, and which process of a launch is the one that serves.
+
+use super::{Monitor, entry::is_installed_entry};
+use crate::{
+    decide::{
+        instances::{Instance, MAX_INSTANCES, Phase, Serving},
+        order::{Judgement, Order},
+        tell,
+    },
+    inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
+    model::{Action, Exec, InstanceId, ServerId, Timestamp},
+    policy::{Gate, Mode, OnChange, Transport},
+};
+
+/// Servers around a server that are remembered.
+const MAX_NESTING: usize = 8;
+
+impl Monitor {
+    pub(super) fn recognise(&self, argv: &[String]) -> Option<Launch> {
+        let declared = self
+            .policy
+            .servers
+            .iter()
+            .find_map(|server| match &server.transport {
+                Transport::Stdio { command, args } => {
+                    matches_declared(command, args, argv).then_some((&server.id, command))
+                }
+                Transport::Remote { .. } => None,
+            });
+        let detected = self.launches.detect(argv);
+        let Some((id, command)) = declared else {
+            return detected.map(|launch| self.with_declared_spelling(launch));
+        };
+        Some(match detected {
+            Some(launch) => Launch {
+                server: id.clone(),
+                ..launch
+            },
+            None => Launch {
+                server: id.clone(),
+                stage: LaunchRules::stage(argv),
+                pattern: format!("mcp.servers[{id}]"),
+                name: command.clone(),
+            },
+        })
+    }
+
+    /// A server found by its name is the declared one of that name, however that is spelled.
+    pub(super) fn with_declared_spelling(&self, launch: Launch) -> Launch {
+        let mut ids = self.policy.servers.iter().map(|server| &server.id);
+        let exact = ids.clone().find(|id| **id == launch.server);
+        match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
+            Some(id) => Launch {
+                server: id.clone(),
+                ..launch
+            },
+            None => launch,
+        }
+    }
+
+    pub(super) fn launched(
+        &mut self,
+        now: Timestamp,
+        exec: &Exec,
+        launch: Launch,
+        outer: Option<InstanceId>,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Launch {
+            server,
+            stage,
+            pattern,
+            name,
+        } = launch;
+        let inside = self.inside(outer);
+        let instance = Instance::new(server.clone(), name, pattern, inside, exec);
+        let Some(number) = self.instances.add(instance) else {
+            return self.too_many(now, exec, &server);
+        };
+        self.instances.join(number, exec.process);
+        self.track_members(number, &mut judgement);
+        judgement.orders.push(Order::MarkStarter { process: exec.parent });
+        self.deny(now, number, &mut judgement);
+        if stage != Stage::Launcher {
+            self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+        }
+        judgement
+    }
+
+    /// Servers around one that is started from within `outer`.
+    pub(super) fn inside(&self, outer: Option<InstanceId>) -> Vec<ServerId> {
+        let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
+            return Vec::new();
+        };
+        let around = outer.inside.iter().chain([&outer.server]).cloned();
+        around.take(MAX_NESTING).collect()
+    }
+
+    /// A launch that is not followed: it stays held to every egress list, and does not run where a server that
+    /// differs from its pins may not.
+    pub(super) fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
+        let mut judgement = Judgement::default();
+        let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
+        let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
+        if refused && self.policy.mode == Mode::Enforce {
+            event.action = Action::Block;
+            judgement.orders.push(Order::KillProcess {
+                process: exec.process,
+            });
+        }
+        judgement.events.push(event);
+        judgement
+    }
+
+    /// Whether a start can be refused for what its files are.
+    pub(super) fn may_block_starts(&self) -> bool {
+        let pinning = self.policy.pinning;
+        pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && self.policy.mode == Mode::Enforce
+            && self.policy.exec.gate == Gate::Auto
+    }
+
+    /// An exec inside a server's process tree.
+    pub(super) fn within(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        exec: &Exec,
+        launch: Option<Launch>,
+    ) -> Judgement {
+        let mut judgement = Judgement {
+            orders: settle(exec),
+            ..Judgement::default()
+        };
+        self.instances.join(number, exec.process);
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let stage = launch
+            .as_ref()
+            .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
+        // Package managers probe interpreters with inline code before they start the server.
+        if matches!(stage, Stage::Launcher | Stage::Inline) {
+            return judgement;
+        }
+        let same_server = launch
+            .as_ref()
+            .is_some_and(|launch| launch.server == instance.server);
+        let replaces = instance
+            .serving()
+            .is_some_and(|serving| serving.process == exec.process);
+        let serves_already = instance.serving().is_some();
+        let certain = same_server || replaces || is_installed_entry(&stage, &instance.name);
+        match (serves_already, certain, launch) {
+            (true, true, _) if replaces => {
+                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+            }
+            (true, _, Some(launch)) if !same_server => {
+                // A server that starts another one: the other is followed on its own.
+                let nested = self.launched(now, exec, launch, Some(number));
+                judgement.events.extend(nested.events);
+                judgement.orders.extend(nested.orders);
+            }
+            (true, _, _) => {}
+            (false, true, _) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (false, false, Some(_)) => {
+                // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
+                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+            }
+            (false, false, None) => instance.propose(Serving::new(exec, stage, now)),
+        }
+        judgement
+    }
+
+    /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
+    pub(super) fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
+        let can_block = self.may_block_starts();
+        let Some(instance) = self.instances.get_mut(number) else {
+            return;
+        };
+        let is_pinned = self.pins.contains(&instance.pin_key(&serving));
+        serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
+        if serving.held {
+            judgement.orders.push(Order::Hold {
+                process: serving.process,
+            });
+        }
+        self.attempts += 1;
+        serving.attempt = self.attempts;
+        judgement.orders.push(Order::Hash {
+            instance: number,
+            process: serving.process,
+            attempt: serving.attempt,
+            stage: serving.stage.clone(),
+        });
+        instance.phase = Phase::Hashing(serving, None);
+    }
+}
+
+/// A process the kernel holds to every egress list is let go once it is known to be no server.
+pub(super) fn settle(exec: &Exec) -> Vec<Order> {
+    if exec.pending {
+        vec![Order::Settle {
+            process: exec.process,
+        }]
+    } else {
+        Vec::new()
+    }
+}
