@@ -71,6 +71,21 @@ pub(crate) fn install(names: &[String]) -> Command {
     Privilege::current().elevate(install)
 }
 
+/// Installs the packages of those commands that are not there, asking once.
+///
+/// # Errors
+/// As [`require`].
+pub(crate) fn require_commands(purpose: &str, commands: &[(&str, &str)]) -> Result<()> {
+    let missing = commands
+        .iter()
+        .filter(|(command, _)| shell::which(command).is_none());
+    let packages: BTreeSet<&str> = missing.map(|(_, package)| *package).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    require(purpose, &packages.into_iter().collect::<Vec<_>>())
+}
+
 /// Installs what is missing of `names`, asking once.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::{
-    build_ebpf,
+    build_ebpf, packages,
     privilege::Privilege,
     shell::{self, Environment, say, step},
     vm::{self, VmArgs},
@@ -11,6 +11,16 @@ use crate::{
 
 /// The packages whose tests load kernel programs: alone, and as the built program does.
 const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
+
+/// Commands that the end-to-end tests start, and Debian's packages that have them.
+const USED: [(&str, &str); 6] = [
+    ("bash", "bash"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("python3", "python3"),
+    ("setpriv", "util-linux"),
+    ("unshare", "util-linux"),
+];
 
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
@@ -24,6 +34,7 @@ pub(crate) fn run() -> Result<()> {
         }
         shell::run(&mut cargo)
     })?;
+    packages::require_commands("the end-to-end tests, which start real servers", &USED)?;
     step("the program that the end-to-end tests run", || {
         shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
     })?;
