@@ -59,10 +59,12 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
         // From a bound socket the unspecified address leads to the socket's own address.
         // SAFETY: as above.
         let own = unsafe { bound4(sock_addr, hook) };
+        // SAFETY: as above.
+        let on_device = unsafe { is_bound_to_device(sock_addr) };
         if own != [0; 4] {
             address = own;
             rules = judge.rules4(own);
-        } else if unsafe { is_bound_to_device(sock_addr) } {
+        } else if on_device {
             // There it would lead to the device's address, which is not known here: dialled is what was judged.
             // SAFETY: as above; the field may be written.
             unsafe { (*sock_addr).user_ip4 = u32::from_ne_bytes(LOOPBACK4) };
@@ -102,10 +104,12 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
             // `::ffff:0.0.0.0` from a socket bound to a mapped address.
             // SAFETY: as above.
             let own = unsafe { bound4(sock_addr, Hook::Connect) };
+            // SAFETY: as above.
+            let on_device = unsafe { is_bound_to_device(sock_addr) };
             if own != [0; 4] {
                 v4 = own;
                 inner = judge.rules4(own);
-            } else if unsafe { is_bound_to_device(sock_addr) } {
+            } else if on_device {
                 // SAFETY: as above; the field may be written, in words.
                 unsafe {
                     let ip6 = &raw mut (*sock_addr).user_ip6;
