@@ -57,7 +57,7 @@ impl Rings {
     }
 
     /// Hands the records that are there to `take`: all of processes before each batch of connections. Returns
-    /// after [`MAX_BATCHES`], so that a flood leaves the caller time for other work.
+    /// after some batches, so that a flood leaves the caller time for other work.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
         for _ in 0..MAX_BATCHES {
             while let Some(item) = self.processes.next() {
