@@ -34,7 +34,23 @@ pub(crate) struct Stat {
 
 /// Reads `/proc/PID/stat`; `None` where there is no such process.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&read_text(pid, "stat").ok()?)
+}
+
+/// A file of `/proc/PID`. A process may name itself with any bytes, which must not hide it.
+fn read_text(pid: u32, name: &str) -> io::Result<String> {
+    let bytes = fs::read(format!("/proc/{pid}/{name}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether no process has `pid`. Where that cannot be told, it is taken to live: what holds for it must not end.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    match read_text(pid, "stat") {
+        Ok(_) => false,
+        Err(error) => {
+            error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
+        }
+    }
 }
 
 /// The command name stands in parentheses and may itself contain any character.
@@ -193,7 +209,7 @@ pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
 
 /// Real user id of a running process.
 pub(crate) fn uid(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read_text(pid, "status").ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     ids.split_ascii_whitespace().next()?.parse().ok()
 }
@@ -231,6 +247,25 @@ mod tests {
             ..own
         }));
         assert_eq!(ancestors(own).first().map(|ancestor| ancestor.process), Some(own));
+    }
+
+    #[test]
+    fn a_process_whose_name_is_no_text_is_seen() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let directory = tempfile::tempdir().expect("directory");
+        let program = directory.path().join(OsStr::from_bytes(b"\xff\xfe"));
+        std::os::unix::fs::symlink("/bin/cat", &program).expect("link");
+        let mut child = std::process::Command::new(&program)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let found = identify(child.id()).expect("it lives");
+        assert_eq!(stat(child.id()).map(|stat| stat.comm), Some("\u{fffd}\u{fffd}".to_owned()));
+        assert!(is_alive(found) && !is_gone(child.id()));
+        assert_eq!(uid(child.id()), Some(nix::unistd::getuid().as_raw()));
+        signal(found, Signal::SIGKILL).expect("it can be signalled");
+        child.wait().expect("wait");
+        assert!(is_gone(child.id()));
     }
 
     #[test]

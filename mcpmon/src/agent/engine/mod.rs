@@ -415,7 +415,7 @@ impl Core {
             }
         }
         let tracked: Vec<u32> = self.processes.iter().map(|(pid, _)| pid).collect();
-        for pid in tracked.into_iter().filter(|pid| host::stat(*pid).is_none()) {
+        for pid in tracked.into_iter().filter(|pid| host::is_gone(*pid)) {
             self.forget(pid);
         }
         self.judge_pending();
