@@ -184,9 +184,8 @@ impl Instances {
             .by_process
             .insert(process, number)
             .filter(|before| *before != number)
-            && let Some(instance) = self.running.get_mut(&before)
         {
-            instance.members.remove(&process);
+            self.part(before, process);
         }
         if let Some(instance) = self.running.get_mut(&number) {
             instance.members.insert(process);
@@ -196,6 +195,10 @@ impl Instances {
     /// Notes that a process ended; a server without processes is forgotten.
     pub(super) fn leave(&mut self, number: InstanceId, process: ProcessId) {
         self.by_process.remove(&process);
+        self.part(number, process);
+    }
+
+    fn part(&mut self, number: InstanceId, process: ProcessId) {
         let Some(instance) = self.running.get_mut(&number) else {
             return;
         };

@@ -55,18 +55,28 @@ impl ServerPolicy {
     /// Whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
     #[must_use]
     pub fn denies(&self, server: &ServerId) -> bool {
-        let spelled = one_spelling(server.as_str());
-        let listed = |globs: &[NameGlob]| {
-            globs.iter().any(|glob| {
-                glob.matches(server.as_str()) || NameGlob::new(one_spelling(glob.as_str())).matches(&spelled)
-            })
-        };
         match self {
             Self::None => false,
-            Self::Allowlist(allowed) => !listed(allowed),
-            Self::Denylist(denied) => listed(denied),
+            Self::Allowlist(allowed) => !is_listed(allowed, server),
+            Self::Denylist(denied) => is_listed(denied, server),
         }
     }
+
+    /// Whether `server` is refused by its name, and not for having none that is allowed.
+    #[must_use]
+    pub fn names_denied(&self, server: &ServerId) -> bool {
+        match self {
+            Self::None | Self::Allowlist(_) => false,
+            Self::Denylist(denied) => is_listed(denied, server),
+        }
+    }
+}
+
+fn is_listed(globs: &[NameGlob], server: &ServerId) -> bool {
+    let spelled = one_spelling(server.as_str());
+    globs.iter().any(|glob| {
+        glob.matches(server.as_str()) || NameGlob::new(one_spelling(glob.as_str())).matches(&spelled)
+    })
 }
 
 /// Patterns over commands, beside the built-in ones.

@@ -260,7 +260,10 @@ mod tests {
             .spawn()
             .expect("cat");
         let found = identify(child.id()).expect("it lives");
-        assert_eq!(stat(child.id()).map(|stat| stat.comm), Some("\u{fffd}\u{fffd}".to_owned()));
+        assert_eq!(
+            stat(child.id()).map(|stat| stat.comm),
+            Some("\u{fffd}\u{fffd}".to_owned())
+        );
         assert!(is_alive(found) && !is_gone(child.id()));
         assert_eq!(uid(child.id()), Some(nix::unistd::getuid().as_raw()));
         signal(found, Signal::SIGKILL).expect("it can be signalled");

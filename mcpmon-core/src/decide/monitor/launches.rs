@@ -134,6 +134,16 @@ impl Monitor {
             ..Judgement::default()
         };
         self.instances.join(number, exec.process);
+        let launch = match launch {
+            Some(launch) if self.is_another(number, exec, &launch) => {
+                // A server that starts another one: the other is followed on its own.
+                let nested = self.launched(now, exec, launch, Some(number));
+                judgement.events.extend(nested.events);
+                judgement.orders.extend(nested.orders);
+                return judgement;
+            }
+            own => own,
+        };
         let Some(instance) = self.instances.get_mut(number) else {
             return judgement;
         };
@@ -144,33 +154,42 @@ impl Monitor {
         if matches!(stage, Stage::Launcher | Stage::Inline) {
             return judgement;
         }
-        let same_server = launch
-            .as_ref()
-            .is_some_and(|launch| launch.server == instance.server);
         let replaces = instance
             .serving()
             .is_some_and(|serving| serving.process == exec.process);
-        let serves_already = instance.serving().is_some();
-        let certain = same_server || replaces || is_installed_entry(&stage, &instance.name);
-        match (serves_already, certain, launch) {
-            (true, true, _) if replaces => {
+        match (instance.serving(), launch) {
+            (Some(_), _) if replaces => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (Some(_), _) => {}
+            // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
+            (None, Some(_)) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (None, None) if is_installed_entry(&stage, &instance.name) => {
                 self.serve(number, Serving::new(exec, stage, now), &mut judgement);
             }
-            (true, _, Some(launch)) if !same_server => {
-                // A server that starts another one: the other is followed on its own.
-                let nested = self.launched(now, exec, launch, Some(number));
-                judgement.events.extend(nested.events);
-                judgement.orders.extend(nested.orders);
-            }
-            (true, _, _) => {}
-            (false, true, _) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
-            (false, false, Some(_)) => {
-                // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
-                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
-            }
-            (false, false, None) => instance.propose(Serving::new(exec, stage, now)),
+            (None, None) => instance.propose(Serving::new(exec, stage, now)),
         }
         judgement
+    }
+
+    /// Whether a launch within an instance is that of another server. While the instance has not begun to serve,
+    /// only a server with rules of its own is: a package often starts its server by another name than its own.
+    fn is_another(&self, number: InstanceId, exec: &Exec, launch: &Launch) -> bool {
+        let Some(instance) = self.instances.get(number) else {
+            return false;
+        };
+        if launch.server == instance.server {
+            return false;
+        }
+        match instance.serving() {
+            Some(serving) => serving.process != exec.process,
+            None => {
+                let is_declared = self
+                    .policy
+                    .servers
+                    .iter()
+                    .any(|server| server.id == launch.server);
+                is_declared || self.policy.server_policy.names_denied(&launch.server)
+            }
+        }
     }
 
     /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.

@@ -933,6 +933,76 @@ fn a_server_inside_another_is_held_to_both_lists() {
 }
 
 #[test]
+fn a_declared_server_inside_another_is_known_by_its_launcher() {
+    let (git, npx) = ("mcp-server-git", "npx");
+    let egress = Egress {
+        default: EgressDefault::Deny,
+        ..Egress::default()
+    };
+    let inner = stdio("inner", npx, &["-y", "@a/thing-mcp"], Some(egress));
+    let mut world = World::new(Policy {
+        servers: vec![restricted("outer", git), inner],
+        ..Policy::default()
+    });
+    let [outer, inner] = ["outer", "inner"].map(|name| world.tables.egress[&id(name)]);
+    world.exec(10, 9, git);
+    world.hashed(FIRST, "v1");
+    let launcher = world.exec_in(Some(FIRST), 11, 10, "npx -y @a/thing-mcp");
+    assert_eq!(
+        orders(&launcher),
+        [
+            format!("track 11 as 2/[{outer}, {inner}]"),
+            "starter 10".to_owned()
+        ]
+    );
+    let second = Some(InstanceId(2));
+    let serves = world.exec_in(second, 12, 11, "node /c/_npx/1/node_modules/.bin/thing-mcp");
+    assert_eq!(orders(&serves), ["hash 12"]);
+}
+
+/// What a runner starts goes by another name often enough; a name that the policy knows has its own rules.
+#[test_case("thing-mcp" => vec!["hash 11"]; "no rule knows it")]
+#[test_case("mcp-server-fetch" => vec!["track 11 as 2/2", "starter 10", "hash 11"]; "declared")]
+#[test_case("mcp-server-time" => vec!["track 11 as 2/0", "starter 10", "kill 2", "hash 11"]; "refused by name")]
+fn a_server_behind_the_runner_of_another(command: &str) -> Vec<String> {
+    let mut world = World::new(Policy {
+        servers: vec![restricted("inner", "mcp-server-fetch")],
+        server_policy: ServerPolicy::Denylist(vec![NameGlob::new("mcp-server-time")]),
+        ..Policy::default()
+    });
+    world.exec(10, 9, "npx -y @mcp/thing");
+    orders(&world.exec_in(Some(FIRST), 11, 10, command))
+}
+
+#[test]
+fn a_name_that_is_not_allowed_may_stand_behind_a_runner_that_is() {
+    let mut world = World::new(Policy {
+        server_policy: ServerPolicy::Allowlist(vec![NameGlob::new("thing")]),
+        ..Policy::default()
+    });
+    world.exec(10, 9, "npx -y @mcp/thing");
+    assert_eq!(
+        orders(&world.exec_in(Some(FIRST), 11, 10, "thing-mcp")),
+        ["hash 11"]
+    );
+}
+
+#[test]
+fn a_runner_that_becomes_another_server_leaves_nothing_behind() {
+    let mut world = World::new(Policy {
+        servers: vec![
+            restricted("outer", "mcp-server-git"),
+            restricted("inner", "mcp-server-fetch"),
+        ],
+        ..Policy::default()
+    });
+    world.exec(10, 9, "npx -y @a/thing-mcp");
+    world.exec_in(Some(FIRST), 10, 9, "mcp-server-fetch");
+    let running: Vec<ServerId> = world.monitor.running().map(|running| running.server).collect();
+    assert_eq!(running, [id("inner")]);
+}
+
+#[test]
 fn forking_twice_before_the_first_judgement_does_not_help() {
     let fork = |process_id, parent| Fork {
         process: process(process_id),
