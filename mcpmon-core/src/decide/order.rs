@@ -53,6 +53,8 @@ pub enum Order {
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
+        /// Its real user id: users take turns.
+        uid: u32,
         /// Tells this program of the process from one it may execute meanwhile.
         attempt: u64,
         /// What it serves, as its arguments say.

@@ -210,6 +210,7 @@ impl Monitor {
         judgement.orders.push(Order::Hash {
             instance: number,
             process: serving.process,
+            uid: serving.uid,
             attempt: serving.attempt,
             stage: serving.stage.clone(),
         });

@@ -53,12 +53,14 @@ impl Core {
             Order::Hash {
                 instance,
                 process,
+                uid,
                 attempt,
                 stage,
             } => {
                 self.hashes.push(HashJob {
                     instance,
                     process,
+                    uid,
                     attempt,
                     stage,
                 });

@@ -27,6 +27,9 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const BATCH: usize = 256;
 /// Batches read before the caller gets its turn.
 const MAX_BATCHES: usize = 16;
+/// Records of processes read before the caller gets its turn: whoever starts programs faster than they are
+/// judged must not keep it from everything else.
+const MAX_PROCESSES: usize = 4096;
 
 impl Rings {
     pub(super) fn new(processes: RingBuf<MapData>, connections: RingBuf<MapData>) -> Self {
@@ -57,33 +60,23 @@ impl Rings {
     }
 
     /// Hands the records that are there to `take`: all of processes before each batch of connections. Returns
-    /// after some batches, so that a flood leaves the caller time for other work.
+    /// after some of either, so that a flood leaves the caller time for other work.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
-        for _ in 0..MAX_BATCHES {
-            while let Some(item) = self.processes.next() {
-                accept(
-                    Record::parse(&item),
-                    &mut self.gaps,
-                    &mut self.malformed,
-                    &mut take,
-                );
-            }
-            let mut left = BATCH;
-            while left > 0
-                && let Some(item) = self.connections.next()
-            {
-                accept(
-                    Record::parse(&item),
-                    &mut self.gaps,
-                    &mut self.malformed,
-                    &mut take,
-                );
-                left -= 1;
-            }
-            if left > 0 {
-                return;
-            }
-        }
+        let Self {
+            processes,
+            connections,
+            gaps,
+            malformed,
+        } = self;
+        drain(|ring| {
+            let item = match ring {
+                Ring::Processes => processes.next(),
+                Ring::Connections => connections.next(),
+            };
+            let Some(item) = item else { return Read::Empty };
+            accept(Record::parse(&item), gaps, malformed, &mut take);
+            Read::One
+        });
     }
 
     /// Records that were written or attempted but never read, as the sequence numbers show.
@@ -96,6 +89,36 @@ impl Rings {
     #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
+    }
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ring {
+    Processes,
+    Connections,
+}
+
+/// Whether there was a record to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    One,
+    Empty,
+}
+
+fn drain(mut read: impl FnMut(Ring) -> Read) {
+    let mut of_processes = 0;
+    for _ in 0..MAX_BATCHES {
+        while of_processes < MAX_PROCESSES && read(Ring::Processes) == Read::One {
+            of_processes += 1;
+        }
+        // Connections are not told before the starts that came before them.
+        if of_processes == MAX_PROCESSES {
+            return;
+        }
+        if (0..BATCH).any(|_| read(Ring::Connections) == Read::Empty) {
+            return;
+        }
     }
 }
 
@@ -144,6 +167,54 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads rings with this many records; what was read, in runs.
+    fn drained(mut processes: usize, mut connections: usize) -> Vec<(Ring, usize)> {
+        let mut runs: Vec<(Ring, usize)> = Vec::new();
+        drain(|ring| {
+            let left = match ring {
+                Ring::Processes => &mut processes,
+                Ring::Connections => &mut connections,
+            };
+            if *left == 0 {
+                return Read::Empty;
+            }
+            *left -= 1;
+            match runs.last_mut().filter(|(last, _)| *last == ring) {
+                Some((_, length)) => *length += 1,
+                None => runs.push((ring, 1)),
+            }
+            Read::One
+        });
+        runs
+    }
+
+    #[test]
+    fn processes_come_first_and_no_flood_keeps_the_caller() {
+        use Ring::{Connections, Processes};
+        assert_eq!(drained(0, 0), []);
+        assert_eq!(drained(3, 2), [(Processes, 3), (Connections, 2)]);
+        assert_eq!(drained(0, usize::MAX), [(Connections, MAX_BATCHES * BATCH)]);
+        assert_eq!(drained(usize::MAX, 9), [(Processes, MAX_PROCESSES)]);
+    }
+
+    #[test]
+    fn a_process_is_read_before_the_next_batch_of_connections() {
+        let mut read = Vec::new();
+        drain(|ring| {
+            read.push(ring);
+            // One start comes after the first batch.
+            let starts = ring == Ring::Processes && read.len() == 2 + BATCH;
+            let connects = ring == Ring::Connections && read.len() <= 2 + BATCH;
+            if starts || connects {
+                Read::One
+            } else {
+                Read::Empty
+            }
+        });
+        assert_eq!(read.get(2 + BATCH - 1), Some(&Ring::Processes));
+        assert_eq!(read.last(), Some(&Ring::Connections));
+    }
 
     #[test]
     fn gaps_are_counted_per_ring_and_cpu() {

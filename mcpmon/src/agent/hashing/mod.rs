@@ -1,12 +1,13 @@
 //! Threads that hash what servers run from, away from the engine.
 
+mod fair;
+
 use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
 };
@@ -17,6 +18,7 @@ use mcpmon_core::{
     model::{InstanceId, ProcessId},
 };
 
+use self::fair::Fair;
 use super::{engine::Message, host, inbox::Sender};
 use crate::intercept::kernel::hash::{Entry, HashError, Hasher, Process};
 
@@ -25,6 +27,7 @@ use crate::intercept::kernel::hash::{Entry, HashError, Hasher, Process};
 pub(super) struct HashJob {
     pub(super) instance: InstanceId,
     pub(super) process: ProcessId,
+    pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
 }
@@ -32,15 +35,21 @@ pub(super) struct HashJob {
 /// Jobs on their way to the threads. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct HashQueue {
-    jobs: SyncSender<HashJob>,
+    shared: Arc<Shared>,
     engine: Sender<Message>,
-    stop: Arc<AtomicBool>,
 }
 
-/// Jobs that wait at most; a server beyond it is reported as not hashed.
-const WAITING: usize = 1024;
+#[derive(Debug, Default)]
+struct Shared {
+    jobs: Mutex<Fair<HashJob>>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
 /// A large package must not hold up every other server.
-const THREADS: usize = 2;
+const THREADS: usize = 3;
+/// Threads that work for one user at a time, so that nobody's packages hold up those of others.
+const SHARE: usize = THREADS - 1;
 
 impl HashQueue {
     /// Starts the threads; results go to the engine.
@@ -48,49 +57,93 @@ impl HashQueue {
     /// # Errors
     /// Where no thread can be started.
     pub(super) fn start(engine: Sender<Message>) -> io::Result<Self> {
-        let (jobs, receiver) = sync_channel(WAITING);
-        let receiver = Arc::new(Mutex::new(receiver));
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         for number in 0..THREADS {
-            let (receiver, engine, stop) = (Arc::clone(&receiver), engine.clone(), Arc::clone(&stop));
+            let (shared, engine) = (Arc::clone(&shared), engine.clone());
             thread::Builder::new()
                 .name(format!("hash-{number}"))
-                .spawn(move || work(&receiver, &engine, &stop))?;
+                .spawn(move || work(&shared, &engine))?;
         }
-        Ok(Self { jobs, engine, stop })
+        Ok(Self { shared, engine })
     }
 
-    /// Queues a job; never waits.
+    /// Queues a job, in the place of one for the same server; never waits for the engine.
     pub(super) fn push(&self, job: HashJob) {
-        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = self.jobs.try_send(job) {
-            let cause = format!("more than {WAITING} servers wait to be hashed");
-            let engine = self.engine.clone();
-            // From a thread of its own: the engine calls this, and must not wait for itself.
-            let told = thread::Builder::new().spawn(move || report(&engine, &job, unknown(&cause)));
-            if let Err(error) = told {
-                tracing::error!(%error, "a server was neither hashed nor reported");
-            }
+        let instance = job.instance;
+        let pushed = self
+            .shared
+            .lock()
+            .push(job.uid, job, |before| before.instance == instance);
+        let Err(job) = pushed else {
+            self.shared.changed.notify_one();
+            return;
+        };
+        let cause = format!(
+            "more than {} servers wait to be hashed, or {} of user {}",
+            fair::WAITING,
+            fair::WAITING_OF_USER,
+            job.uid
+        );
+        let engine = self.engine.clone();
+        // From a thread of its own: the engine calls this, and must not wait for itself.
+        let told = thread::Builder::new().spawn(move || report(&engine, &job, unknown(&cause)));
+        if let Err(error) = told {
+            tracing::error!(%error, "a server was neither hashed nor reported");
         }
     }
 }
 
 impl Drop for HashQueue {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        // Under the lock: a thread that is about to wait must not miss it.
+        let jobs = self.shared.lock();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        drop(jobs);
+        self.shared.changed.notify_all();
     }
 }
 
-fn work(jobs: &Mutex<Receiver<HashJob>>, engine: &Sender<Message>, stop: &AtomicBool) {
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Fair<HashJob>> {
+        // No step leaves the queue half changed.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a job; `None` once the queue is dropped.
+    fn next(&self) -> Option<(u32, HashJob)> {
+        let mut jobs = self.lock();
+        loop {
+            if self.is_stopped() {
+                return None;
+            }
+            if let Some(next) = jobs.take(SHARE) {
+                return Some(next);
+            }
+            jobs = self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, user: u32) {
+        self.lock().done(user);
+        // Others may wait for this user's share.
+        self.changed.notify_all();
+    }
+}
+
+fn work(shared: &Shared, engine: &Sender<Message>) {
     let mut hasher = Hasher::default();
-    loop {
-        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
-        let files = hash(&mut hasher, &job, &|| stop.load(Ordering::Relaxed));
+    while let Some((user, job)) = shared.next() {
+        let files = hash(&mut hasher, &job, &|| shared.is_stopped());
         report(
             engine,
             &job,
             files.unwrap_or_else(|error| unknown(&chain(&error))),
         );
+        shared.done(user);
     }
 }
 
