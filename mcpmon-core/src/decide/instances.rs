@@ -141,6 +141,8 @@ impl Instance {
 pub(super) struct Instances {
     last: u32,
     running: BTreeMap<InstanceId, Instance>,
+    /// How many of them each user has.
+    of_user: BTreeMap<u32, usize>,
     by_process: BTreeMap<ProcessId, InstanceId>,
 }
 
@@ -150,10 +152,11 @@ pub(super) const MAX_INSTANCES: usize = 1024;
 impl Instances {
     /// Adds a launch; `None` where its user has too many.
     pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
-        let of_user = self.running.values().filter(|other| other.uid == instance.uid);
-        if of_user.count() >= MAX_INSTANCES {
+        let of_user = self.of_user.entry(instance.uid).or_default();
+        if *of_user >= MAX_INSTANCES {
             return None;
         }
+        *of_user += 1;
         // Numbers of running servers are skipped after an overflow; there are far fewer than numbers.
         loop {
             self.last = self.last.checked_add(1).unwrap_or(1);
@@ -204,7 +207,18 @@ impl Instances {
         };
         instance.members.remove(&process);
         if instance.members.is_empty() && !matches!(instance.phase, Phase::Hashing(..)) {
+            let uid = instance.uid;
             self.running.remove(&number);
+            self.forget_one_of(uid);
+        }
+    }
+
+    fn forget_one_of(&mut self, uid: u32) {
+        if let Entry::Occupied(mut count) = self.of_user.entry(uid) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 

@@ -29,7 +29,7 @@ const BATCH: usize = 256;
 const MAX_BATCHES: usize = 16;
 /// Records of processes read before the caller gets its turn: whoever starts programs faster than they are
 /// judged must not keep it from everything else.
-const MAX_PROCESSES: usize = 4096;
+const MAX_PROCESSES: usize = 256;
 
 impl Rings {
     pub(super) fn new(processes: RingBuf<MapData>, connections: RingBuf<MapData>) -> Self {
