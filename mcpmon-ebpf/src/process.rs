@@ -28,9 +28,7 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
         .insert(child.pid, entry, 0)
         .or(Err(Error::ProcessTableFull))?;
     kill_doomed(entry);
-    if entry.instance == 0 && !entry.has(ProcessEntry::FLAG_PENDING) {
-        return Ok(());
-    }
+    // Told for agents' descendants too: a server may fork and end before its own exec is judged.
     count(Counter::ProcessSeen);
     let record = ForkRecord {
         header: header(Kind::Fork, Ring::Processes),

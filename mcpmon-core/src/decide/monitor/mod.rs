@@ -159,6 +159,12 @@ impl Monitor {
         })
     }
 
+    /// Whether a server is followed still: some process of it lives, or may.
+    #[must_use]
+    pub fn follows(&self, instance: InstanceId) -> bool {
+        self.instances.get(instance).is_some()
+    }
+
     /// A program was started.
     pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let known = exec
@@ -217,8 +223,12 @@ impl Monitor {
     }
 
     /// A process of a server ended.
-    pub fn exit(&mut self, now: Timestamp, exit: Exit) -> Judgement {
+    pub fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
+        // It may have ended before the kernel heard where it belongs.
+        if let Some(number) = self.instances.of(exit.process) {
+            exit.instance = number;
+        }
         let Some(instance) = self.instances.get_mut(exit.instance) else {
             return judgement;
         };

@@ -1028,6 +1028,18 @@ fn forking_twice_before_the_first_judgement_does_not_help() {
 }
 
 #[test]
+fn a_process_that_ended_before_the_kernel_knew_its_server_is_not_followed() {
+    const UNKNOWN: InstanceId = InstanceId(0);
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "npx -y mcp-server-git");
+    assert!(world.monitor.follows(FIRST));
+    world.exit(UNKNOWN, 11, 0);
+    assert!(world.monitor.follows(FIRST), "that was another process");
+    world.exit(UNKNOWN, 10, 0);
+    assert!(!world.monitor.follows(FIRST));
+}
+
+#[test]
 fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git");

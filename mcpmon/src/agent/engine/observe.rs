@@ -119,11 +119,13 @@ impl Core {
     /// Agents and servers that were started before this daemon.
     pub(super) fn scan(&mut self) {
         for process in host::all() {
+            // First the entry: what is settled must not be a program that it became after it was looked at.
+            let seen = self.processes.get(process.pid);
             let Some(found) = Found::look(process) else {
                 continue; // a kernel thread, or gone
             };
             self.inherit_agent(&found);
-            let entry = self.processes.get(process.pid).unwrap_or_default();
+            let entry = seen.unwrap_or_default();
             if entry.instance != 0 {
                 continue; // a descendant of one that was found
             }
@@ -142,10 +144,10 @@ impl Core {
     /// Lets the Monitor see what a server that already runs has started, in order.
     fn adopt(&mut self, launcher: u32) {
         for pid in host::descendants(launcher) {
+            let entry = self.processes.get(pid).unwrap_or_default();
             let Some(found) = host::identify(pid).and_then(Found::look) else {
                 continue;
             };
-            let entry = self.processes.get(pid).unwrap_or_default();
             let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
             self.carry_out(judgement, Some(entry));
         }
@@ -199,12 +201,13 @@ impl Found {
     fn look(process: ProcessId) -> Option<Self> {
         let stat = host::stat(process.pid)?;
         let argv = host::arguments(process.pid, ARGUMENT_LIMIT);
+        let uid = host::uid(process.pid)?;
         (!argv.is_empty()).then(|| Self {
             process,
             parent: host::identify(stat.parent).unwrap_or_default(),
             comm: stat.comm,
             argv,
-            uid: host::uid(process.pid).unwrap_or_default(),
+            uid,
         })
     }
 

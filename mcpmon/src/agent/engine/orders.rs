@@ -111,6 +111,9 @@ impl Core {
                 });
             }
         }
+        if doomed {
+            self.kill_doomed(); // it was forked before the others were killed, and heard of after
+        }
     }
 
     /// Writes an entry, and takes it back where the process ended meanwhile: its number may be reused.
@@ -229,18 +232,25 @@ impl Core {
         self.kill_doomed();
     }
 
-    /// Marks and kills what is left of servers that are being stopped; forgets those of which nothing is.
+    /// Marks and kills what is left of servers that are being stopped; forgets those that are not followed any
+    /// more. Until then a process may come that one of them forked and nobody has heard of.
     pub(super) fn kill_doomed(&mut self) {
         let mut left = BTreeSet::new();
         for _ in 0..KILL_PASSES {
-            let doomed: Vec<(u32, ProcessEntry)> = self
+            let doomed: Vec<(u32, InstanceId)> = self
                 .processes
                 .iter()
-                .filter(|(_, entry)| instance(*entry).is_some_and(|number| self.doomed.contains(&number)))
+                .filter_map(|(pid, entry)| Some((pid, instance(entry)?)))
+                .filter(|(_, number)| self.doomed.contains(number))
                 .collect();
-            left = doomed.iter().filter_map(|(_, entry)| instance(*entry)).collect();
-            for (pid, mut entry) in doomed {
+            left = doomed.iter().map(|(_, number)| *number).collect();
+            for (pid, number) in doomed {
                 let Some(process) = host::identify(pid) else {
+                    continue;
+                };
+                // Looked up again: the number may belong to another process by now.
+                let current = self.processes.get(pid);
+                let Some(mut entry) = current.filter(|entry| instance(*entry) == Some(number)) else {
                     continue;
                 };
                 entry.flags |= ProcessEntry::FLAG_DOOMED;
@@ -252,7 +262,9 @@ impl Core {
                 break;
             }
         }
-        self.doomed = left;
+        let monitor = &self.monitor;
+        self.doomed
+            .retain(|number| left.contains(number) || monitor.follows(*number));
     }
 }
 
