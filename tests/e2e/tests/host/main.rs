@@ -13,4 +13,5 @@ mod launches;
 mod network;
 mod pins;
 mod policy;
+mod refusals;
 mod usage;

@@ -23,7 +23,7 @@ use mcpmon_common::{
 };
 use mcpmon_kernel_tests::{
     child::Child,
-    lab::Lab,
+    lab::{Lab, agent_entry},
     scratch::{Cgroup, Scratch, facts},
     sys::{Fork, fork},
 };
@@ -249,6 +249,31 @@ pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
         exits.iter().filter(|exit| exit.process.pid == parent).count() == 1,
         "{exits:#?}"
     );
+    Ok(())
+}
+
+/// What an agent starts is told at once: it may fork and end before its exec is judged.
+pub(crate) fn agents_forks(lab: &mut Lab) -> Result<()> {
+    let mut workload = Child::start(|test| {
+        test.wait()?;
+        let child = fork(Fork::Plain, || 0)?;
+        waitpid(child, None).context("cannot wait")?;
+        Ok(child.as_raw().cast_unsigned())
+    })?;
+    let parent = workload.pid();
+    lab.sensor.processes.set(parent, agent_entry())?;
+    workload.proceed()?;
+    let child = workload.join()?;
+    let mut forks = Vec::new();
+    lab.records(|record| {
+        if let Record::Fork(fork) = record
+            && fork.parent.pid == parent
+        {
+            forks.push((fork.process.pid, fork.entry));
+        }
+        None::<()>
+    })?;
+    ensure!(forks == [(child, agent_entry())], "{forks:#?}");
     Ok(())
 }
 

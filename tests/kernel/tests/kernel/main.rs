@@ -118,6 +118,7 @@ const TESTS: &[Test] = &[
     test("exec::that_fails_leaves_no_record", exec::failed_exec),
     test("exec::in_a_cgroup", exec::in_a_cgroup),
     test("exec::ends_are_recorded_once", exec::ends),
+    test("exec::forks_of_agents_are_recorded", exec::agents_forks),
     test(
         "refuse::ends_a_program_before_its_first_instruction",
         refuse::no_output,
