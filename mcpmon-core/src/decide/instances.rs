@@ -181,8 +181,12 @@ impl Instances {
         self.by_process.get(&process).copied()
     }
 
-    /// Notes that a process belongs to a server; it leaves the one it belonged to.
+    /// Notes that a process belongs to a server; it leaves the one it belonged to. Nothing belongs to a server that
+    /// is not followed.
     pub(super) fn join(&mut self, number: InstanceId, process: ProcessId) {
+        if !self.running.contains_key(&number) {
+            return;
+        }
         if let Some(before) = self
             .by_process
             .insert(process, number)

@@ -1039,6 +1039,24 @@ fn a_process_that_ended_before_the_kernel_knew_its_server_is_not_followed() {
     assert!(!world.monitor.follows(FIRST));
 }
 
+/// The record of a fork may be lost, and with the last process that was heard of its server is forgotten.
+#[test]
+fn a_server_started_by_what_a_forgotten_one_left_is_followed() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v1");
+    world.exit(FIRST, 10, 0);
+    assert!(!world.monitor.follows(FIRST));
+    let unheard_of = Fork {
+        process: process(21),
+        parent: process(20),
+        instance: Some(FIRST),
+    };
+    world.monitor.fork(unheard_of);
+    let launch = world.exec_in(Some(FIRST), 21, 20, "mcp-server-fetch");
+    assert_eq!(orders(&launch), ["track 21 as 2/0", "starter 20", "hash 21"]);
+}
+
 #[test]
 fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
     let mut world = World::new(Policy::default());

@@ -90,7 +90,7 @@ impl Core {
         let doomed = self.doomed.contains(&instance);
         let entry = ProcessEntry {
             instance: instance.0,
-            egress,
+            egress: together(self.lists_of_forgotten(process, instance), egress),
             flags: ProcessEntry::FLAG_AGENT | if doomed { ProcessEntry::FLAG_DOOMED } else { 0 },
             ..ProcessEntry::default()
         };
@@ -113,6 +113,16 @@ impl Core {
         }
         if doomed {
             self.kill_doomed(); // it was forked before the others were killed, and heard of after
+        }
+    }
+
+    /// Lists the kernel still holds a process to for a server that is not followed any more, because records of it
+    /// were lost: what it starts must not get away from them.
+    fn lists_of_forgotten(&self, process: ProcessId, joins: InstanceId) -> [u32; 2] {
+        let known = self.processes.get(process.pid).unwrap_or_default();
+        match instance(known) {
+            Some(before) if before != joins && !self.monitor.follows(before) => known.egress,
+            Some(_) | None => [0; 2],
         }
     }
 
@@ -268,6 +278,20 @@ impl Core {
     }
 }
 
+/// Both lists of `outer`, then those of `own`, as far as there is room.
+fn together(outer: [u32; 2], own: [u32; 2]) -> [u32; 2] {
+    let mut lists = [0; 2];
+    for list in outer.into_iter().chain(own) {
+        if list != 0
+            && !lists.contains(&list)
+            && let Some(free) = lists.iter_mut().find(|free| **free == 0)
+        {
+            *free = list;
+        }
+    }
+    lists
+}
+
 fn signal(process: ProcessId, signal: Signal) {
     if let Err(error) = host::signal(process, signal) {
         tracing::debug!(%error, pid = process.pid, %signal, "a process was gone before its signal");
@@ -281,5 +305,21 @@ const fn file_key(id: &FileId) -> FileKey {
         size: id.size,
         ctime: id.ctime,
         reserved: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case([0, 0], [4, 5] => [4, 5]; "nothing was forgotten")]
+    #[test_case([4, 0], [0, 0] => [4, 0]; "no list of its own")]
+    #[test_case([4, 0], [5, 0] => [4, 5]; "one of each")]
+    #[test_case([4, 0], [4, 5] => [4, 5]; "the same twice")]
+    #[test_case([4, 5], [6, 0] => [4, 5]; "no room")]
+    fn lists_of_a_forgotten_server_hold(outer: [u32; 2], own: [u32; 2]) -> [u32; 2] {
+        together(outer, own)
     }
 }
