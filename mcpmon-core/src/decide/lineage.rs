@@ -31,9 +31,10 @@ impl Lineage {
             None => self.order.push_back(child),
         }
         self.children.insert((parent, child));
-        while self.order.len() > REMEMBERED {
-            let oldest = self.order.pop_front();
-            oldest.map(|child| self.forget(child));
+        while self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.forget(oldest);
         }
     }
 
