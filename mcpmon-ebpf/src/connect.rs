@@ -1,16 +1,19 @@
 //! Connections and addressed datagrams: normalise, look up, refuse, report.
 
+use core::mem::MaybeUninit;
+
 use aya_ebpf::{
     bindings::bpf_sock_addr,
     helpers::{
-        bpf_get_current_comm, bpf_get_current_uid_gid,
-        generated::{bpf_get_current_cgroup_id, bpf_get_socket_cookie},
+        bpf_get_current_uid_gid,
+        generated::{bpf_get_current_cgroup_id, bpf_get_current_comm, bpf_get_socket_cookie},
     },
     programs::SockAddrContext,
 };
 use mcpmon_common::{
-    address::{Form, LOOPBACK4, LOOPBACK6, classify6},
-    event::{Action, ConnectRecord, Counter, Hook, Kind},
+    address::{Form, LOOPBACK4, LOOPBACK6, classify6, words},
+    event::{Action, ConnectRecord, Counter, Header, Hook, Kind},
+    limits::COMM_LEN,
     process::ProcessEntry,
     watch::{Control, LIST_HOST, LIST_PENDING, NetworkEntry, RULE_CANARY},
 };
@@ -18,7 +21,7 @@ use mcpmon_common::{
 use crate::{
     emit::{Ring, count, emit, header},
     maps::{at_port, control, network4, network6, process},
-    task,
+    task::{self, Caller},
 };
 
 /// Rules that matched an address; 0 for none.
@@ -28,16 +31,17 @@ struct Rules {
     watch: u32,
 }
 
-/// An address the rules were tried on.
+/// An address the rules were tried on, in words of network order: as bytes it would be copied one by one.
 #[derive(Clone, Copy)]
-enum Tried {
-    V4([u8; 4]),
-    V6([u8; 16]),
+struct Tried {
+    words: [u32; 4],
+    family: u8,
 }
 
 /// Who asks, and what is in force: read once, so that one connection is judged by one list.
 struct Judge {
     control: u64,
+    caller: Caller,
     entry: ProcessEntry,
     port: u16,
 }
@@ -70,7 +74,7 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
             unsafe { (*sock_addr).user_ip4 = u32::from_ne_bytes(LOOPBACK4) };
         }
     }
-    judge.conclude(ctx, hook, rules, Tried::V4(address), form, Tried::V4(given))
+    judge.conclude(ctx, hook, rules, Tried::v4(address), form, Tried::v4(given))
 }
 
 /// Judges an IPv6 destination, with the IPv4 address it may stand for; true refuses it.
@@ -79,21 +83,20 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     let sock_addr = ctx.sock_addr;
     // SAFETY: the context is valid for the program's run. Field by field: the verifier allows 4- and
     // 8-byte loads of a context only.
-    let (words, port) = unsafe {
+    let (given, port) = unsafe {
         let ip6 = &raw const (*sock_addr).user_ip6;
         let word = |index: usize| core::ptr::read_volatile(ip6.cast::<u32>().add(index));
         ([word(0), word(1), word(2), word(3)], port(sock_addr))
     };
     let judge = Judge::new(port);
-    let given = bytes(words);
-    let target = classify6(words);
+    let target = classify6(given);
     let v6 = if matches!(target.form, Form::Any) {
-        LOOPBACK6
+        words(LOOPBACK6)
     } else {
         given
     };
     let mut rules = Rules::default();
-    let mut tried = Tried::V6(v6);
+    let mut tried = Tried::v6(v6);
     if target.try6 {
         rules = judge.rules6(v6);
     }
@@ -119,20 +122,22 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
         }
         if inner.deny != 0 || rules.watch == 0 {
             if inner.deny != 0 || inner.watch != 0 || !target.try6 {
-                tried = Tried::V4(v4);
+                tried = Tried::v4(v4);
             }
             rules = inner;
         }
     }
-    judge.conclude(ctx, hook, rules, tried, target.form, Tried::V6(given))
+    judge.conclude(ctx, hook, rules, tried, target.form, Tried::v6(given))
 }
 
 impl Judge {
     #[inline(always)]
     fn new(port: u16) -> Self {
+        let caller = Caller::get();
         Self {
             control: control(),
-            entry: process(task::current_pid()).unwrap_or_default(),
+            caller,
+            entry: process(caller.pid).unwrap_or_default(),
             port,
         }
     }
@@ -143,7 +148,7 @@ impl Judge {
     }
 
     #[inline(always)]
-    fn rules6(&self, address: [u8; 16]) -> Rules {
+    fn rules6(&self, address: [u32; 4]) -> Rules {
         self.rules(|list| network6(self.control, list, address))
     }
 
@@ -214,79 +219,64 @@ impl Judge {
             Action::Allow => Counter::ConnectLost,
         };
         let rule = if rules.deny == 0 { rules.watch } else { rules.deny };
-        emit(
-            Ring::Connections,
-            self.record(ctx, hook, rule, action, (address, form, given)),
-            lost,
-        );
+        let header = header(Kind::Connect, Ring::Connections);
+        emit(Ring::Connections, lost, |slot| {
+            self.fill(slot, header, ctx, (rule, action, hook), (address, form, given));
+        });
         refused
     }
 
+    /// Writes the record field by field: one that is put together on the stack is copied in single bytes.
     #[inline(always)]
-    fn record(
+    fn fill(
         &self,
+        slot: &mut MaybeUninit<ConnectRecord>,
+        header: Header,
         ctx: &SockAddrContext,
-        hook: Hook,
-        rule: u32,
-        action: Action,
+        (rule, action, hook): (u32, Action, Hook),
         (address, form, given): (Tried, Form, Tried),
-    ) -> ConnectRecord {
-        ConnectRecord {
-            header: header(Kind::Connect, Ring::Connections),
-            process: task::current_key(),
-            entry: self.entry,
-            // SAFETY: a helper without arguments.
-            cgroup: unsafe { bpf_get_current_cgroup_id() },
-            // SAFETY: the context is what the helper wants.
-            cookie: unsafe { bpf_get_socket_cookie(ctx.sock_addr.cast()) },
-            address: address.octets(),
-            given: given.octets(),
-            rule,
-            uid: bpf_get_current_uid_gid() as u32,
-            port: self.port,
-            family: address.family(),
-            given_family: given.family(),
-            form: form as u8,
-            // SAFETY: as above.
-            protocol: unsafe { (*ctx.sock_addr).protocol as u8 },
-            action: action as u8,
-            hook: hook as u8,
-            comm: bpf_get_current_comm().unwrap_or([0; 16]),
+    ) {
+        let record = slot.as_mut_ptr();
+        // SAFETY: the slot is in the ring and as large as a record, and every field of it is written; the
+        // context is what the helpers want.
+        unsafe {
+            (*record).header = header;
+            (*record).process = task::current_key(self.caller);
+            (*record).entry = self.entry;
+            (*record).cgroup = bpf_get_current_cgroup_id();
+            (*record).cookie = bpf_get_socket_cookie(ctx.sock_addr.cast());
+            (&raw mut (*record).address)
+                .cast::<[u32; 4]>()
+                .write(address.words);
+            (&raw mut (*record).given).cast::<[u32; 4]>().write(given.words);
+            (*record).rule = rule;
+            (*record).uid = bpf_get_current_uid_gid() as u32;
+            (*record).port = self.port;
+            (*record).family = address.family;
+            (*record).given_family = given.family;
+            (*record).form = form as u8;
+            (*record).protocol = (*ctx.sock_addr).protocol as u8;
+            (*record).action = action as u8;
+            (*record).hook = hook as u8;
+            // It clears the name where there is none.
+            bpf_get_current_comm((&raw mut (*record).comm).cast(), COMM_LEN as u32);
         }
     }
 }
 
 impl Tried {
     #[inline(always)]
-    const fn octets(self) -> [u8; 16] {
-        match self {
-            Self::V4([a, b, c, d]) => [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Self::V6(octets) => octets,
+    const fn v4(address: [u8; 4]) -> Self {
+        Self {
+            words: [u32::from_ne_bytes(address), 0, 0, 0],
+            family: 4,
         }
     }
 
     #[inline(always)]
-    const fn family(self) -> u8 {
-        match self {
-            Self::V4(_) => 4,
-            Self::V6(_) => 6,
-        }
+    const fn v6(words: [u32; 4]) -> Self {
+        Self { words, family: 6 }
     }
-}
-
-#[inline(always)]
-fn bytes(words: [u32; 4]) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let mut index = 0;
-    while index < 4 {
-        let word = words[index].to_ne_bytes();
-        bytes[index * 4] = word[0];
-        bytes[index * 4 + 1] = word[1];
-        bytes[index * 4 + 2] = word[2];
-        bytes[index * 4 + 3] = word[3];
-        index += 1;
-    }
-    bytes
 }
 
 /// Destination port in host order; the context keeps it in network order in the low half of a word.

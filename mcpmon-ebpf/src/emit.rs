@@ -1,5 +1,7 @@
 //! Records into rings, and the counters that prove what was lost.
 
+use core::mem::MaybeUninit;
+
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
     helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns},
@@ -82,12 +84,12 @@ pub(crate) fn header(kind: Kind, ring: Ring) -> Header {
     }
 }
 
-/// Copies a record of fixed size into the ring.
+/// Lets `fill` write a record of fixed size where it lies in the ring: all of it, for nobody clears that memory.
 #[inline(always)]
-pub(crate) fn emit<T: 'static>(ring: Ring, record: T, lost: Counter) {
+pub(crate) fn emit<T: 'static>(ring: Ring, lost: Counter, fill: impl FnOnce(&mut MaybeUninit<T>)) {
     match ring.map().reserve::<T>(0) {
         Some(mut entry) => {
-            entry.write(record);
+            fill(&mut entry);
             entry.submit(ring.flags(Wake::Later));
         }
         None => count(lost),

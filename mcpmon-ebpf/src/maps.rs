@@ -124,14 +124,15 @@ pub(crate) fn network4(control: u64, list: u32, address: [u8; 4]) -> Option<Netw
     table.get(&key).copied()
 }
 
-/// What holds for an IPv6 address in `list`.
+/// What holds for an IPv6 address, in words of network order, in `list`.
 #[inline(always)]
-pub(crate) fn network6(control: u64, list: u32, address: [u8; 16]) -> Option<NetworkEntry> {
+pub(crate) fn network6(control: u64, list: u32, address: [u32; 4]) -> Option<NetworkEntry> {
     let key = Key::new(
         LIST_BITS + 128,
         Key6 {
             list: list.to_be_bytes(),
-            address,
+            // SAFETY: the bytes of the words, where they are.
+            address: unsafe { core::mem::transmute::<[u32; 4], [u8; 16]>(address) },
         },
     );
     let table = if control & Control::TABLE_B == 0 {

@@ -30,13 +30,16 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
     kill_doomed(entry);
     // Told for agents' descendants too: a server may fork and end before its own exec is judged.
     count(Counter::ProcessSeen);
-    let record = ForkRecord {
-        header: header(Kind::Fork, Ring::Processes),
-        process: child,
-        parent: task::key(task::current())?,
-        entry,
-    };
-    emit(Ring::Processes, record, Counter::ProcessLost);
+    let header = header(Kind::Fork, Ring::Processes);
+    let parent = task::key(task::current())?;
+    emit(Ring::Processes, Counter::ProcessLost, |slot| {
+        slot.write(ForkRecord {
+            header,
+            process: child,
+            parent,
+            entry,
+        });
+    });
     Ok(())
 }
 
@@ -59,14 +62,17 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     } else {
         group
     };
-    let record = ExitRecord {
-        header: header(Kind::Exit, Ring::Processes),
-        process: task::key(task)?,
-        entry,
-        status,
-        reserved: 0,
-    };
-    emit(Ring::Processes, record, Counter::ProcessLost);
+    let header = header(Kind::Exit, Ring::Processes);
+    let process = task::key(task)?;
+    emit(Ring::Processes, Counter::ProcessLost, |slot| {
+        slot.write(ExitRecord {
+            header,
+            process,
+            entry,
+            status,
+            reserved: 0,
+        });
+    });
     Ok(())
 }
 

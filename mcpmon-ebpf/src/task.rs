@@ -15,10 +15,28 @@ pub(crate) fn read<T>(base: Address, offset: usize) -> Result<T, Error> {
     unsafe { bpf_probe_read_kernel((base + offset) as *const T) }.or(Err(Error::Read))
 }
 
+/// Numbers of the caller: its thread, and its thread group.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    pub(crate) thread: u32,
+    pub(crate) pid: u32,
+}
+
+impl Caller {
+    #[inline(always)]
+    pub(crate) fn get() -> Self {
+        let numbers = bpf_get_current_pid_tgid();
+        Self {
+            thread: numbers as u32,
+            pid: (numbers >> 32) as u32,
+        }
+    }
+}
+
 /// Thread group of the caller.
 #[inline(always)]
 pub(crate) fn current_pid() -> u32 {
-    (bpf_get_current_pid_tgid() >> 32) as u32
+    Caller::get().pid
 }
 
 /// Task of the caller.
@@ -30,13 +48,18 @@ pub(crate) fn current() -> Address {
 
 /// Identity of the caller's process.
 #[inline(always)]
-pub(crate) fn current_key() -> ProcessKey {
-    let start = read::<Address>(current(), offset!(task_group_leader))
-        .and_then(|leader| read(leader, offset!(task_start_boottime)))
-        .unwrap_or(0);
+pub(crate) fn current_key(caller: Caller) -> ProcessKey {
+    // The first thread leads its group: most callers are one, and each read is dear.
+    let leader = if caller.thread == caller.pid {
+        Ok(current())
+    } else {
+        read(current(), offset!(task_group_leader))
+    };
     ProcessKey {
-        start,
-        pid: current_pid(),
+        start: leader
+            .and_then(|leader| read(leader, offset!(task_start_boottime)))
+            .unwrap_or(0),
+        pid: caller.pid,
         reserved: 0,
     }
 }
