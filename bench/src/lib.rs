@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// The value below which half of the samples lie; zero where there are none.
 #[must_use]
 pub fn median(samples: &[f64]) -> f64 {
@@ -15,12 +17,38 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// How far samples typically lie from their median.
+/// An interval that holds the true median with a confidence of at least 95 %, whatever the distribution: the
+/// order statistics of the sign test. The whole range where there are fewer than six samples.
 #[must_use]
-pub fn median_deviation(samples: &[f64]) -> f64 {
-    let centre = median(samples);
-    let deviations: Vec<f64> = samples.iter().map(|sample| (sample - centre).abs()).collect();
-    median(&deviations)
+pub fn median_interval(samples: &[f64]) -> Interval {
+    const TAIL: f64 = 0.025;
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else {
+        return Interval { low: 0.0, high: 0.0 };
+    };
+    // How likely it is that exactly, and at most, `rank` of the samples lie below the median.
+    let mut exactly = 0.5_f64.powf(sorted.len() as f64);
+    let mut at_most = exactly;
+    let (mut low, mut high) = (first, last);
+    for rank in 1..=sorted.len() / 2 {
+        if at_most > TAIL {
+            break;
+        }
+        (low, high) = (sorted[rank - 1], sorted[sorted.len() - rank]);
+        exactly *= (sorted.len() - rank + 1) as f64 / rank as f64;
+        at_most += exactly;
+    }
+    Interval { low, high }
+}
+
+/// Where a true value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
 }
 
 /// What a ratio must not exceed.
@@ -32,19 +60,19 @@ pub struct Target(pub f64);
 pub enum Outcome {
     /// It does.
     Met,
-    /// It does not, but by less than the noise.
+    /// The measured value does not, but the true one may.
     WithinNoise,
     /// It does not.
     Missed,
 }
 
 impl Target {
-    /// Judges `ratio`, measured with this much `noise`.
+    /// Judges `ratio`, whose true value lies within `interval`.
     #[must_use]
-    pub fn judge(self, ratio: f64, noise: f64) -> Outcome {
+    pub fn judge(self, ratio: f64, interval: Interval) -> Outcome {
         if ratio <= self.0 {
             Outcome::Met
-        } else if ratio - noise <= self.0 {
+        } else if interval.low <= self.0 {
             Outcome::WithinNoise
         } else {
             Outcome::Missed
@@ -79,16 +107,36 @@ mod tests {
     }
 
     #[test]
-    fn one_outlier_is_no_noise() {
-        assert!(median_deviation(&[1.0, 1.0, 1.0, 50.0]) < f64::EPSILON);
-        assert!((median_deviation(&[1.0, 2.0, 3.0]) - 1.0).abs() < f64::EPSILON);
+    fn the_interval_is_that_of_the_sign_test() {
+        let samples = |count: u32| (1..=count).rev().map(f64::from).collect::<Vec<_>>();
+        for (count, low, high) in [
+            (5, 1.0, 5.0),
+            (6, 1.0, 6.0),
+            (9, 2.0, 8.0),
+            (15, 4.0, 12.0),
+            (25, 8.0, 18.0),
+        ] {
+            assert_eq!(
+                median_interval(&samples(count)),
+                Interval { low, high },
+                "{count}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_outlier_widens_no_interval() {
+        let mut samples = [1.0; 15];
+        samples[3] = 50.0;
+        assert_eq!(median_interval(&samples), Interval { low: 1.0, high: 1.0 });
     }
 
     #[test]
     fn only_a_miss_beyond_the_noise_is_one() {
         let target = Target(1.02);
-        assert_eq!(target.judge(1.02, 0.0), Outcome::Met);
-        assert_eq!(target.judge(1.03, 0.02), Outcome::WithinNoise);
-        assert_eq!(target.judge(1.05, 0.02), Outcome::Missed);
+        let between = |low, high| Interval { low, high };
+        assert_eq!(target.judge(1.02, between(1.0, 1.04)), Outcome::Met);
+        assert_eq!(target.judge(1.03, between(1.02, 1.04)), Outcome::WithinNoise);
+        assert_eq!(target.judge(1.05, between(1.03, 1.07)), Outcome::Missed);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     #[arg(long)]
     gate: bool,
     /// Rounds to take medians over
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 40)]
     rounds: u32,
 }
 

@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "a measurement is its output")]
 
 mod loopback;
+mod program;
 mod report;
 mod setting;
 
@@ -16,6 +17,10 @@ use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    unistd::Pid,
+};
 
 use self::{
     loopback::Loopback,
@@ -28,10 +33,10 @@ use self::{
 #[command(name = "bench-connect", disable_version_flag = true)]
 struct Options {
     /// Rounds; each measures every setting once, and the one without mcpmon twice
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Connects for each measurement
-    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     connects: u32,
     /// Write the figures as JSON to this file
     #[arg(long, value_name = "FILE")]
@@ -43,12 +48,19 @@ struct Options {
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
+    let processors = stay_on_one_cpu()?;
     let loopback = Loopback::listen()?;
     loopback.measure(options.connects)?;
-    let rounds = (0..options.rounds)
-        .map(|_| round(&loopback, options.connects))
+    let orders = Order::BOTH.into_iter().cycle();
+    let rounds = orders
+        .take(options.rounds as usize)
+        .map(|order| round(&loopback, options.connects, order, processors))
         .collect::<Result<Vec<_>>>()?;
-    let report = Report::new(&rounds, options.connects);
+    let report = Report::new(
+        &rounds,
+        options.connects,
+        &program::measure(&loopback, processors)?,
+    );
     print!("{report}");
     if let Some(output) = &options.output {
         let json = serde_json::to_string_pretty(&report)?;
@@ -62,12 +74,45 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// Without, with each setting, and without again: what drifts during the round shows as noise.
-fn round(loopback: &Loopback, connects: u32) -> Result<Round> {
+/// Keeps the connects on one processor: one that moves is a different one. Returns those the reader may use.
+fn stay_on_one_cpu() -> Result<CpuSet> {
+    let own = Pid::from_raw(0);
+    let allowed = sched_getaffinity(own).context("could not ask for the processors to run on")?;
+    let last = (0..CpuSet::count())
+        .rev()
+        .find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+    let mut one = CpuSet::new();
+    one.set(last.context("no processor to run on")?)?;
+    sched_setaffinity(own, &one).context("could not stay on one processor")?;
+    Ok(allowed)
+}
+
+/// In which order a round measures the settings: they take turns, so that a drift favours none.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Up,
+    Down,
+}
+
+impl Order {
+    const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    fn settings(self) -> [Setting; 3] {
+        let mut settings = Setting::ALL;
+        match self {
+            Self::Up => {}
+            Self::Down => settings.reverse(),
+        }
+        settings
+    }
+}
+
+/// Without, with each setting, and without again: what drifts during the round shows in the second.
+fn round(loopback: &Loopback, connects: u32, order: Order, processors: CpuSet) -> Result<Round> {
     let before = loopback.measure(connects)?;
-    let mut sensor = WithSensor::start()?;
+    let mut sensor = WithSensor::start(processors)?;
     let mut with = Vec::new();
-    for setting in Setting::ALL {
+    for setting in order.settings() {
         sensor.install(setting, loopback.address())?;
         with.push((setting, loopback.measure(connects)?));
     }

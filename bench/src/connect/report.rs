@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mcpmon_bench::{Outcome, Target, median, median_deviation};
+use mcpmon_bench::{Interval, Outcome, Target, median, median_interval};
 use serde::Serialize;
 
 use crate::setting::Setting;
@@ -28,8 +28,9 @@ pub(crate) struct Report {
     connects: u32,
     /// Nanoseconds of connect(2) without mcpmon.
     without_ns: f64,
-    /// How far the two measurements without mcpmon differ within a round, as a ratio.
-    noise: f64,
+    /// The second measurement without mcpmon as a ratio to the first: where it is not 1, a round drifts.
+    again: f64,
+    again_interval: Interval,
     rows: Vec<Row>,
 }
 
@@ -38,6 +39,10 @@ struct Row {
     setting: Setting,
     added_ns: f64,
     ratio: f64,
+    /// 95 % confidence.
+    interval: Interval,
+    /// Of one run of the program alone, by the kernel's clock.
+    program_ns: f64,
     target: f64,
     #[serde(serialize_with = "as_text")]
     outcome: Outcome,
@@ -52,29 +57,34 @@ const fn target(setting: Setting) -> Target {
 }
 
 impl Report {
-    pub(crate) fn new(rounds: &[Round], connects: u32) -> Self {
+    pub(crate) fn new(rounds: &[Round], connects: u32, programs: &[(Setting, f64)]) -> Self {
         let over_rounds = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();
-        let noise = median_deviation(&over_rounds(&|round| round.after / round.before));
+        let again = over_rounds(&|round| round.after / round.before);
         let row = |setting: Setting| {
             let with = |round: &Round| {
                 let measured = round.with.iter().find(|(other, _)| *other == setting);
                 measured.map_or(f64::NAN, |(_, with)| *with)
             };
-            let ratio = median(&over_rounds(&|round| with(round) / round.without()));
+            let ratios = over_rounds(&|round| with(round) / round.without());
+            let (ratio, interval) = (median(&ratios), median_interval(&ratios));
+            let program = programs.iter().find(|(other, _)| *other == setting);
             let added_ns = median(&over_rounds(&|round| with(round) - round.without()));
             Row {
                 setting,
                 added_ns,
                 ratio,
+                interval,
+                program_ns: program.map_or(f64::NAN, |(_, nanoseconds)| *nanoseconds),
                 target: target(setting).0,
-                outcome: target(setting).judge(ratio, noise),
+                outcome: target(setting).judge(ratio, interval),
             }
         };
         Self {
             rounds: rounds.len(),
             connects,
             without_ns: median(&over_rounds(&Round::without)),
-            noise,
+            again: median(&again),
+            again_interval: median_interval(&again),
             rows: Setting::ALL.map(row).into(),
         }
     }
@@ -91,7 +101,8 @@ impl fmt::Display for Report {
             rounds,
             connects,
             without_ns,
-            noise,
+            again,
+            again_interval,
             rows,
         } = self;
         writeln!(
@@ -100,18 +111,20 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "without mcpmon {without_ns:.0} ns, noise of a round's ratio ±{:.1} %\n",
-            noise * 100.0
+            "without mcpmon {without_ns:.0} ns; the same again {again:.3} ({:.3}-{:.3})\n",
+            again_interval.low, again_interval.high
         )?;
         writeln!(
             f,
-            "{:<26} {:>9} {:>7} {:>7}",
-            "with mcpmon", "added", "ratio", "target"
+            "{:<26} {:>9} {:>9} {:>7} {:>13} {:>7}",
+            "with mcpmon", "program", "added", "ratio", "95 %", "target"
         )?;
         for Row {
             setting,
             added_ns,
             ratio,
+            interval,
+            program_ns,
             target,
             outcome,
         } in rows
@@ -123,7 +136,8 @@ impl fmt::Display for Report {
             };
             writeln!(
                 f,
-                "{name:<26} {added_ns:>6.0} ns {ratio:>7.3} {target:>7.2}  {outcome}"
+                "{name:<26} {program_ns:>6.0} ns {added_ns:>6.0} ns {ratio:>7.3} {:>7.3}-{:.3} {target:>7.2}  {outcome}",
+                interval.low, interval.high
             )?;
         }
         Ok(())
@@ -146,14 +160,17 @@ mod tests {
         }
     }
 
+    fn report(rounds: &[Round]) -> Report {
+        Report::new(rounds, 1, &Setting::ALL.map(|setting| (setting, 100.0)))
+    }
+
     #[test]
     fn each_round_is_compared_with_itself() {
-        let rounds = [
+        let report = report(&[
             round(100.0, 101.0, 100.0),
             round(1000.0, 1010.0, 1000.0),
             round(10.0, 10.1, 10.0),
-        ];
-        let report = Report::new(&rounds, 1);
+        ]);
         assert!(
             report.rows.iter().all(|row| (row.ratio - 1.01).abs() < 1e-9),
             "{report:?}"
@@ -163,14 +180,19 @@ mod tests {
 
     #[test]
     fn what_costs_too_much_is_missed() {
-        let report = Report::new(&[round(100.0, 110.0, 100.0), round(100.0, 110.0, 100.0)], 1);
+        let report = report(&[round(100.0, 110.0, 100.0), round(100.0, 110.0, 100.0)]);
         assert!(report.is_missed());
         assert!(report.to_string().contains("MISSED"), "{report}");
     }
 
     #[test]
     fn what_the_machine_does_is_noise() {
-        let report = Report::new(&[round(100.0, 110.0, 100.0), round(100.0, 110.0, 130.0)], 1);
+        let report = report(&[
+            round(100.0, 110.0, 100.0),
+            round(100.0, 110.0, 100.0),
+            round(100.0, 110.0, 130.0),
+        ]);
         assert!(!report.is_missed(), "{report}");
+        assert!((report.again_interval.high - 1.3).abs() < 1e-9, "{report:?}");
     }
 }

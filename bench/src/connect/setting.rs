@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use anyhow::{Result, anyhow};
@@ -18,6 +19,10 @@ use mcpmon::intercept::kernel::{
 use mcpmon_core::policy::{
     Cidr, NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
     network::table::{Numbering, Resolved, compile},
+};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
 };
 use serde::Serialize;
 
@@ -84,7 +89,8 @@ pub(crate) struct WithSensor {
 }
 
 impl WithSensor {
-    pub(crate) fn start() -> Result<Self> {
+    /// Attaches, with a reader that runs on any of `processors`, as the daemon's does.
+    pub(crate) fn start(processors: CpuSet) -> Result<Self> {
         let Sensor {
             rings,
             addresses,
@@ -94,7 +100,10 @@ impl WithSensor {
         let stopped = Arc::new(AtomicBool::new(false));
         let reader = std::thread::spawn({
             let stopped = Arc::clone(&stopped);
-            move || read(rings, &stopped)
+            move || {
+                sched_setaffinity(Pid::from_raw(0), &processors)?;
+                read(rings, &stopped)
+            }
         });
         Ok(Self {
             attached,
@@ -118,6 +127,11 @@ impl WithSensor {
         self.addresses.install(&tables, Enforcement::Enforce)?;
         self.events_expected |= setting == Setting::Event;
         Ok(())
+    }
+
+    /// How often the program that judges the connects ran, and for how long in all.
+    pub(crate) fn runs(&self) -> Result<(u64, Duration)> {
+        Ok(self.attached.runs("connect4")?)
     }
 
     /// Detaches, and makes sure that the events that were to be measured were there.

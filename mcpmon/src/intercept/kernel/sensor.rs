@@ -1,6 +1,6 @@
 //! Loads the programs, checks their maps, patches offsets, attaches; detached when dropped.
 
-use std::io;
+use std::{io, time::Duration};
 
 use aya::{
     Ebpf, EbpfLoader,
@@ -222,6 +222,20 @@ impl Attached {
                     .and_then(|info| info.verified_instruction_count()),
             )
         })
+    }
+
+    /// How often `program` ran, and for how long in all, while the kernel kept such statistics
+    /// (`BPF_ENABLE_STATS`, from 5.8).
+    ///
+    /// # Errors
+    /// Where there is no such program, or the kernel does not tell.
+    pub fn runs(&self, program: &str) -> io::Result<(u64, Duration)> {
+        let program = self
+            .ebpf
+            .program(program)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no program `{program}`")))?;
+        let info = program.info().map_err(io::Error::other)?;
+        Ok((info.run_count(), info.run_time()))
     }
 }
 
