@@ -1,8 +1,8 @@
 //! Paths that end in a datagram, and the ping socket.
 
 use std::{
-    io::IoSlice,
-    net::SocketAddr,
+    io::{self, IoSlice},
+    net::{Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::{AsRawFd as _, OwnedFd},
 };
 
@@ -12,7 +12,7 @@ use nix::{
     sys::socket::{self, MsgFlags, SockaddrStorage},
 };
 
-use super::{ASIDE, Target, Trouble, WANTED, by_ring, open};
+use super::{ASIDE, MARK, Target, Trouble, WANTED, by_ring, open};
 use crate::sys::{Operation, Polling, send_each};
 
 pub(super) fn send(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
@@ -77,6 +77,12 @@ pub(super) fn connect_ping(target: Target<'_>) -> Result<(), Trouble> {
     };
     let socket = open(target, libc::SOCK_DGRAM, protocol)?;
     connect_to(&socket, target.address).map_err(Trouble::Call)
+}
+
+/// Sends what tells that everything before it has arrived.
+pub(super) fn mark(address: SocketAddr) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+    socket.send_to(MARK, address).map(drop)
 }
 
 fn connect_to(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {

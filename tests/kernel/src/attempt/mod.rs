@@ -13,7 +13,7 @@ use std::{
 use nix::{
     errno::Errno,
     libc,
-    sys::socket::{SockaddrStorage, bind},
+    sys::socket::{SockaddrStorage, bind, setsockopt, sockopt},
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub use self::{
     path::{Coverage, Means, PATHS, Path, Written},
     peer::Peer,
 };
-use crate::sys::{Operation, Polling, RingError, socket, submit};
+use crate::sys::{Device, Operation, Polling, RingError, socket, submit};
 
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,8 @@ pub struct Target<'a> {
     pub peer: &'a Peer,
     /// Address the socket is bound to first.
     pub source: Option<IpAddr>,
+    /// Device the socket is bound to first.
+    pub device: Option<Device>,
 }
 
 /// Why the calls did not go through.
@@ -67,12 +69,36 @@ enum Trouble {
 const WANTED: &[u8] = b"wanted";
 /// Content of those that go elsewhere.
 const ASIDE: &[u8] = b"aside";
+/// Content of one that tells that everything before it has arrived.
+const MARK: &[u8] = b"mark";
 
 impl Path {
     /// Tries it.
     #[must_use]
     pub fn attempt(self, target: Target<'_>) -> Outcome {
-        let calls = match self.means {
+        self.outcome(target, self.arrival())
+    }
+
+    /// Tries a path that ends in a datagram, and does not wait for it: whatever took a way within this host has
+    /// arrived when a datagram to `mark`, sent after it, has.
+    #[must_use]
+    pub fn attempt_within_host(self, target: Target<'_>, mark: SocketAddr) -> Outcome {
+        self.outcome(target, Arrival::Before(mark))
+    }
+
+    fn outcome(self, target: Target<'_>, arrival: Arrival) -> Outcome {
+        match self.call(target) {
+            Ok(()) if arrival.happens(target.peer) => Outcome::Reached,
+            Ok(()) => Outcome::Lost,
+            Err(Trouble::Preparation(error)) => Outcome::Unsupported(error as i32),
+            Err(Trouble::Call(Errno::EPERM)) if self.anything_left(target.peer) => Outcome::Leaked,
+            Err(Trouble::Call(Errno::EPERM)) => Outcome::Refused,
+            Err(Trouble::Call(error)) => Outcome::Failed(error as i32),
+        }
+    }
+
+    fn call(self, target: Target<'_>) -> Result<(), Trouble> {
+        match self.means {
             Means::Tcp => stream::connect(target, libc::IPPROTO_TCP),
             Means::TcpNonBlocking => stream::connect_without_waiting(target),
             Means::FastOpenSend => stream::send_fast(target, libc::IPPROTO_TCP),
@@ -90,23 +116,15 @@ impl Path {
             Means::RingConnectPolled => stream::connect_by_ring(target, Polling::Kernel),
             Means::RingSend => datagram::send_by_ring(target),
             Means::Ping => datagram::connect_ping(target),
-        };
-        match calls {
-            Ok(()) if self.arrived(target.peer) => Outcome::Reached,
-            Ok(()) => Outcome::Lost,
-            Err(Trouble::Preparation(error)) => Outcome::Unsupported(error as i32),
-            Err(Trouble::Call(Errno::EPERM)) if self.anything_left(target.peer) => Outcome::Leaked,
-            Err(Trouble::Call(Errno::EPERM)) => Outcome::Refused,
-            Err(Trouble::Call(error)) => Outcome::Failed(error as i32),
         }
     }
 
-    /// Waits until the other side got something; nothing answers a ping socket that only connects.
-    fn arrived(self, peer: &Peer) -> bool {
+    /// Nothing answers a ping socket that only connects.
+    const fn arrival(self) -> Arrival {
         match self.means.carrier() {
-            Carrier::Stream => peer.accepts_connection(),
-            Carrier::Datagram => peer.receives(WANTED),
-            Carrier::None => true,
+            Carrier::Stream => Arrival::Connection,
+            Carrier::Datagram => Arrival::Datagram,
+            Carrier::None => Arrival::Unseen,
         }
     }
 
@@ -116,6 +134,28 @@ impl Path {
             Carrier::Stream => peer.has_connection(),
             Carrier::Datagram => peer.has_received(WANTED),
             Carrier::None => false,
+        }
+    }
+}
+
+/// How it shows that an attempt got through.
+#[derive(Clone, Copy)]
+enum Arrival {
+    Connection,
+    Datagram,
+    /// A datagram, in front of one that is sent here now.
+    Before(SocketAddr),
+    Unseen,
+}
+
+impl Arrival {
+    /// Waits for it.
+    fn happens(self, peer: &Peer) -> bool {
+        match self {
+            Self::Connection => peer.accepts_connection(),
+            Self::Datagram => peer.receives(WANTED),
+            Self::Before(mark) => datagram::mark(mark).is_err() || peer.receives_before(WANTED, MARK),
+            Self::Unseen => true,
         }
     }
 }
@@ -133,7 +173,7 @@ fn by_ring(
     })
 }
 
-/// A socket of the target's family, bound where the target says so.
+/// A socket of the target's family, bound where and to what the target says.
 fn open(target: Target<'_>, kind: i32, protocol: i32) -> Result<OwnedFd, Trouble> {
     let family = if target.address.is_ipv4() {
         libc::AF_INET
@@ -141,6 +181,9 @@ fn open(target: Target<'_>, kind: i32, protocol: i32) -> Result<OwnedFd, Trouble
         libc::AF_INET6
     };
     let socket = socket(family, kind, protocol).map_err(Trouble::Preparation)?;
+    if let Some(device) = target.device {
+        setsockopt(&socket, sockopt::BindToDevice, &device.name().into()).map_err(Trouble::Preparation)?;
+    }
     if let Some(source) = target.source {
         let source = SockaddrStorage::from(SocketAddr::from((source, 0)));
         bind(socket.as_raw_fd(), &source).map_err(Trouble::Preparation)?;

@@ -72,17 +72,27 @@ impl Peer {
         false
     }
 
+    /// Waits for a datagram with the content of `mark`, and tells whether one with this content came before it.
+    /// Also true where the mark does not come: nothing is known then.
+    #[must_use]
+    pub fn receives_before(&self, content: &[u8], mark: &[u8]) -> bool {
+        let mut found = false;
+        while ready(&self.datagrams) {
+            for received in self.datagrams.iter().flat_map(waiting) {
+                found |= received == content;
+                if received == mark {
+                    return found;
+                }
+            }
+        }
+        true
+    }
+
     /// Whether a datagram with this content is there; drops all that are.
     #[must_use]
     pub fn has_received(&self, content: &[u8]) -> bool {
-        let mut found = false;
-        for socket in &self.datagrams {
-            let mut buffer = [0; 64];
-            while let Ok(length) = socket.recv(&mut buffer) {
-                found |= &buffer[..length] == content;
-            }
-        }
-        found
+        let received = self.datagrams.iter().flat_map(waiting);
+        received.fold(false, |found, received| found | (received == content))
     }
 }
 
@@ -91,6 +101,16 @@ fn bound(kind: i32, protocol: i32, port: u16) -> Result<OwnedFd, Errno> {
     let address = SockaddrStorage::from(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
     socket::bind(socket.as_raw_fd(), &address)?;
     Ok(socket)
+}
+
+/// Takes the datagrams that are there.
+fn waiting(socket: &UdpSocket) -> impl Iterator<Item = Vec<u8>> {
+    std::iter::from_fn(|| {
+        let mut buffer = vec![0; 64];
+        let length = socket.recv(&mut buffer).ok()?;
+        buffer.truncate(length);
+        Some(buffer)
+    })
 }
 
 /// Waits until one of them has something.

@@ -5,12 +5,13 @@
     reason = "raw system calls: fork, sockets of rare protocols, interface requests"
 )]
 
+mod device;
 mod process;
 mod ring;
 
 use std::{
-    io::{self, IoSlice},
-    net::{Ipv6Addr, SocketAddr},
+    io::IoSlice,
+    net::SocketAddr,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
 };
 
@@ -21,6 +22,7 @@ use nix::{
 };
 
 pub use self::{
+    device::{Device, add_loopback_address, raise_loopback},
     process::{Fork, end_thread, fork},
     ring::{Operation, Polling, RingError, submit},
 };
@@ -67,61 +69,4 @@ fn header(address: &mut SockaddrStorage, content: &mut IoSlice<'_>) -> libc::msg
     header.msg_iov = std::ptr::from_mut(content).cast();
     header.msg_iovlen = 1;
     header
-}
-
-/// Brings up the loopback interface of the current network namespace.
-///
-/// # Errors
-/// As netdevice(7).
-pub fn raise_loopback() -> io::Result<()> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    let mut request = loopback_request();
-    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).map_err(io::Error::other)?;
-    // SAFETY: the request is an `ifreq`, as SIOCSIFFLAGS takes.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    Errno::result(done)?;
-    Ok(())
-}
-
-/// Adds an address to the loopback interface of the current network namespace.
-///
-/// # Errors
-/// As netdevice(7).
-pub fn add_loopback_address(address: Ipv6Addr) -> io::Result<()> {
-    /// `in6_ifreq` of linux/ipv6.h.
-    #[repr(C)]
-    struct Request {
-        address: [u8; 16],
-        prefix: u32,
-        interface: i32,
-    }
-    let socket = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
-    let mut request = loopback_request();
-    // SAFETY: the request is an `ifreq`, as SIOCGIFINDEX takes and fills.
-    let index = unsafe {
-        Errno::result(libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCGIFINDEX as _,
-            &raw mut request,
-        ))?;
-        request.ifr_ifru.ifru_ifindex
-    };
-    let request = Request {
-        address: address.octets(),
-        prefix: 128,
-        interface: index,
-    };
-    // SAFETY: for an IPv6 socket SIOCSIFADDR takes an `in6_ifreq`.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) };
-    Errno::result(done)?;
-    Ok(())
-}
-
-fn loopback_request() -> libc::ifreq {
-    // SAFETY: `ifreq` is plain data; all zeros is a request for no interface.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (slot, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
-        *slot = byte.cast_signed();
-    }
-    request
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mcpmon_common::{
     address::Form,
     event::{Action, Counter},
@@ -13,7 +13,9 @@ use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, agent_entry, rule},
     netns::{DENIED4, Space},
+    sys::Device,
 };
+use nix::errno::Errno;
 
 const PORT: u16 = 21_000;
 const MEANS: [Means; 5] = [
@@ -63,6 +65,77 @@ pub(crate) fn bound_address_refused(lab: &mut Lab) -> Result<()> {
     expect(lab, "127.0.9.8", bound(ANY4, DENIED4.into()), Outcome::Reached)
 }
 
+/// Address of a device, of the range for benchmarks between networks.
+const OF_DEVICE: Ipv4Addr = Ipv4Addr::new(198, 18, 99, 9);
+/// Paths that need no answer: what comes back arrives at another device than the socket is bound to.
+const ONE_WAY: [Means; 4] = [
+    Means::UdpConnect,
+    Means::UdpSend,
+    Means::UdpMessage,
+    Means::RingSend,
+];
+
+/// From a socket bound to a device, the unspecified address leads to the device's own, which no program sees.
+pub(crate) fn device_address_not_reached(lab: &mut Lab) -> Result<()> {
+    let own = OF_DEVICE.to_string();
+    for (listed, to, expected) in [
+        ("127.0.0.1", OF_DEVICE.into(), Outcome::Reached),
+        (&own, OF_DEVICE.into(), Outcome::Refused),
+        ("127.0.0.1", ANY4, Outcome::Refused),
+        ("127.0.0.1", ANY_MAPPED, Outcome::Refused),
+    ] {
+        let Some(found) = from_device(lab, listed, to)? else {
+            lab.note("not tried: the kernel has no pairs of devices");
+            return Ok(());
+        };
+        ensure!(
+            found == [expected; ONE_WAY.len()],
+            "{ONE_WAY:?} to {to} from a device with {listed} refused: {found:?}"
+        );
+    }
+    for to in [ANY4, ANY6, ANY_MAPPED] {
+        let found = from_device(lab, &own, to)?.context("the devices are gone")?;
+        ensure!(
+            found
+                .iter()
+                .all(|outcome| matches!(outcome, Outcome::Lost | Outcome::Failed(_))),
+            "{ONE_WAY:?} to {to} from a device with its address refused: {found:?}"
+        );
+    }
+    Ok(())
+}
+
+/// What comes of each of [`ONE_WAY`] for an agent that `listed` is refused to; `None` without such devices.
+fn from_device(lab: &mut Lab, listed: &str, to: IpAddr) -> Result<Option<Vec<Outcome>>> {
+    lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT])?])?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        match Device::make_pair() {
+            Err(Errno::EOPNOTSUPP) => return Ok(None),
+            made => made?,
+        }
+        Device::PAIR.set_address(OF_DEVICE)?;
+        Device::PAIR.raise()?;
+        let peer = Peer::listen(PORT)?;
+        let mark = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), PORT);
+        let target = Target {
+            address: SocketAddr::new(to, PORT),
+            aside: mark,
+            peer: &peer,
+            source: None,
+            device: Some(Device::PAIR),
+        };
+        let attempt = |means| {
+            let written = Written::V4;
+            Path { means, written }.attempt_within_host(target, mark)
+        };
+        Ok(Some(ONE_WAY.map(attempt).to_vec()))
+    })?;
+    lab.sensor.processes.set(workload.pid(), agent_entry())?;
+    workload.proceed()?;
+    workload.join()
+}
+
 /// Refuses `listed` for an agent and lets it go along `route` by every means.
 fn expect(lab: &mut Lab, listed: &str, route: Route, outcome: Outcome) -> Result<()> {
     // For agents only: the machine's own traffic over loopback goes on.
@@ -77,6 +150,7 @@ fn expect(lab: &mut Lab, listed: &str, route: Route, outcome: Outcome) -> Result
             aside: address,
             peer: &peer,
             source: route.from,
+            device: None,
         };
         // How the address is written does not matter here: the target is the address itself.
         Ok(MEANS

@@ -64,6 +64,10 @@ const TESTS: &[Test] = &[
         any_address::bound_address_refused,
     ),
     test(
+        "any_address::reaches_no_refused_address_of_a_device",
+        any_address::device_address_not_reached,
+    ),
+    test(
         "ranges::hold_from_their_first_to_their_last_address",
         ranges::edges,
     ),

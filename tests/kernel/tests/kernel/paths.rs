@@ -166,6 +166,7 @@ fn trials(space: Space) -> Result<Vec<(Path, Trial)>> {
                         aside: SocketAddr::new(aside, port),
                         peer: &peer,
                         source: None,
+                        device: None,
                     })
                 };
                 let listed = outcome(path.written.write(DENIED4, DENIED6));

@@ -1,0 +1,162 @@
+//! Network devices of the current namespace: made, given addresses, brought up.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddrV4},
+    os::fd::AsRawFd as _,
+};
+
+use nix::{
+    errno::Errno,
+    libc,
+    sys::socket::{MsgFlags, SockaddrIn, recv, send},
+};
+
+use super::socket;
+
+/// A device by its name, which is shorter than `IFNAMSIZ`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device(&'static str);
+
+impl Device {
+    const LOOPBACK: Self = Self("lo");
+    /// One end of a pair, where [`Device::make_pair`] was called.
+    pub const PAIR: Self = Self("mcpmon-pair");
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// Makes [`Device::PAIR`], whose other end is in this namespace too.
+    ///
+    /// # Errors
+    /// As rtnetlink(7): `EOPNOTSUPP` where the kernel has no such devices.
+    pub fn make_pair() -> Result<(), Errno> {
+        const INFO: u16 = libc::IFLA_LINKINFO;
+        /// `IFLA_INFO_KIND` of linux/if_link.h.
+        const KIND: u16 = 1;
+        let kind = attribute(KIND, b"veth");
+        let attributes = [
+            attribute(libc::IFLA_IFNAME, Self::PAIR.0.as_bytes()),
+            attribute(INFO, &kind),
+        ]
+        .concat();
+        let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        // An empty `ifinfomsg`: any family, a new device.
+        let message = [&[0; 16], attributes.as_slice()].concat();
+        request(libc::RTM_NEWLINK, flags, &message)
+    }
+
+    /// Brings it up.
+    ///
+    /// # Errors
+    /// As netdevice(7).
+    pub fn raise(self) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).map_err(io::Error::other)?;
+        control(libc::AF_INET, libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// Gives it this address in place of the first it has, for a network of one.
+    ///
+    /// # Errors
+    /// As netdevice(7).
+    pub fn set_address(self, address: Ipv4Addr) -> io::Result<()> {
+        for (code, value) in [
+            (libc::SIOCSIFADDR, address),
+            (libc::SIOCSIFNETMASK, Ipv4Addr::BROADCAST),
+        ] {
+            let mut request = self.request();
+            let value: &libc::sockaddr_in = &SockaddrIn::from(SocketAddrV4::new(value, 0)).into();
+            // SAFETY: `sockaddr_in` is a `sockaddr` of the same size by the interface of sockets.
+            request.ifr_ifru.ifru_addr = unsafe { *std::ptr::from_ref(value).cast() };
+            control(libc::AF_INET, code, &mut request)?;
+        }
+        Ok(())
+    }
+
+    fn request(self) -> libc::ifreq {
+        // SAFETY: `ifreq` is plain data; all zeros is a request for no interface.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (slot, byte) in request.ifr_name.iter_mut().zip(self.0.bytes()) {
+            *slot = byte.cast_signed();
+        }
+        request
+    }
+}
+
+/// Brings up the loopback interface.
+///
+/// # Errors
+/// As netdevice(7).
+pub fn raise_loopback() -> io::Result<()> {
+    Device::LOOPBACK.raise()
+}
+
+/// Adds an address to the loopback interface.
+///
+/// # Errors
+/// As netdevice(7).
+pub fn add_loopback_address(address: Ipv6Addr) -> io::Result<()> {
+    /// `in6_ifreq` of linux/ipv6.h.
+    #[repr(C)]
+    struct Request {
+        address: [u8; 16],
+        prefix: u32,
+        interface: i32,
+    }
+    let mut request = Device::LOOPBACK.request();
+    control(libc::AF_INET6, libc::SIOCGIFINDEX, &mut request)?;
+    let mut request = Request {
+        address: address.octets(),
+        prefix: 128,
+        // SAFETY: SIOCGIFINDEX filled this member.
+        interface: unsafe { request.ifr_ifru.ifru_ifindex },
+    };
+    control(libc::AF_INET6, libc::SIOCSIFADDR, &mut request)
+}
+
+/// Makes a request that `code` takes, and fills, a `T` for.
+fn control<T>(family: i32, code: libc::c_ulong, request: &mut T) -> io::Result<()> {
+    let socket = socket(family, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: each code above is given the structure it takes.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) };
+    Errno::result(done)?;
+    Ok(())
+}
+
+/// Asks rtnetlink for something and takes its answer.
+fn request(kind: u16, flags: i32, content: &[u8]) -> Result<(), Errno> {
+    const HEADER: usize = 16;
+    let length = u32::try_from(HEADER + content.len()).expect("a short message");
+    let flags = u16::try_from(flags).expect("flags of netlink have 16 bits");
+    let mut message = length.to_ne_bytes().to_vec();
+    message.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].concat());
+    // Sequence and sender: one request, one answer.
+    message.extend([0; 8]);
+    message.extend(content);
+    let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+    send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
+    let mut answer = [0; 1024];
+    let received = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    // The answer is an `nlmsgerr`: the negative error number, 0 for none, behind its header.
+    let error = answer[..received]
+        .get(HEADER..)
+        .and_then(|rest| rest.first_chunk());
+    match error.map(|bytes| i32::from_ne_bytes(*bytes)) {
+        Some(0) => Ok(()),
+        Some(error) => Err(Errno::from_raw(-error)),
+        None => Err(Errno::EBADMSG),
+    }
+}
+
+/// An `rtattr` with its content, padded to four bytes.
+fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(4 + content.len()).expect("names are short");
+    let mut attribute = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    attribute.extend(content);
+    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    attribute
+}
