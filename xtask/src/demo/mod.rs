@@ -69,7 +69,7 @@ fn scene(runtime: Runtime, directory: &Path) -> Result<()> {
 }
 
 fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
-    let scratch = scratch(directory, undo)?;
+    let scratch = scratch(undo)?;
     step("make a network namespace", || network::make(undo))?;
     let daemon = step("start mcpmon daemon", || Daemon::start(&scratch, undo))?;
     let stdio = step("launch an MCP server over stdio", || {
@@ -115,9 +115,10 @@ fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
     Ok(())
 }
 
-/// A directory for this run; what a killed run left behind goes.
-fn scratch(directory: &Path, undo: &Undo) -> Result<PathBuf> {
-    let scratch = directory.join("run");
+/// A directory for this run; what a killed run left behind goes. Root's and in a directory of root's: below a
+/// checkout its owner could change the policy, and the daemon would not take it.
+fn scratch(undo: &Undo) -> Result<PathBuf> {
+    let scratch = PathBuf::from("/run/mcpmon-demo");
     if scratch.exists() {
         fs::remove_dir_all(&scratch).with_context(|| format!("could not remove {}", scratch.display()))?;
     }
