@@ -26,6 +26,11 @@ pub(super) struct Instance {
     pub(super) argv: Vec<String>,
     /// Live processes, as far as they were seen. Changed through [`Instances`] only.
     members: BTreeSet<ProcessId>,
+    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
+    /// from when it was left alone last.
+    pub(super) shell: Option<Serving>,
+    /// What this launch was the first to pin.
+    pub(super) pinned: Option<PinKey>,
     /// How far it is.
     pub(super) phase: Phase,
 }
@@ -73,6 +78,10 @@ impl Serving {
             attempt: 0,
         }
     }
+
+    pub(super) const fn is_shell(&self) -> bool {
+        matches!(self.stage, Stage::Shell { .. })
+    }
 }
 
 impl Instance {
@@ -92,6 +101,8 @@ impl Instance {
             launcher: exec.process,
             argv: exec.argv.clone(),
             members: BTreeSet::new(),
+            shell: None,
+            pinned: None,
             phase: Phase::Starting(Vec::new()),
         }
     }
@@ -115,6 +126,22 @@ impl Instance {
                 *candidate = Serving { since, ..proposed };
             }
             None => candidates.push(proposed),
+        }
+    }
+
+    /// The shell that the launch names, where it has no child: everything else that lives is older.
+    pub(super) fn childless_shell(&self) -> Option<&Serving> {
+        let shell = self.shell.as_ref()?;
+        let is_no_child = |member: &ProcessId| *member == shell.process || member.start < shell.process.start;
+        self.members.iter().all(is_no_child).then_some(shell)
+    }
+
+    /// A shell that executes something is that shell no longer, and serves no more if it did.
+    pub(super) fn leave_shell(&mut self, process: ProcessId) {
+        self.shell.take_if(|shell| shell.process == process);
+        let served = |serving: &Serving| serving.process == process && serving.is_shell();
+        if self.serving().is_some_and(served) {
+            self.phase = Phase::Starting(Vec::new());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the shell has to do after a judgement. The core decides it; the shell carries it out.
 
-use super::pins::PinSet;
+use super::pins::{Added, Ground};
 use crate::{
     inspect::launch::Stage,
     model::{Event, FileId, InstanceId, ProcessId, ServerId},
@@ -63,7 +63,9 @@ pub enum Order {
     /// Keep pins.
     StorePins {
         /// What is accepted from now on.
-        set: PinSet,
+        added: Added,
+        /// Why it is.
+        ground: Ground,
     },
     /// Kill every process of a server.
     Kill {

@@ -104,6 +104,7 @@ pub(super) fn mismatches(
         event.rule = Some("mcp.version_pinning".to_owned());
         event.severity = match verdict.action {
             Action::Allow => Severity::Low,
+            Action::Audit if verdict.is_accepted_upgrade() => Severity::Medium,
             Action::Audit => Severity::High,
             Action::WouldBlock | Action::Block => Severity::Critical,
         };

@@ -65,11 +65,23 @@ pub enum Part<T> {
     },
 }
 
+/// Who can change a file, or put another one in its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writers {
+    /// Root alone: the file and every directory above it are root's, and no mode lets others write to them.
+    Root,
+    /// Others too, or it is not known.
+    #[default]
+    Others,
+}
+
 /// The files a server runs from, as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFiles {
     /// The file that runs: a binary, or the interpreter.
     pub executable: Part<PinnedFile>,
+    /// Who can change that file.
+    pub executable_writers: Writers,
     /// The entry script, where there is one.
     pub script: Option<Part<PinnedFile>>,
     /// The package with its dependencies, where there is one.

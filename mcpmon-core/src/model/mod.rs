@@ -14,7 +14,7 @@ pub use digest::{Digest, ParseDigestError};
 pub use event::{
     ContainerRef, Direction, Event, EventKind, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
 };
-pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles};
+pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use glob::NameGlob;
 pub use ids::{PinKey, ServerId, ServerIdError, SessionId, one_spelling};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::ServerId;
+use mcpmon_core::model::{Digest, ServerId};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _},
@@ -47,6 +47,13 @@ pub enum Request {
         /// The server.
         server: ServerId,
     },
+    /// Accept a file for every server that is pinned with another one at its path. Root only.
+    TrustExecutable {
+        /// Where it is, as the servers' processes see it.
+        path: PathBuf,
+        /// Its content.
+        digest: Digest,
+    },
 }
 
 impl Request {
@@ -54,7 +61,7 @@ impl Request {
     const fn is_privileged(&self) -> bool {
         match self {
             Self::Status | Self::SelfTest => false,
-            Self::ResetPins { .. } | Self::TrustPins { .. } => true,
+            Self::ResetPins { .. } | Self::TrustPins { .. } | Self::TrustExecutable { .. } => true,
         }
     }
 }
@@ -73,6 +80,11 @@ pub enum Answer {
         name: String,
         /// Real user id.
         uid: u32,
+    },
+    /// To [`Request::TrustExecutable`].
+    TrustedExecutable {
+        /// How many sets of pins were added.
+        sets: usize,
     },
     /// It was done.
     Done,

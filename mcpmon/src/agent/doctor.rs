@@ -85,7 +85,13 @@ pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
             ));
             findings.extend(checks.into_iter().map(check));
         }
-        Ok(Answer::Status(_) | Answer::Trusted { .. } | Answer::Done | Answer::Error(_)) => findings.push(
+        Ok(
+            Answer::Status(_)
+            | Answer::Trusted { .. }
+            | Answer::TrustedExecutable { .. }
+            | Answer::Done
+            | Answer::Error(_),
+        ) => findings.push(
             Finding::new("daemon", Verdict::Broken, "answers, but not to this version")
                 .remedy("restart it: `sudo systemctl restart mcpmon`"),
         ),

@@ -6,6 +6,7 @@ pub mod daemon;
 mod describe;
 pub mod doctor;
 mod engine;
+pub mod executable;
 pub mod group;
 mod hashing;
 mod health;

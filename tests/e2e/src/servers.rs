@@ -191,6 +191,18 @@ pub fn python_script(directory: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// A shell script that serves by itself, executable by its first line; it makes the file `mark` first.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn shell_script(directory: &Path) -> Result<PathBuf> {
+    let name = name();
+    let path = directory.join("scripts").join(&name);
+    let code = SHELL.replace("@NAME@", &name);
+    write_program(&path, &format!("#!/bin/sh\n{code}"))?;
+    Ok(path)
+}
+
 /// A program of its own: a copy of the shell under a server's name, and what it is to run.
 #[derive(Debug)]
 pub struct ProgramServer {

@@ -54,10 +54,10 @@ const HELPERS: &[&str] = &[
 /// The age at which `candidate` is taken for the server.
 pub(super) fn candidate_age(candidate: &Serving) -> Duration {
     let is_helper = match &candidate.stage {
-        Stage::Script { path } => is_helper(file_name(path)),
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => is_helper(file_name(path)),
         Stage::Program => is_helper(file_name(&candidate.comm)),
         Stage::Module { name } => is_helper(name),
-        Stage::Launcher | Stage::Container { .. } | Stage::Inline => false,
+        Stage::Launcher | Stage::Shell { script: None } | Stage::Container { .. } | Stage::Inline => false,
     };
     if is_helper { HELPER_AGE } else { CANDIDATE_AGE }
 }
@@ -68,13 +68,17 @@ pub(super) fn candidate_age(candidate: &Serving) -> Duration {
 pub(super) fn is_installed_entry(stage: &Stage, package: &str) -> bool {
     let bare = file_name(package);
     match stage {
-        Stage::Script { path } => {
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => {
             let file = file_name(path);
             let is_own = path.contains(&format!("/node_modules/{package}/")) && !is_helper(file);
             is_own || file == bare
         }
         Stage::Module { name } => name.replace('_', "-") == bare.replace('_', "-"),
-        Stage::Launcher | Stage::Program | Stage::Container { .. } | Stage::Inline => false,
+        Stage::Launcher
+        | Stage::Shell { script: None }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => false,
     }
 }
 

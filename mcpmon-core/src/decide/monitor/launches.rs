@@ -38,7 +38,7 @@ impl Monitor {
             },
             None => Launch {
                 server: id.clone(),
-                stage: LaunchRules::stage(argv),
+                stage: LaunchRules::stage_of_named(argv),
                 pattern: format!("mcp.servers[{id}]"),
                 name: command.clone(),
             },
@@ -81,8 +81,19 @@ impl Monitor {
         self.track_members(number, &mut judgement);
         judgement.orders.push(Order::MarkStarter { process: exec.parent });
         self.deny(now, number, &mut judgement);
-        if stage != Stage::Launcher {
-            self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+        let serving = Serving::new(exec, stage, now);
+        match serving.stage {
+            Stage::Launcher => {}
+            Stage::Shell { .. } => {
+                if let Some(instance) = self.instances.get_mut(number) {
+                    instance.shell = Some(serving);
+                }
+            }
+            Stage::Script { .. }
+            | Stage::Module { .. }
+            | Stage::Program
+            | Stage::Container { .. }
+            | Stage::Inline => self.serve(number, serving, &mut judgement),
         }
         judgement
     }
@@ -150,19 +161,30 @@ impl Monitor {
         let stage = launch
             .as_ref()
             .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
-        // Package managers probe interpreters with inline code before they start the server.
-        if matches!(stage, Stage::Launcher | Stage::Inline) {
-            return judgement;
+        instance.leave_shell(exec.process);
+        let is_installed = is_installed_entry(&stage, &instance.name);
+        match stage {
+            // Package managers probe interpreters with inline code before they start the server.
+            Stage::Launcher | Stage::Inline => return judgement,
+            Stage::Shell { .. } => {
+                if launch.is_some() || is_installed {
+                    instance
+                        .shell
+                        .get_or_insert_with(|| Serving::new(exec, stage, now));
+                }
+                return judgement;
+            }
+            Stage::Script { .. } | Stage::Module { .. } | Stage::Program | Stage::Container { .. } => {}
         }
-        let replaces = instance
-            .serving()
-            .is_some_and(|serving| serving.process == exec.process);
-        match (instance.serving(), launch) {
+        // A shell serves only until it starts what does.
+        let serving = instance.serving().filter(|serving| !serving.is_shell());
+        let replaces = serving.is_some_and(|serving| serving.process == exec.process);
+        match (serving, launch) {
             (Some(_), _) if replaces => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
             (Some(_), _) => {}
             // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
             (None, Some(_)) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
-            (None, None) if is_installed_entry(&stage, &instance.name) => {
+            (None, None) if is_installed => {
                 self.serve(number, Serving::new(exec, stage, now), &mut judgement);
             }
             (None, None) => instance.propose(Serving::new(exec, stage, now)),
@@ -179,7 +201,7 @@ impl Monitor {
         if launch.server == instance.server {
             return false;
         }
-        match instance.serving() {
+        match instance.serving().filter(|serving| !serving.is_shell()) {
             Some(serving) => serving.process != exec.process,
             None => {
                 let is_declared = self
@@ -198,6 +220,14 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(number) else {
             return;
         };
+        if let Phase::Hashing(before, _) = &instance.phase
+            && before.held
+            && before.process != serving.process
+        {
+            judgement.orders.push(Order::Release {
+                process: before.process,
+            });
+        }
         let is_pinned = self.pins.contains(&instance.pin_key(&serving));
         serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {

@@ -19,7 +19,7 @@ use super::{
     instances::{Instance, Instances, Phase, Serving},
     lineage::Lineage,
     order::{Judgement, Order},
-    pins::{Added, Full, PinBook, PinVerdict, Pins, ServerFiles, compare},
+    pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
     rulebook::RuleBook,
     tell,
 };
@@ -140,6 +140,11 @@ impl Monitor {
         Some(self.pins.add(key, pins))
     }
 
+    /// Accepts the file at a path as it is now, for every server that is pinned with another one there.
+    pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<Added> {
+        self.pins.add_executable(executable)
+    }
+
     /// For whom nothing more is pinned without approval.
     #[must_use]
     pub fn without_room(&self) -> Vec<Full> {
@@ -232,6 +237,10 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(exit.instance) else {
             return judgement;
         };
+        instance.shell.take_if(|shell| shell.process == exit.process);
+        if let Some(shell) = &mut instance.shell {
+            shell.since = now;
+        }
         match &mut instance.phase {
             Phase::Starting(candidates) => {
                 candidates.retain(|candidate| candidate.process != exit.process);
@@ -264,6 +273,7 @@ impl Monitor {
             };
             let grown = candidates
                 .iter()
+                .chain(instance.childless_shell())
                 .find(|candidate| now.since(candidate.since) >= candidate_age(candidate));
             if let Some(serving) = grown.cloned() {
                 self.serve(number, serving, &mut judgement);
@@ -292,12 +302,12 @@ impl Monitor {
         }
         let (serving, ended) = (serving.clone(), *ended);
         let key = instance.pin_key(&serving);
-        let mut verdict = compare(
-            self.pins.accepted(&key),
-            files.clone(),
-            self.policy.pinning,
-            self.policy.mode,
-        );
+        let mut accepted = self.pins.accepted(&key);
+        // Who trusts a first use trusts what it starts on its way: an install script before the server.
+        if instance.pinned.as_ref() == Some(&key) {
+            accepted = accepted.for_first_launch();
+        }
+        let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
         let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
         if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
             verdict.action = Action::Audit;
@@ -345,9 +355,14 @@ impl Monitor {
         judgement: &mut Judgement,
     ) {
         let server = &key.server;
-        if let Some(pins) = verdict.store.take() {
-            let set = self.pins.add(key.clone(), pins).set;
-            judgement.orders.push(Order::StorePins { set });
+        if let Some(NewPins { pins, ground }) = verdict.store.take() {
+            let added = self.pins.add(key.clone(), pins);
+            judgement.orders.push(Order::StorePins { added, ground });
+            if ground == Ground::FirstUse
+                && let Some(instance) = self.instances.get_mut(number)
+            {
+                instance.pinned = Some(key.clone());
+            }
         }
         if verdict.action == Action::Block {
             judgement

@@ -10,7 +10,7 @@ use crate::{
     policy::{OnChange, Transport},
 };
 use crate::{
-    decide::pins::{Part, PinSet, PinnedFile},
+    decide::pins::{Part, PinSet, PinnedFile, Writers},
     model::{
         Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity, Transport as Protocol,
     },
@@ -122,6 +122,7 @@ fn files(content: &str) -> ServerFiles {
     };
     ServerFiles {
         executable: Part::Hashed(file),
+        executable_writers: Writers::Others,
         script: None,
         package: None,
     }
@@ -164,7 +165,13 @@ fn orders(judgement: &Judgement) -> Vec<String> {
         Order::Hold { process } => format!("hold {}", process.pid),
         Order::Release { process } => format!("release {}", process.pid),
         Order::Hash { process, .. } => format!("hash {}", process.pid),
-        Order::StorePins { set } => format!("pin {} {}", set.key.name, set.key.uid),
+        Order::StorePins { added, ground } => {
+            let key = &added.set.key;
+            match ground {
+                Ground::FirstUse => format!("pin {} {}", key.name, key.uid),
+                Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
+            }
+        }
         Order::Kill { instance } => format!("kill {}", instance.0),
         Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
@@ -501,6 +508,7 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
     world.monitor.exec(Timestamp(0), &exec);
     let changed = ServerFiles {
         executable: Part::Hashed(at(start.actual, "v2")),
+        executable_writers: Writers::Root,
         script: None,
         package: None,
     };
@@ -558,6 +566,7 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
             path: PathBuf::from("executable"),
             cause: "the process is gone".to_owned(),
         },
+        executable_writers: Writers::Others,
         script: None,
         package: None,
     };
@@ -1073,4 +1082,209 @@ fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
         (kinds(&judgement), orders(&judgement)),
         (vec!["mcp_server_denied"], vec!["kill 1".to_owned()])
     );
+}
+
+/// What an interpreter with a package gives.
+fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles {
+    let file = |path: &str, content: &str| {
+        Part::Hashed(PinnedFile {
+            path: PathBuf::from(path),
+            digest: Digest::of(content.as_bytes()),
+        })
+    };
+    ServerFiles {
+        executable: file("/usr/bin/node", interpreter),
+        executable_writers: writers,
+        script: Some(file("/srv/mcp-server-x.js", script)),
+        package: None,
+    }
+}
+
+#[test_case("v1", Writers::Root => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec!["upgrade mcp-server-x 0".to_owned(), "release 11".to_owned()]); "by root")]
+#[test_case("v2", Writers::Root => (vec!["mcp_server_started", "mcp_server_binary_mismatch", "mcp_server_binary_mismatch", "mcp_server_denied"], vec!["kill 2".to_owned(), "release 11".to_owned()]); "by root with another script")]
+#[test_case("v1", Writers::Others => (vec!["mcp_server_started", "mcp_server_binary_mismatch", "mcp_server_denied"], vec!["kill 2".to_owned(), "release 11".to_owned()]); "by others")]
+fn a_changed_interpreter(script: &str, writers: Writers) -> (Vec<&'static str>, Vec<String>) {
+    let mut world = World::new(Policy::default());
+    let start = |world: &mut World, pid, files| {
+        world.exec(pid, 9, "node /srv/mcp-server-x.js");
+        let attempt = world.monitor.attempts;
+        let instance = world.monitor.running().last().expect("it runs").instance;
+        world
+            .monitor
+            .hashed(Timestamp(world.now), instance, attempt, files)
+    };
+    start(&mut world, 10, interpreted("node 18", "v1", Writers::Root));
+    let judgement = start(&mut world, 11, interpreted("node 20", script, writers));
+    if writers == Writers::Root && script == "v1" {
+        let event = &judgement.events[1];
+        assert_eq!((event.action, event.severity), (Action::Audit, Severity::Medium));
+        let again = start(&mut world, 12, interpreted("node 20", "v1", Writers::Others));
+        assert_eq!(kinds(&again), ["mcp_server_started"], "it is accepted by now");
+    }
+    (kinds(&judgement), orders(&judgement))
+}
+
+/// An install script that builds for long is taken for the server, and pinned; then comes the server.
+#[test]
+fn what_a_first_launch_runs_on_its_way_is_trusted_with_it() {
+    let mut world = World::new(Policy::default());
+    let mut launch = |pid: u32, server: &str| {
+        let number = InstanceId(pid / 10);
+        world.exec(pid, 9, "npx -y @scope/notes-mcp");
+        world.exec_in(Some(number), pid + 1, pid, "node scripts/build-native.js");
+        world.now += 3 * SECOND;
+        let grown = world.monitor.tick(Timestamp(world.now));
+        assert_eq!(orders(&grown).last(), Some(&format!("hash {}", pid + 1)));
+        let helper = world.hashed(number, "helper");
+        world.exit(number, pid + 1, 0);
+        let path = "node /c/_npx/x/node_modules/@scope/notes-mcp/index.js";
+        world.exec_in(Some(number), pid + 2, pid, path);
+        let server = world.hashed(number, server);
+        for member in [pid + 2, pid] {
+            world.exit(number, member, 0);
+        }
+        (orders(&helper), orders(&server))
+    };
+    let pinned = || vec!["pin @scope/notes-mcp 0".to_owned()];
+    let released = |pid: u32| vec![format!("release {pid}")];
+    assert_eq!(
+        launch(10, "v1"),
+        (pinned(), [pinned(), released(12)].concat()),
+        "both are pinned"
+    );
+    assert_eq!(
+        launch(20, "v1"),
+        (released(21), released(22)),
+        "both are known by now"
+    );
+    assert_eq!(
+        launch(30, "v2").1,
+        ["kill 3", "release 32"],
+        "a later launch adds nothing"
+    );
+}
+
+#[test]
+fn another_server_of_a_first_launch_is_not_trusted_with_it() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-fetch"), pins("v1"))].into());
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v1");
+    world.exec_in(Some(FIRST), 11, 10, "mcp-server-fetch");
+    let nested = world.hashed(InstanceId(2), "v2");
+    assert_eq!(orders(&nested), ["kill 2", "release 11"]);
+}
+
+/// A policy that declares a shell as a server.
+fn declared_shell(command: &str, args: &[&str]) -> Policy {
+    Policy {
+        servers: vec![stdio("loop", command, args, None)],
+        ..Policy::default()
+    }
+}
+
+const LOOP: &str = "while read line; do echo {}; done";
+
+#[test_case(Policy::default(), &["sh", "/srv/mcp-server-x.sh"] => true; "a script that a pattern names")]
+#[test_case(Policy::default(), &["/bin/bash", "/srv/mcp-server-x.sh", "--stdio"] => true; "by its hash bang")]
+#[test_case(declared_shell("/srv/serve.sh", &[]), &["/bin/sh", "/srv/serve.sh"] => true; "a declared script")]
+#[test_case(declared_shell("bash", &["-c", LOOP]), &["/bin/bash", "-c", LOOP] => true; "a declared line")]
+#[test_case(Policy::default(), &["sh", "-c", "mcp-server-x"] => false; "a line that runs a server")]
+#[test_case(Policy::default(), &["npx", "-y", "mcp-server-x"] => false; "a launcher is no shell")]
+fn a_shell_left_alone_serves_where_the_launch_names_it(policy: Policy, argv: &[&str]) -> bool {
+    let mut world = World::new(policy);
+    let exec = Exec {
+        process: process(10),
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        ..Exec::default()
+    };
+    let launch = world.monitor.exec(Timestamp(0), &exec);
+    assert!(orders(&launch).contains(&"track 10 as 1/0".to_owned()));
+    assert!(
+        !orders(&launch).contains(&"hash 10".to_owned()),
+        "too early to tell"
+    );
+    world.now = 2 * SECOND - 1;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    world.now += 1;
+    orders(&world.monitor.tick(Timestamp(world.now))) == ["hash 10"]
+}
+
+#[test]
+fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    // It stands for what was forked and is not judged to be a server: a pipe, a download.
+    let child = ProcessId { pid: 11, start: 2 };
+    world.monitor.fork(Fork {
+        process: child,
+        parent: process(10),
+        instance: Some(FIRST),
+    });
+    world.now = 5 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    let exit = Exit {
+        process: child,
+        instance: FIRST,
+        status: Some(0),
+    };
+    world.monitor.exit(Timestamp(world.now), exit);
+    world.now = 7 * SECOND - 1;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    world.now += 1;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 10"]);
+    world.exec_in(Some(FIRST), 12, 10, "jq .method");
+    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin mcp-server-x 0"]);
+    assert_eq!(
+        kinds(&world.exit(FIRST, 10, 0)),
+        ["mcp_server_exited"],
+        "a child that comes and goes changes nothing"
+    );
+}
+
+#[test]
+fn a_shell_under_a_wrapper_serves() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "timeout 600 sh /srv/mcp-server-x.sh");
+    let exec = Exec {
+        process: ProcessId { pid: 11, start: 2 },
+        parent: process(10),
+        instance: Some(FIRST),
+        argv: ["sh", "/srv/mcp-server-x.sh"].map(str::to_owned).to_vec(),
+        ..Exec::default()
+    };
+    world.monitor.exec(Timestamp(0), &exec);
+    world.now = 2 * SECOND;
+    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+}
+
+#[test_case(10, "node /srv/mcp-server-x.js" => vec!["hash 10"]; "it becomes the server")]
+#[test_case(11, "node /srv/mcp-server-x.js" => vec!["hash 11"]; "it starts the server")]
+#[test_case(11, "jq .method" => Vec::<String>::new(); "it starts something else")]
+fn a_shell_gives_way_to_the_server_it_starts_late(pid: u32, command: &str) -> Vec<String> {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    world.now = 2 * SECOND;
+    world.monitor.tick(Timestamp(world.now));
+    world.hashed(FIRST, "shell");
+    let mut judgement = world.exec_in(Some(FIRST), pid, 10, command);
+    judgement
+        .orders
+        .retain(|order| !matches!(order, Order::Hold { .. }));
+    orders(&judgement)
+}
+
+/// A shell that is held while it is compared is let go where its child turns out to be the server.
+#[test]
+fn a_held_shell_is_released_when_it_gives_way() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    world.now = 2 * SECOND;
+    world.monitor.tick(Timestamp(world.now));
+    world.hashed(FIRST, "shell");
+    world.exec(20, 9, "sh /srv/mcp-server-x.sh");
+    world.now += 2 * SECOND;
+    let grown = world.monitor.tick(Timestamp(world.now));
+    assert_eq!(orders(&grown), ["hold 20", "hash 20"]);
+    let child = world.exec_in(Some(InstanceId(2)), 21, 20, "node /srv/mcp-server-x.js");
+    assert_eq!(orders(&child), ["release 20", "hold 21", "hash 21"]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Pins;
+use super::{PinnedFile, Pins};
 use crate::model::{PinKey, ServerId};
 
 /// Every accepted set, newest last for each key.
@@ -38,6 +38,19 @@ pub enum Accepted<'a> {
     NoRoom(Full),
     /// Sets by number; never empty.
     Sets(&'a BTreeMap<u32, Pins>),
+    /// The same, and the launch in question was the first to pin one: it may add more, for which there is room.
+    OfThisLaunch(&'a BTreeMap<u32, Pins>),
+}
+
+impl Accepted<'_> {
+    /// The same, for the launch that pinned the first of them.
+    #[must_use]
+    pub fn for_first_launch(self) -> Self {
+        match self {
+            Self::Sets(sets) if sets.len() < PinBook::MAX_SETS => Self::OfThisLaunch(sets),
+            Self::Nothing | Self::NoRoom(_) | Self::Sets(_) | Self::OfThisLaunch(_) => self,
+        }
+    }
 }
 
 /// Why nothing more is pinned without approval.
@@ -93,6 +106,31 @@ impl PinBook {
         sets.insert(number, pins.clone());
         let set = PinSet { key, number, pins };
         Added { set, replaced }
+    }
+
+    /// Accepts `executable` beside every file that is accepted at its path.
+    pub fn add_executable(&mut self, executable: &PinnedFile) -> Vec<Added> {
+        let mut wanted: Vec<(PinKey, Pins)> = Vec::new();
+        for (key, sets) in &self.0 {
+            for pins in sets
+                .values()
+                .filter(|pins| pins.executable.path == executable.path)
+            {
+                let pins = Pins {
+                    executable: executable.clone(),
+                    ..pins.clone()
+                };
+                let known = sets.values().any(|known| known.same_files(&pins));
+                let listed = |(other, listed): &(PinKey, Pins)| other == key && listed.same_files(&pins);
+                if !known && !wanted.iter().rev().take(Self::MAX_SETS).any(listed) {
+                    wanted.push((key.clone(), pins));
+                }
+            }
+        }
+        wanted
+            .into_iter()
+            .map(|(key, pins)| self.add(key, pins))
+            .collect()
     }
 
     /// Puts a set back as it was stored.
@@ -152,10 +190,7 @@ mod tests {
     use std::{path::PathBuf, sync::Arc};
 
     use super::*;
-    use crate::{
-        decide::pins::{PackagePin, PinnedFile},
-        model::Digest,
-    };
+    use crate::{decide::pins::PackagePin, model::Digest};
 
     fn key(name: &str, uid: u32) -> PinKey {
         PinKey {
@@ -178,7 +213,7 @@ mod tests {
 
     fn numbers(book: &PinBook, key: &PinKey) -> Vec<u32> {
         match book.accepted(key) {
-            Accepted::Sets(sets) => sets.keys().copied().collect(),
+            Accepted::Sets(sets) | Accepted::OfThisLaunch(sets) => sets.keys().copied().collect(),
             Accepted::Nothing | Accepted::NoRoom(_) => Vec::new(),
         }
     }
@@ -225,6 +260,38 @@ mod tests {
         ));
         assert!(matches!(book.accepted(&key("0", 1000)), Accepted::Sets(_)));
         assert!(matches!(book.accepted(&key("next", 1001)), Accepted::Nothing));
+    }
+
+    #[test]
+    fn an_executable_is_added_wherever_its_path_is_pinned() {
+        let mut book = PinBook::default();
+        let (one, two, other) = (key("one", 1000), key("two", 1001), key("other", 1000));
+        for (key, content) in [(&one, "old"), (&one, "older"), (&two, "old")] {
+            book.add(key.clone(), pins(content));
+        }
+        let elsewhere = Pins {
+            executable: PinnedFile {
+                path: PathBuf::from("/y"),
+                ..pins("old").executable
+            },
+            ..pins("old")
+        };
+        book.add(other.clone(), elsewhere);
+        let new = pins("new").executable;
+        let added: Vec<_> = book
+            .add_executable(&new)
+            .into_iter()
+            .map(|added| added.set)
+            .collect();
+        let set = |key: &PinKey, number| PinSet {
+            key: key.clone(),
+            number,
+            pins: pins("new"),
+        };
+        assert_eq!(added, [set(&one, 3), set(&two, 2)]);
+        assert_eq!(numbers(&book, &one), [1, 2, 3], "the old ones stay");
+        assert_eq!(numbers(&book, &other), [1]);
+        assert_eq!(book.add_executable(&new), [], "it is accepted already");
     }
 
     #[test]

@@ -3,12 +3,13 @@
 mod book;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 pub use self::book::{Accepted, Added, Full, PinBook, PinSet};
-pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles};
+pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 use crate::{
     model::{Action, Digest, Manifest, PinPart, PinState, ServerId},
     policy::{Mode, OnChange, Pinning},
@@ -77,8 +78,26 @@ pub struct PinVerdict {
     pub full: Option<Full>,
     /// What is done about it.
     pub action: Action,
-    /// Pins to keep from now on, where they are new.
-    pub store: Option<Pins>,
+    /// What is accepted from now on without anybody's approval.
+    pub store: Option<NewPins>,
+}
+
+/// Files that become accepted without approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPins {
+    /// The files.
+    pub pins: Pins,
+    /// Why.
+    pub ground: Ground,
+}
+
+/// Why files are accepted without approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Nothing was pinned before the launch they belong to.
+    FirstUse,
+    /// Only the interpreter differs, and only root could change it.
+    SystemUpgrade,
 }
 
 /// Compares a start with every set that is accepted for it; what differs is told against the nearest one.
@@ -92,8 +111,10 @@ pub struct PinVerdict {
 /// | some | equal to a set | `Match` | allow |
 /// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
+/// | some | only the interpreter differs, by root's hand | `Mismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some, first pinned by this very launch | not equal to a set | as with none | as with none |
 ///
-/// `on_change: allow` lets a difference pass and keeps the pin: only an explicit approval replaces one.
+/// `on_change: allow` lets a difference pass and keeps the pins as they are.
 /// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
 #[must_use]
 pub fn compare(accepted: Accepted<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
@@ -103,13 +124,26 @@ pub fn compare(accepted: Accepted<'_>, actual: ServerFiles, policy: Pinning, mod
     match accepted {
         Accepted::Nothing => first_sight(None, actual, policy, mode),
         Accepted::NoRoom(full) => first_sight(Some(full), actual, policy, mode),
-        Accepted::Sets(sets) => sets
-            .values()
-            .rev()
-            .map(|pins| against(pins, &actual, policy, mode))
-            .min_by_key(|verdict| verdict.mismatches.len())
+        Accepted::Sets(sets) => {
+            nearest(sets, &actual, policy, mode).unwrap_or_else(|| first_sight(None, actual, policy, mode))
+        }
+        Accepted::OfThisLaunch(sets) => nearest(sets, &actual, policy, mode)
+            .filter(|verdict| verdict.state == PinState::Match)
             .unwrap_or_else(|| first_sight(None, actual, policy, mode)),
     }
+}
+
+/// The comparison with the set that differs least, the newest of several.
+fn nearest(
+    sets: &BTreeMap<u32, Pins>,
+    actual: &ServerFiles,
+    policy: Pinning,
+    mode: Mode,
+) -> Option<PinVerdict> {
+    sets.values()
+        .rev()
+        .map(|pins| against(pins, actual, policy, mode))
+        .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
 }
 
 fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
@@ -120,7 +154,10 @@ fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: M
             ..PinVerdict::of(PinState::Unknown, Action::Audit)
         },
         (Ok(pins), true) => PinVerdict {
-            store: Some(pins),
+            store: Some(NewPins {
+                pins,
+                ground: Ground::FirstUse,
+            }),
             ..PinVerdict::of(PinState::Pinned, Action::Allow)
         },
         (Ok(_), false) => PinVerdict::of(PinState::NotPinned, on_change(policy, mode)),
@@ -160,11 +197,39 @@ fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> Pi
     } else {
         (PinState::Match, Action::Allow)
     };
-    PinVerdict {
+    let verdict = PinVerdict {
         mismatches,
         unhashed,
         ..PinVerdict::of(state, action)
+    };
+    match system_upgrade(pins, actual, &verdict) {
+        Some(pins) if policy.on_change != OnChange::Allow => PinVerdict {
+            action: Action::Audit,
+            store: Some(NewPins {
+                pins,
+                ground: Ground::SystemUpgrade,
+            }),
+            ..verdict
+        },
+        Some(_) | None => verdict,
     }
+}
+
+/// The pins with the interpreter as it is now, where it is all that differs: in its place, and by root's hand.
+///
+/// What a server does is in its script and package. A program that has neither is a server of its own, and no
+/// upgrade of the system explains why it changed.
+fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
+    let is_interpreter = pins.script.is_some() || pins.package.is_some();
+    let only_executable = verdict.mismatches.len() == 1 && verdict.unhashed.is_empty();
+    let is_roots = actual.executable_writers == Writers::Root;
+    verdict
+        .executable_changed_in_place()
+        .filter(|_| is_interpreter && only_executable && is_roots)?;
+    Some(Pins {
+        executable: actual.executable.hashed()?.clone(),
+        ..pins.clone()
+    })
 }
 
 fn file_mismatch(
@@ -344,6 +409,13 @@ impl PinVerdict {
             .map(|mismatch| mismatch.path.as_path())
     }
 
+    /// Whether the difference is an upgrade of the system's interpreter, and accepted.
+    #[must_use]
+    pub fn is_accepted_upgrade(&self) -> bool {
+        let ground = self.store.as_ref().map(|new| new.ground);
+        ground == Some(Ground::SystemUpgrade)
+    }
+
     const fn of(state: PinState, action: Action) -> Self {
         Self {
             state,
@@ -361,6 +433,14 @@ impl PinVerdict {
         if let Some(full) = self.full {
             return Some(format!(
                 "{server}: it was not pinned: {full}; forget what is not needed with `mcpmon pins reset`"
+            ));
+        }
+        if self.is_accepted_upgrade() {
+            let mismatches: Vec<_> = self.mismatches.iter().map(Mismatch::describe).collect();
+            return Some(format!(
+                "{server}: {}; only root can have changed it, and everything else is as it was pinned, so it is \
+                 accepted from now on; if this is not expected, run `mcpmon pins reset --server {server}`",
+                mismatches.join("; ")
             ));
         }
         let what = match self.state {

@@ -55,6 +55,7 @@ fn judge(sets: &[Pins], actual: ServerFiles, policy: Pinning, mode: Mode) -> Pin
 fn files() -> ServerFiles {
     ServerFiles {
         executable: Part::Hashed(file("node")),
+        executable_writers: Writers::Root,
         script: Some(Part::Hashed(file("main"))),
         package: Some(Part::Hashed(package("one"))),
     }
@@ -161,13 +162,12 @@ fn switched_off_compares_nothing(pins: Option<Pins>, on_change: OnChange) {
 #[test]
 fn first_sight_pins_what_was_seen() {
     let verdict = judge(&[], files(), Pinning::default(), Mode::Enforce);
-    assert_eq!(verdict.store, Some(pins()));
-    let again = judge(
-        verdict.store.as_slice(),
-        files(),
-        Pinning::default(),
-        Mode::Enforce,
-    );
+    let new = NewPins {
+        pins: pins(),
+        ground: Ground::FirstUse,
+    };
+    assert_eq!(verdict.store, Some(new));
+    let again = judge(&[pins()], files(), Pinning::default(), Mode::Enforce);
     assert_eq!(again.state, PinState::Match);
 }
 
@@ -291,4 +291,118 @@ fn without_its_manifest_a_package_is_still_compared() {
     );
     assert_eq!(verdict.state, PinState::Mismatch);
     assert_eq!(verdict.mismatches[0].changed_files, [""; 0]);
+}
+
+/// A start whose interpreter differs from its pin.
+#[derive(Clone, Copy)]
+struct Upgrade {
+    path: &'static str,
+    writers: Writers,
+    script: Option<&'static str>,
+    package: Option<&'static str>,
+    on_change: OnChange,
+    mode: Mode,
+}
+
+const UPGRADE: Upgrade = Upgrade {
+    path: "/usr/bin/node",
+    writers: Writers::Root,
+    script: Some("main"),
+    package: Some("one"),
+    on_change: OnChange::Block,
+    mode: Mode::Enforce,
+};
+
+impl Upgrade {
+    /// The verdict; what is pinned has a part exactly where the start has one.
+    fn judge(self) -> PinVerdict {
+        let interpreter = |path: &str, content: &str| PinnedFile {
+            path: PathBuf::from(path),
+            digest: Digest::of(content.as_bytes()),
+        };
+        let pinned = Pins {
+            executable: interpreter("/usr/bin/node", "node 18"),
+            script: self.script.map(|_| file("main")),
+            package: self.package.map(|_| package("one").into()),
+        };
+        let actual = ServerFiles {
+            executable: Part::Hashed(interpreter(self.path, "node 20")),
+            executable_writers: self.writers,
+            script: self.script.map(|content| Part::Hashed(file(content))),
+            package: self.package.map(|content| match content {
+                "unknown" => unknown(),
+                content => Part::Hashed(package(content)),
+            }),
+        };
+        judge(&[pinned], actual, policy(self.on_change, true), self.mode)
+    }
+}
+
+#[test_case(UPGRADE => (Action::Audit, true); "script and package are as pinned")]
+#[test_case(Upgrade { package: None, ..UPGRADE } => (Action::Audit, true); "a script alone")]
+#[test_case(Upgrade { script: None, ..UPGRADE } => (Action::Audit, true); "a package alone")]
+#[test_case(Upgrade { mode: Mode::Observe, ..UPGRADE } => (Action::Audit, true); "observing")]
+#[test_case(Upgrade { on_change: OnChange::Alert, ..UPGRADE } => (Action::Audit, true); "alerting")]
+#[test_case(Upgrade { on_change: OnChange::Allow, ..UPGRADE } => (Action::Allow, false); "allowing keeps the pins")]
+#[test_case(Upgrade { writers: Writers::Others, ..UPGRADE } => (Action::Block, false); "others can write it")]
+#[test_case(Upgrade { path: "/opt/node/bin/node", ..UPGRADE } => (Action::Block, false); "another file")]
+#[test_case(Upgrade { script: None, package: None, ..UPGRADE } => (Action::Block, false); "a program of its own")]
+#[test_case(Upgrade { script: Some("other"), ..UPGRADE } => (Action::Block, false); "the script differs too")]
+#[test_case(Upgrade { package: Some("two"), ..UPGRADE } => (Action::Block, false); "the package differs too")]
+#[test_case(Upgrade { package: Some("unknown"), ..UPGRADE } => (Action::Block, false); "the package is not known")]
+fn an_upgraded_interpreter(upgrade: Upgrade) -> (Action, bool) {
+    let verdict = upgrade.judge();
+    assert_eq!(verdict.state, PinState::Mismatch);
+    assert_eq!(verdict.is_accepted_upgrade(), verdict.store.is_some());
+    (verdict.action, verdict.store.is_some())
+}
+
+#[test]
+fn an_upgrade_is_accepted_with_everything_else_as_it_was_pinned() {
+    let new = UPGRADE.judge().store.expect("accepted");
+    let executable = PinnedFile {
+        path: PathBuf::from("/usr/bin/node"),
+        digest: Digest::of(b"node 20"),
+    };
+    assert_eq!(
+        new,
+        NewPins {
+            pins: Pins { executable, ..pins() },
+            ground: Ground::SystemUpgrade,
+        }
+    );
+    let server = ServerId::new("weather").expect("a valid id");
+    let reason = UPGRADE.judge().reason(&server).expect("it is told");
+    assert!(
+        reason.contains("only root can have changed it") && reason.contains("pins reset --server weather"),
+        "{reason}"
+    );
+}
+
+#[test_case(files(), true => (PinState::Match, false); "a known set")]
+#[test_case(Files::Changed.build(), true => (PinState::Pinned, true); "another set")]
+#[test_case(Files::Unknown.build(), true => (PinState::Unknown, false); "a part unknown")]
+#[test_case(Files::Changed.build(), false => (PinState::NotPinned, false); "without trust on first use")]
+fn the_launch_that_pinned_first_may_add_sets(actual: ServerFiles, trusting: bool) -> (PinState, bool) {
+    let sets = BTreeMap::from([(1, pins())]);
+    let accepted = Accepted::Sets(&sets).for_first_launch();
+    let verdict = compare(accepted, actual, policy(OnChange::Block, trusting), Mode::Enforce);
+    (verdict.state, verdict.store.is_some())
+}
+
+#[test]
+fn the_launch_that_pinned_first_fills_no_more_than_the_room() {
+    let last = u32::try_from(PinBook::MAX_SETS).expect("small");
+    let sets: BTreeMap<u32, Pins> = (1..=last).map(|number| (number, pins())).collect();
+    let accepted = Accepted::Sets(&sets).for_first_launch();
+    let verdict = compare(
+        accepted,
+        Files::Changed.build(),
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    assert_eq!(
+        (verdict.state, verdict.action),
+        (PinState::Mismatch, Action::Block)
+    );
 }

@@ -251,5 +251,8 @@ pub(super) fn shell_step(command: Command<'_>) -> Step<'_> {
     if line_follows {
         return Step::line(&operand, &command.words[at + 1..], command.directory);
     }
-    Step::is(Subject::File(operand), Stage::Launcher, command, at + 1)
+    let stage = Stage::Shell {
+        script: Some(operand.clone().into_owned()),
+    };
+    Step::is(Subject::File(operand), stage, command, at + 1)
 }

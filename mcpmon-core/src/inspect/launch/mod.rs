@@ -48,6 +48,11 @@ pub struct Launch {
 pub enum Stage {
     /// A launcher, shell or wrapper that will start or become something else: npx, uvx, env, `sh -c`.
     Launcher,
+    /// A shell that is itself what the command names: it will start or become something else, or serves.
+    Shell {
+        /// Its script, as given in argv; `None` for a line in an argument.
+        script: Option<String>,
+    },
     /// An interpreter serving a script.
     Script {
         /// As given in argv, perhaps relative.

@@ -6,6 +6,7 @@ use super::{
     builtin::built_in,
     command::{Command, Word, basename},
     identity::{Claim, claims, server_id, subject_text},
+    interpreter::is_shell,
     known::BRIDGES,
     target::{Step, Target, step},
     walk::Budget,
@@ -95,6 +96,7 @@ impl LaunchRules {
         Some(Launch {
             server: found.server,
             stage: match found.role {
+                Role::Serves if self.names_line(argv) => Self::stage_of_named(argv),
                 Role::Serves => Self::stage(argv),
                 Role::Starts => Stage::Launcher,
             },
@@ -107,6 +109,18 @@ impl LaunchRules {
     #[must_use]
     pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
         match step(Command::from_argv(argv)) {
+            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
+            Step::Is(target, _) => target.stage,
+        }
+    }
+
+    /// The same for a command that a person named as a whole: a shell's line is then what was named.
+    #[must_use]
+    pub fn stage_of_named<S: AsRef<str>>(argv: &[S]) -> Stage {
+        let command = Command::from_argv(argv);
+        let is_shell = is_shell(command.program());
+        match step(command) {
+            Step::Shell(_) if is_shell => Stage::Shell { script: None },
             Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
             Step::Is(target, _) => target.stage,
         }
@@ -226,6 +240,15 @@ impl LaunchRules {
                 Some((self.first(commands, above).ok()??.server, Role::Starts))
             }
         }
+    }
+
+    /// Whether a custom glob names the whole command.
+    fn names_line<S: AsRef<str>>(&self, argv: &[S]) -> bool {
+        if self.custom.is_empty() {
+            return false;
+        }
+        let line = joined(&Command::from_argv(argv).words);
+        self.custom.iter().any(|glob| glob.matches(&line))
     }
 
     fn needs_line(&self) -> bool {

@@ -550,10 +550,28 @@ fn other_commands_are_none() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[test_case("bash -c 'while read l; do answer; done'", "bash -c *" => Some(Stage::Shell { script: None }); "the line is named")]
+#[test_case("bash -c 'mcp-server-x --stdio'", "mcp-server-*" => Some(Stage::Launcher); "what it runs is named")]
+#[test_case("env bash -c 'mcp-server-x'", "env *" => Some(Stage::Launcher); "a wrapper is no shell")]
+#[test_case("bash -c 'while read l; do answer; done'", "dash -c *" => None; "nothing is named")]
+fn a_shell_that_is_named_as_a_whole(line: &str, custom: &str) -> Option<Stage> {
+    let argv: Vec<String> = match line.split_once(" '") {
+        Some((shell, code)) => shell
+            .split(' ')
+            .chain([code.trim_end_matches('\'')])
+            .map(str::to_owned)
+            .collect(),
+        None => line.split(' ').map(str::to_owned).collect(),
+    };
+    let rules = LaunchRules::new(Some(Vec::new()), vec![NameGlob::new(custom)], Vec::new());
+    rules.detect(&argv).map(|launch| launch.stage)
+}
+
 #[test_case("npx -y tavily-mcp" => Stage::Launcher)]
 #[test_case("env node server.js" => Stage::Launcher)]
 #[test_case("sh -c mcp-server-x" => Stage::Launcher)]
-#[test_case("sh /srv/start.sh" => Stage::Launcher)]
+#[test_case("sh /srv/start.sh" => Stage::Shell { script: Some("/srv/start.sh".into()) })]
+#[test_case("bash -eu" => Stage::Inline; "a shell that reads its input")]
 #[test_case("uv run server.py" => Stage::Launcher)]
 #[test_case("sudo docker run mcp/fetch" => Stage::Launcher)]
 #[test_case("go run ./cmd/x" => Stage::Launcher)]

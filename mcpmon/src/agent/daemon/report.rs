@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
 use crate::{
     agent::{
-        clock,
         control::{Answer, Asked, Request},
         engine::{Message, Snapshot},
         notify::Notifier,
@@ -17,7 +16,7 @@ use crate::{
     intercept::kernel::addresses::Enforcement,
 };
 use mcpmon_core::{
-    decide::pins::Added,
+    decide::pins::PinnedFile,
     model::ServerId,
     policy::{Gate, Mode, OnChange},
 };
@@ -80,6 +79,9 @@ impl Daemon {
             }
             Request::ResetPins { server } => self.reset_pins(server).await,
             Request::TrustPins { server } => self.trust_pins(server).await,
+            Request::TrustExecutable { path, digest } => {
+                self.trust_executable(PinnedFile { path, digest }).await
+            }
         };
         // The client may have left.
         drop(asked.reply.send(answer));
@@ -106,16 +108,13 @@ impl Daemon {
             reply,
         };
         match self.ask(trust).await {
-            Ok(Some(Added { set, replaced })) => {
-                let rows = pins::to_rows(&set, clock::now(), pins::APPROVED);
-                let mut changes: Vec<_> = rows.into_iter().map(|row| self.recorder.put_pin(row)).collect();
-                changes.extend(replaced.map(|number| self.recorder.delete_pin_set(set.key.clone(), number)));
-                if changes.iter().any(Result::is_err) {
+            Ok(Some(added)) => {
+                if pins::store(&self.recorder, &added, pins::APPROVED).is_err() {
                     return not_stored();
                 }
                 Answer::Trusted {
-                    name: set.key.name,
-                    uid: set.key.uid,
+                    name: added.set.key.name,
+                    uid: added.set.key.uid,
                 }
             }
             Ok(None) => Answer::Error(format!(
@@ -123,6 +122,21 @@ impl Daemon {
             )),
             Err(error) => Answer::Error(error.to_string()),
         }
+    }
+
+    async fn trust_executable(&self, executable: PinnedFile) -> Answer {
+        let trust = |reply| Message::TrustExecutable { executable, reply };
+        let added = match self.ask(trust).await {
+            Ok(added) => added,
+            Err(error) => return Answer::Error(error.to_string()),
+        };
+        let stored = added
+            .iter()
+            .map(|added| pins::store(&self.recorder, added, pins::APPROVED));
+        if stored.filter(Result::is_err).count() > 0 {
+            return not_stored();
+        }
+        Answer::TrustedExecutable { sets: added.len() }
     }
 
     async fn status(&self) -> Result<Status, DaemonError> {

@@ -18,7 +18,7 @@ use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_core::{
     decide::{
         Monitor, Running,
-        pins::{Added, Full, ServerFiles},
+        pins::{Added, Full, PinnedFile, ServerFiles},
     },
     model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId},
     policy::{Policy, network::table::Tables},
@@ -85,6 +85,11 @@ pub(crate) enum Message {
     TrustRefused {
         server: ServerId,
         reply: oneshot::Sender<Option<Added>>,
+    },
+    /// Accept an executable wherever another one is pinned at its path; the answer is what is accepted now.
+    TrustExecutable {
+        executable: PinnedFile,
+        reply: oneshot::Sender<Vec<Added>>,
     },
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
@@ -308,6 +313,13 @@ impl Core {
                 let added = self.monitor.trust_refused(&server);
                 if added.is_some() {
                     self.accept_files(&server);
+                }
+                answer(reply, added);
+            }
+            Message::TrustExecutable { executable, reply } => {
+                let added = self.monitor.trust_executable(&executable);
+                for added in &added {
+                    self.accept_files(&added.set.key.server);
                 }
                 answer(reply, added);
             }

@@ -11,7 +11,7 @@ use mcpmon_core::{
 use nix::sys::signal::Signal;
 
 use super::{Core, observe::instance};
-use crate::agent::{clock, hashing::HashJob, host, pins};
+use crate::agent::{hashing::HashJob, host, pins};
 
 /// Looks at the process table for one kill: what forks between two of them is found by the next.
 const KILL_PASSES: usize = 3;
@@ -65,11 +65,10 @@ impl Core {
                     stage,
                 });
             }
-            Order::StorePins { set } => {
-                for pin in pins::to_rows(&set, clock::now(), pins::FIRST_USE) {
-                    if self.recorder.put_pin(pin).is_err() {
-                        tracing::error!(server = %set.key.server, "a pin could not be stored; it holds until the daemon ends");
-                    }
+            Order::StorePins { added, ground } => {
+                if pins::store(&self.recorder, &added, pins::by(ground)).is_err() {
+                    let server = added.set.key.server;
+                    tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
             Order::Kill { instance } => self.kill(instance),

@@ -13,7 +13,7 @@ use std::{
 };
 
 use mcpmon_core::{
-    decide::pins::{Part, ServerFiles},
+    decide::pins::{Part, ServerFiles, Writers},
     inspect::launch::Stage,
     model::{InstanceId, ProcessId},
 };
@@ -157,9 +157,13 @@ fn hash(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result
 
 fn entry(stage: &Stage) -> Entry {
     match stage {
-        Stage::Script { path } => Entry::Script(PathBuf::from(path)),
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => Entry::Script(PathBuf::from(path)),
         Stage::Module { name } => Entry::Module(name.clone()),
-        Stage::Program | Stage::Launcher | Stage::Container { .. } | Stage::Inline => Entry::Program,
+        Stage::Program
+        | Stage::Launcher
+        | Stage::Shell { script: None }
+        | Stage::Container { .. }
+        | Stage::Inline => Entry::Program,
     }
 }
 
@@ -182,6 +186,7 @@ fn unknown(cause: &str) -> ServerFiles {
     };
     ServerFiles {
         executable,
+        executable_writers: Writers::Others,
         script: None,
         package: None,
     }

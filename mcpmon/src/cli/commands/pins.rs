@@ -1,13 +1,18 @@
 //! `mcpmon pins list|reset|trust`: what servers' files are compared with.
 
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand};
 use mcpmon_core::model::{ServerId, ServerIdError};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::control::{Answer, Request},
+    agent::{
+        control::{Answer, Request},
+        executable,
+    },
     cli::{
-        CliError, Output,
+        CliError, ErrorKind, Output,
         daemon::{Socket, ask, unexpected},
         listing,
         output::Form,
@@ -30,8 +35,9 @@ pub(in crate::cli) enum Command {
     List(List),
     /// Forget those of a server, for every package and user, so that its next start is judged as its first; root only
     Reset(Chosen),
-    /// Accept a server as it was when it was last refused, beside what is pinned; root only
-    Trust(Chosen),
+    /// Accept a server as it was when it was last refused, or an executable that many use, beside what is pinned;
+    /// root only
+    Trust(Trusted),
 }
 
 #[derive(Debug, Args)]
@@ -48,6 +54,25 @@ pub(in crate::cli) struct Chosen {
     server: ServerId,
     #[command(flatten)]
     socket: Socket,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Trusted {
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// The server that was refused
+    #[arg(long, value_name = "ID", value_parser = server_id)]
+    server: Option<ServerId>,
+    /// A file as it is now, for every server that is pinned with another one at its path: an upgraded interpreter
+    #[arg(long, value_name = "FILE")]
+    executable: Option<PathBuf>,
 }
 
 const TABLE: Table = Table::new(&[
@@ -85,15 +110,40 @@ pub(in crate::cli) fn reset(options: &Chosen, output: &mut Output<'_>) -> Result
     ))?)
 }
 
-pub(in crate::cli) fn trust(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
-    let server = options.server.clone();
-    let Answer::Trusted { name, uid } = ask(&options.socket.path, &Request::TrustPins { server })? else {
+pub(in crate::cli) fn trust(options: &Trusted, output: &mut Output<'_>) -> Result<(), CliError> {
+    let socket = &options.socket.path;
+    let Trusted { what, .. } = options;
+    if let Some(path) = &what.executable {
+        return trust_executable(path, socket, output);
+    }
+    let server = what.server.clone().expect("clap asks for one of the two");
+    let request = Request::TrustPins {
+        server: server.clone(),
+    };
+    let Answer::Trusted { name, uid } = ask(socket, &request)? else {
         return Err(unexpected());
     };
     Ok(output.note(&format!(
-        "{} ({name}, user {uid}) may also run as it was when it was refused",
-        options.server
+        "{server} ({name}, user {uid}) may also run as it was when it was refused",
     ))?)
+}
+
+fn trust_executable(path: &Path, socket: &Path, output: &mut Output<'_>) -> Result<(), CliError> {
+    let absolute = std::path::absolute(path)?;
+    let file = executable::read(&absolute).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    let request = Request::TrustExecutable {
+        path: file.path.clone(),
+        digest: file.digest,
+    };
+    let Answer::TrustedExecutable { sets } = ask(socket, &request)? else {
+        return Err(unexpected());
+    };
+    let (path, digest) = (file.path.display(), file.digest.short(12));
+    Ok(output.note(&match sets {
+        0 => format!("no server is pinned with another file at {path} than {digest}: nothing to accept"),
+        1 => format!("1 more set of pins is accepted, with {path} as it is now ({digest})"),
+        sets => format!("{sets} more sets of pins are accepted, with {path} as it is now ({digest})"),
+    })?)
 }
 
 fn server_id(text: &str) -> Result<ServerId, ServerIdError> {

@@ -8,7 +8,7 @@ use mcpmon_e2e::{
     daemon::Daemon,
     host::Host,
     json::{is, text},
-    servers::{NpmServer, ProgramServer, PythonServer, sha256},
+    servers::{NpmServer, ProgramServer, PythonServer, sha256, shell_script},
 };
 use serde_json::Value;
 
@@ -160,6 +160,72 @@ fn a_changed_program_is_killed_at_exec() -> Result<()> {
             && text(event, "pin") == "pinned"
             && event["exe_sha256"] == mismatch["actual_hash"]
     })?;
+    Ok(())
+}
+
+/// After an upgrade that nobody but its administrator expects, before anything was started and refused.
+#[test]
+fn a_changed_executable_is_trusted_by_its_path() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("on_change: block"))?;
+    let server = ProgramServer::make(&daemon.site.path(""))?;
+    let start = |mark: &str| Client::start(&mut server.command(&daemon.site.path(mark)));
+    serve(&daemon, &server.name, 1, start("first")?)?;
+    let trust = || {
+        let program = server.program.to_str().unwrap_or_default();
+        daemon.site.ask(&["pins", "trust", "--executable", program])
+    };
+    let nothing = trust()?;
+    assert!(
+        nothing.stderr.contains("no server is pinned with another"),
+        "{nothing:?}"
+    );
+    server.change()?;
+    let trusted = trust()?;
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    assert!(
+        trusted.stderr.contains("1 more set of pins is accepted"),
+        "{trusted:?}"
+    );
+    let (_, second) = serve(&daemon, &server.name, 2, start("second")?)?;
+    assert_eq!(text(&second, "pin"), "match");
+
+    let daemon = daemon.restart(&host)?;
+    let mut client = Client::start(&mut server.command(&daemon.site.path("third")))?;
+    client.initialize()?;
+    let third = daemon.start_of(&server.name, 3)?;
+    assert_eq!(text(&third, "pin"), "match", "it outlives the daemon");
+    let pins = daemon.site.list(&["pins", "list", "--server", &server.name])?;
+    let by: Vec<&str> = pins.iter().map(|pin| text(pin, "pinned_by")).collect();
+    assert_eq!(by, ["first_use", "root"]);
+    Ok(())
+}
+
+/// Nothing but the shell serves here: it is compared when it has been alone for long enough.
+#[test]
+fn a_changed_script_that_a_shell_serves() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("on_change: block"))?;
+    let script = shell_script(&daemon.site.path(""))?;
+    let name = script
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let start = || Client::start(std::process::Command::new(&script).arg(daemon.site.path("mark")));
+    for (number, pin) in [(1, "pinned"), (2, "match")] {
+        let (_, started) = serve(&daemon, name, number, start()?)?;
+        assert_eq!(text(&started, "pin"), pin);
+        assert_eq!(text(&started, "script_sha256"), sha256(&script)?);
+    }
+    fs::write(&script, format!("{}# changed\n", fs::read_to_string(&script)?))?;
+    let mut client = start()?;
+    assert_eq!(client.ended()?.signal(), Some(9));
+    let mismatch = daemon.event_of("mcp_server_binary_mismatch", name)?;
+    assert_eq!(text(&mismatch, "part"), "script");
     Ok(())
 }
 

@@ -123,8 +123,9 @@ impl Hasher {
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let executable = process.executable()?;
-        let identity = (executable.node.stat().st_dev, executable.node.stat().st_ino);
+        let identity = executable.node.identity();
         let root = process.root()?;
+        let executable_writers = root.writers(&executable.path, &executable.node);
         let setting = Setting {
             root: &root,
             working_directory: process.working_directory()?,
@@ -137,11 +138,12 @@ impl Hasher {
         let executable = self.hash_executable(executable, cancel)?;
         let (script, package) = self.scripts(&setting, entry, cancel)?;
         let now = process.executable()?;
-        if identity != (now.node.stat().st_dev, now.node.stat().st_ino) {
+        if identity != now.node.identity() {
             return Err(HashError::Replaced { pid: process.pid() });
         }
         Ok(ServerFiles {
             executable,
+            executable_writers,
             script,
             package,
         })

@@ -12,6 +12,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use mcpmon_core::model::Writers;
 use nix::{
     fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat},
     sys::stat::{FileStat, Mode, SFlag, fstat, fstatat},
@@ -129,6 +130,22 @@ impl Root {
         Ok(done)
     }
 
+    /// Who can change `node`, which is to be found at `path`, or put another file there. By owners and modes of the
+    /// file and every directory above it; a path that leads over a link or to something else says nothing.
+    #[must_use]
+    pub fn writers(&self, path: &Path, node: &Node) -> Writers {
+        let is_roots = |path: &Path| {
+            let found = self.find_link(path).ok().filter(Node::is_roots_alone);
+            found.map(|found| found.identity())
+        };
+        let above_are_roots = path.ancestors().skip(1).all(|path| is_roots(path).is_some());
+        if above_are_roots && path.is_absolute() && is_roots(path) == Some(node.identity()) {
+            Writers::Root
+        } else {
+            Writers::Others
+        }
+    }
+
     /// The content of a regular file of at most `limit` bytes.
     ///
     /// # Errors
@@ -183,6 +200,18 @@ impl Node {
     #[must_use]
     pub const fn stat(&self) -> &FileStat {
         &self.stat
+    }
+
+    /// Device and inode.
+    pub(super) const fn identity(&self) -> (u64, u64) {
+        (self.stat.st_dev, self.stat.st_ino)
+    }
+
+    /// Whether it is root's, and no mode lets others write to it. An access list cannot give more than the mode says.
+    fn is_roots_alone(&self) -> bool {
+        let others = Mode::S_IWGRP | Mode::S_IWOTH;
+        let mode = Mode::from_bits_truncate(self.stat.st_mode);
+        self.stat.st_uid == 0 && !mode.intersects(others)
     }
 
     /// Opens it for reading. Only regular files and directories are: opening a device can act on it.
@@ -338,6 +367,35 @@ mod tests {
         let too_large = root.read(Path::new("/a/file"), 5).map_err(|error| error.kind());
         assert_eq!(too_large, Err(io::ErrorKind::FileTooLarge));
         assert_eq!(root.names(Path::new("/a"))?, ["b", "file", "relative"]);
+        Ok(())
+    }
+
+    #[test]
+    fn only_what_root_alone_can_write_is_roots() -> io::Result<()> {
+        let root = Root::at(Path::new("/"))?;
+        let shell = fs::canonicalize("/bin/sh")?;
+        let node = root.find(&shell)?;
+        assert_eq!(root.writers(&shell, &node), Writers::Root);
+        // The same file, and paths that say nothing about it.
+        let directory = tempfile::tempdir()?;
+        let link = directory.path().canonicalize()?.join("link");
+        symlink(&shell, &link)?;
+        let own = directory.path().canonicalize()?.join("own");
+        fs::write(&own, "")?;
+        for path in [
+            link.as_path(),
+            own.as_path(),
+            Path::new("/bin"),
+            Path::new("bin/sh"),
+            Path::new("/gone"),
+        ] {
+            assert_eq!(root.writers(path, &node), Writers::Others, "{}", path.display());
+        }
+        assert_eq!(
+            root.writers(&own, &root.find(&own)?),
+            Writers::Others,
+            "everyone may write to a directory above it"
+        );
         Ok(())
     }
 }
