@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
         }
         shell::run(&mut cargo)
     })?;
-    packages::require_commands("the end-to-end tests, which start real servers", &USED)?;
+    packages::require_commands("testing with real servers", &USED)?;
     step("the program that the end-to-end tests run", || {
         shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
     })?;

@@ -63,16 +63,16 @@ impl NpmServer {
             &sources.join("server/package.json"),
             &package(
                 &name,
-                &format!(r#""bin": "index.js", "dependencies": {{"{dependency}": "file:../dependency"}}"#),
+                &format!(r#""bin": "index.js", "dependencies": {{"{dependency}": "1.0.0"}}"#),
             ),
         )?;
         write_program(&sources.join("server/index.js"), &code)?;
+        // Both from here: npm 9, which is Debian 12's, looks for a dependency's own paths in the wrong place.
+        let dependencies =
+            format!(r#""{name}": "file:../sources/server", "{dependency}": "file:../sources/dependency""#);
         write(
             &project.join("package.json"),
-            &package(
-                "project",
-                &format!(r#""dependencies": {{"{name}": "file:../sources/server"}}"#),
-            ),
+            &package("project", &format!(r#""dependencies": {{{dependencies}}}"#)),
         )?;
         let status = Command::new("npm")
             .args([
