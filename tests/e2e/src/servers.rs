@@ -203,6 +203,52 @@ pub fn shell_script(directory: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// A copy of the shell that only root can change, as a distribution's interpreters are.
+#[derive(Debug)]
+pub struct SystemShell(TempDir);
+
+impl SystemShell {
+    /// Makes it. Where temporary files usually are, everyone may write.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn make() -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("mcpmon-e2e-")
+            .tempdir_in("/opt")?;
+        let shell = Self(directory);
+        fs::copy(fs::canonicalize("/bin/sh")?, shell.path())?;
+        Ok(shell)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("sh")
+    }
+
+    /// Lets everyone write to its directory.
+    ///
+    /// # Errors
+    /// Where that is not possible.
+    pub fn open_to_everyone(&self) -> Result<()> {
+        Ok(fs::set_permissions(
+            self.0.path(),
+            fs::Permissions::from_mode(0o777),
+        )?)
+    }
+}
+
+/// Adds a byte that changes nothing but the file's hash.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn change(program: &Path) -> Result<()> {
+    use std::io::Write as _;
+    let mut file = fs::File::options().append(true).open(program)?;
+    Ok(file.write_all(b"\n")?)
+}
+
 /// A program of its own: a copy of the shell under a server's name, and what it is to run.
 #[derive(Debug)]
 pub struct ProgramServer {
@@ -244,9 +290,7 @@ impl ProgramServer {
     /// # Errors
     /// Where it cannot be written.
     pub fn change(&self) -> Result<()> {
-        use std::io::Write as _;
-        let mut file = fs::File::options().append(true).open(&self.program)?;
-        Ok(file.write_all(b"\n")?)
+        change(&self.program)
     }
 }
 

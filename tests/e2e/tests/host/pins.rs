@@ -8,7 +8,7 @@ use mcpmon_e2e::{
     daemon::Daemon,
     host::Host,
     json::{is, text},
-    servers::{NpmServer, ProgramServer, PythonServer, sha256, shell_script},
+    servers::{NpmServer, ProgramServer, PythonServer, SystemShell, change, sha256, shell_script},
 };
 use serde_json::Value;
 
@@ -226,6 +226,52 @@ fn a_changed_script_that_a_shell_serves() -> Result<()> {
     assert_eq!(client.ended()?.signal(), Some(9));
     let mismatch = daemon.event_of("mcp_server_binary_mismatch", name)?;
     assert_eq!(text(&mismatch, "part"), "script");
+    Ok(())
+}
+
+/// Upgrades of what root alone can change do not stop what runs on it; the same by anybody else does.
+#[test]
+fn an_upgraded_interpreter() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("on_change: block"))?;
+    let script = shell_script(&daemon.site.path(""))?;
+    let name = script
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let shell = SystemShell::make()?;
+    let start = || {
+        let mut command = std::process::Command::new(shell.path());
+        Client::start(command.arg(&script).arg(daemon.site.path("mark")))
+    };
+    let (_, first) = serve(&daemon, name, 1, start()?)?;
+    assert_eq!(text(&first, "pin"), "pinned");
+
+    change(&shell.path())?;
+    let (_, second) = serve(&daemon, name, 2, start()?)?;
+    assert_eq!(
+        (text(&second, "pin"), text(&second, "action")),
+        ("mismatch", "audit")
+    );
+    let mismatch = daemon.event_of("mcp_server_binary_mismatch", name)?;
+    assert_eq!(
+        (text(&mismatch, "part"), text(&mismatch, "severity")),
+        ("executable", "medium")
+    );
+    assert_eq!(own(&daemon, "mcp_server_denied", name)?, Vec::<Value>::new());
+    let (_, third) = serve(&daemon, name, 3, start()?)?;
+    assert_eq!(text(&third, "pin"), "match", "it is accepted by now");
+
+    shell.open_to_everyone()?;
+    change(&shell.path())?;
+    let mut client = start()?;
+    assert_eq!(client.ended()?.signal(), Some(9));
+    assert_eq!(
+        text(&daemon.event_of("mcp_server_denied", name)?, "action"),
+        "block"
+    );
     Ok(())
 }
 
