@@ -9,6 +9,7 @@ use std::{
         fd::{AsRawFd as _, OwnedFd},
         unix::fs::MetadataExt as _,
     },
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -28,7 +29,7 @@ use super::{
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
-use crate::intercept::kernel::rings::Rings;
+use crate::intercept::kernel::{hash::Process, rings::Rings};
 
 /// How long the engine has to report what the test did.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -43,6 +44,8 @@ pub enum Component {
     NetworkGate,
     /// Starts of processes are seen.
     ExecSensor,
+    /// Files of servers can be compared with their pins.
+    Pins,
 }
 
 /// One thing that was tried.
@@ -132,7 +135,24 @@ fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
     }
     let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
     checks.push(exec_check(canary, &seen));
+    checks.push(files_check());
     checks
+}
+
+/// A sandbox around the daemon may forbid the calls that look files up inside another root.
+fn files_check() -> Check {
+    let looked_up = Process::open(std::process::id())
+        .and_then(|process| process.root())
+        .map_err(|error| error.to_string())
+        .and_then(|root| root.find(Path::new("/")).map_err(|error| error.to_string()));
+    Check {
+        component: Component::Pins,
+        name: "files inside a process's root are found".to_owned(),
+        outcome: match looked_up {
+            Ok(_) => CheckOutcome::Passed,
+            Err(cause) => CheckOutcome::Failed(format!("{cause}; scripts and packages are not compared")),
+        },
+    }
 }
 
 struct Attempt {
@@ -270,7 +290,7 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
 
 /// The outcome for every component where the test itself could not be done.
 pub(crate) fn impossible(cause: &str) -> Vec<Check> {
-    [Component::NetworkGate, Component::ExecSensor]
+    [Component::NetworkGate, Component::ExecSensor, Component::Pins]
         .map(|component| Check {
             component,
             name: "the self-test can be done".to_owned(),
@@ -325,10 +345,19 @@ mod tests {
     #[test]
     fn a_test_that_cannot_be_done_fails_every_component() {
         let checks = impossible("why");
-        for component in [Component::NetworkGate, Component::ExecSensor] {
+        for component in [Component::NetworkGate, Component::ExecSensor, Component::Pins] {
             let told = cause(&checks, component);
             assert_eq!(told.as_deref(), Some("the self-test can be done: why"));
         }
+    }
+
+    #[test]
+    fn where_nothing_is_forbidden_files_are_found() {
+        let check = files_check();
+        assert_eq!(
+            (check.component, check.outcome),
+            (Component::Pins, CheckOutcome::Passed)
+        );
     }
 
     #[test]

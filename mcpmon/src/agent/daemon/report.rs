@@ -48,6 +48,7 @@ impl Daemon {
         self.checked_at = Some(jiff::Timestamp::now().to_string());
         self.note("network gate", selftest::cause(&checks, Component::NetworkGate));
         self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
+        self.note("pins", selftest::cause(&checks, Component::Pins));
         for reply in self.waiting.drain(..) {
             drop(reply.send(Answer::Checks(checks.clone())));
         }
