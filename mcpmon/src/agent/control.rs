@@ -238,6 +238,9 @@ pub enum AskError {
     /// Not allowed.
     #[error("no permission for {}", .0.display())]
     Permission(PathBuf),
+    /// It takes too long.
+    #[error("the daemon did not answer within {} s", CLIENT_TIMEOUT.as_secs())]
+    Silent,
     /// The conversation broke off.
     #[error("failed to talk to the daemon")]
     Io(#[source] io::Error),
@@ -276,7 +279,10 @@ fn read_line<T: DeserializeOwned>(stream: UnixStream) -> Result<T, AskError> {
     let mut text = String::new();
     BufReader::new(stream.take(MAX_ANSWER))
         .read_line(&mut text)
-        .map_err(AskError::Io)?;
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent,
+            _ => AskError::Io(error),
+        })?;
     serde_json::from_str(&text).map_err(AskError::Answer)
 }
 

@@ -186,8 +186,10 @@ fn daemon(error: &AskError) -> Finding {
         .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
         AskError::Permission(_) => Finding::new("daemon", Verdict::Unknown, error.to_string())
             .remedy("run the command with sudo, or join the group mcpmon"),
-        AskError::Io(_) | AskError::Answer(_) => Finding::new("daemon", Verdict::Broken, error.to_string())
-            .remedy("restart it: `sudo systemctl restart mcpmon`"),
+        AskError::Silent | AskError::Io(_) | AskError::Answer(_) => {
+            Finding::new("daemon", Verdict::Broken, error.to_string())
+                .remedy("restart it: `sudo systemctl restart mcpmon`")
+        }
     }
 }
 

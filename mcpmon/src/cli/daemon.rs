@@ -30,6 +30,7 @@ fn explain(error: AskError) -> CliError {
             "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; nothing is enforced meanwhile",
         ),
         AskError::Permission(_) => Some("run the command with sudo, or join the group mcpmon"),
+        AskError::Silent => Some("it may be starting still; otherwise see its log, and restart it"),
         AskError::Io(_) | AskError::Answer(_) => None,
     };
     let told = CliError::new(ErrorKind::Environment, error);
