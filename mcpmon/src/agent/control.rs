@@ -279,9 +279,11 @@ fn read_line<T: DeserializeOwned>(stream: UnixStream) -> Result<T, AskError> {
     let mut text = String::new();
     BufReader::new(stream.take(MAX_ANSWER))
         .read_line(&mut text)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent,
-            _ => AskError::Io(error),
+        .map_err(|error| {
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+                return AskError::Silent;
+            }
+            AskError::Io(error)
         })?;
     serde_json::from_str(&text).map_err(AskError::Answer)
 }
