@@ -3,12 +3,14 @@
 use super::pins::{Added, Ground};
 use crate::{
     inspect::launch::Stage,
-    model::{Event, FileId, InstanceId, ProcessId, ServerId},
+    model::{Event, FileId, InstanceId, ProcessId, ServerId, Verdict},
 };
 
 /// What follows from an observation.
 #[derive(Debug, Default)]
 pub struct Judgement {
+    /// What is to become of the message; of anything else, nothing.
+    pub verdict: Verdict,
     /// To be recorded, in order.
     pub events: Vec<Event>,
     /// To be carried out, in order.

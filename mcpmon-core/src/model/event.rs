@@ -9,7 +9,9 @@ use std::{
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Action, Digest, ServerId, SessionId, Severity, Timestamp};
+use super::{
+    Action, Digest, Finding, ListKind, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
+};
 
 /// Something worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,6 +223,122 @@ pub enum EventKind {
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
+    /// The kernel saw a server that no wrapper started.
+    #[serde(rename = "mcp_server_unwrapped")]
+    ServerUnwrapped {
+        command: String,
+        /// Command names from the launcher up.
+        parent_chain: Vec<String>,
+        matched_pattern: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        config_source: Option<String>,
+    },
+    /// A server's name is close to a known one.
+    #[serde(rename = "mcp_server_name_similarity")]
+    NameSimilarity {
+        similar_to: String,
+        /// From 0 to 1000, thousandths.
+        score: u16,
+        /// Which comparison found it.
+        method: String,
+    },
+    /// A definition was listed.
+    #[serde(rename = "mcp_tool_seen")]
+    ToolSeen {
+        #[serde(default = "tools")]
+        list: ListKind,
+        tool_name: String,
+        tool_hash: Digest,
+        server_type: ServerType,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        status: DefinitionStatus,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        detections: Vec<Finding>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_severity: Option<Severity>,
+    },
+    /// A definition differs from its pin.
+    #[serde(rename = "mcp_tool_changed")]
+    ToolChanged {
+        #[serde(default = "tools")]
+        list: ListKind,
+        tool_name: String,
+        previous_hash: Digest,
+        new_hash: Digest,
+        /// What changed, at most 50 fields.
+        changes: Vec<FieldChange>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        renamed_from: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        detections: Vec<Finding>,
+    },
+    /// Something that was inspected matched.
+    #[serde(rename = "mcp_detection")]
+    Detection {
+        subject: Subject,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_name: Option<String>,
+        detection: Finding,
+    },
+    /// A tool call was judged.
+    #[serde(rename = "mcp_tool_call_intercepted")]
+    ToolCallIntercepted {
+        tool_name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        jsonrpc_id: Option<RequestId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<String>,
+        server_type: ServerType,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_hash: Option<Digest>,
+        /// Arguments as JSON text; masked before they leave the process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<String>,
+    },
+    /// A tool call went to its server.
+    #[serde(rename = "mcp_tool_called")]
+    ToolCalled {
+        tool_name: String,
+        jsonrpc_id: RequestId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace_parent: Option<String>,
+        /// Arguments as JSON text; masked before they leave the process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<String>,
+    },
+    /// The answer to a tool call came back.
+    #[serde(rename = "mcp_tool_returned")]
+    ToolReturned {
+        tool_name: String,
+        jsonrpc_id: RequestId,
+        duration_us: u64,
+        outcome: CallOutcome,
+        bytes: u64,
+    },
+    /// A result was scanned and matched.
+    #[serde(rename = "mcp_output_inspection")]
+    OutputInspection {
+        tool_name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        jsonrpc_id: Option<RequestId>,
+        detections: Vec<Finding>,
+    },
+    /// A resource was to be read.
+    #[serde(rename = "mcp_resource_read")]
+    ResourceRead { uri: String },
+    /// Sampling, elicitation, a prompt or a completion was judged.
+    #[serde(rename = "mcp_request_judged")]
+    RequestJudged { method: String, summary: String },
+    /// An approval was asked for, given, refused, or did not come.
+    #[serde(rename = "mcp_approval")]
+    Approval {
+        subject: String,
+        by: String,
+        state: ApprovalState,
+    },
     /// A policy took effect.
     #[serde(rename = "policy_loaded")]
     PolicyLoaded { path: String, hash: Digest },
@@ -260,6 +378,65 @@ pub enum PinState {
     Unknown,
 }
 
+const fn tools() -> ListKind {
+    ListKind::Tools
+}
+
+/// How a definition compares with its pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefinitionStatus {
+    /// Seen for the first time.
+    New,
+    /// Equal to its pin.
+    Unchanged,
+    /// Differs from its pin.
+    Changed,
+}
+
+/// What became of a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// A result.
+    Ok,
+    /// A result with `isError`.
+    Failed,
+    /// A JSON-RPC error.
+    Error,
+    /// The server asks for input first.
+    InputRequired,
+    /// The result comes later, as a task.
+    Task,
+    /// The result was withheld.
+    Withheld,
+}
+
+/// How far an approval is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// A person is asked.
+    Requested,
+    /// Given.
+    Granted,
+    /// Refused.
+    Denied,
+    /// It did not come in time.
+    TimedOut,
+}
+
+/// One field of a definition that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// JSON path of the field.
+    pub field: String,
+    /// What it was, at most 1,000 characters; empty where it was not there.
+    pub previous: String,
+    /// What it is, at most 1,000 characters; empty where it is gone.
+    pub new: String,
+}
+
 impl EventKind {
     /// The `type` field.
     #[must_use]
@@ -270,6 +447,18 @@ impl EventKind {
             Self::BinaryMismatch { .. } => "mcp_server_binary_mismatch",
             Self::ServerDenied { .. } => "mcp_server_denied",
             Self::NetworkConnection { .. } => "mcp_network_connection",
+            Self::ServerUnwrapped { .. } => "mcp_server_unwrapped",
+            Self::NameSimilarity { .. } => "mcp_server_name_similarity",
+            Self::ToolSeen { .. } => "mcp_tool_seen",
+            Self::ToolChanged { .. } => "mcp_tool_changed",
+            Self::Detection { .. } => "mcp_detection",
+            Self::ToolCallIntercepted { .. } => "mcp_tool_call_intercepted",
+            Self::ToolCalled { .. } => "mcp_tool_called",
+            Self::ToolReturned { .. } => "mcp_tool_returned",
+            Self::OutputInspection { .. } => "mcp_output_inspection",
+            Self::ResourceRead { .. } => "mcp_resource_read",
+            Self::RequestJudged { .. } => "mcp_request_judged",
+            Self::Approval { .. } => "mcp_approval",
             Self::PolicyLoaded { .. } => "policy_loaded",
             Self::PolicyRejected { .. } => "policy_rejected",
             Self::EnforcementDegraded { .. } => "mcp_enforcement_degraded",

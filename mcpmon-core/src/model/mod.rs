@@ -1,23 +1,37 @@
 //! The vocabulary: ids, digests, time, events. Knows no other module of the core.
 
+mod definition;
 mod digest;
 mod event;
 mod files;
+mod finding;
 mod glob;
 mod ids;
+mod json;
 mod manifest;
+mod message;
 mod observation;
 mod severity;
 mod time;
+mod verdict;
 
+pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
-    ContainerRef, Direction, Event, EventKind, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
+    ApprovalState, CallOutcome, ContainerRef, DefinitionStatus, Direction, Event, EventKind, FieldChange,
+    Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
 };
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
 pub use ids::{PinKey, ServerId, ServerIdError, SessionId, one_spelling};
+pub use json::RawJson;
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
+pub use message::{
+    Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
+    Introduction, ListKind, Listed, Listing, Message, Question, RequestId, ResultKind, Side, Trace,
+};
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;
+pub use verdict::{Denial, Verdict};

@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use crate::model::{NameGlob, ServerId, one_spelling};
 
+mod inspection;
 pub mod network;
 mod server;
 
+pub use inspection::{
+    Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,
+    Suppression,
+};
 pub use network::{Cidr, Endpoint, HostName, NetworkPolicy, NetworkRule, RuleAction, Scope};
 pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};
 
@@ -25,6 +30,24 @@ pub struct Policy {
     pub detection: LaunchPatterns,
     /// Pins of executables, scripts and packages.
     pub pinning: Pinning,
+    /// Pins of tools, prompts, resources and instructions.
+    pub definition_pinning: Pinning,
+    /// Inspection of definitions.
+    pub inspection: Detection,
+    /// Inspection of results.
+    pub outputs: OutputInspection,
+    /// Findings that are known and accepted.
+    pub suppressions: Vec<Suppression>,
+    /// Requests that are no tool calls.
+    pub requests: Requests,
+    /// Bounds of what is read and kept.
+    pub limits: Limits,
+    /// Approvals by a person.
+    pub approvals: Approvals,
+    /// Whether tools and servers that are not known are blocked.
+    pub fail_closed: bool,
+    /// Server names: how close to a known one is reported, from 0 to 1; `None` where names are not compared.
+    pub name_similarity: Option<f64>,
     /// Starting of servers.
     pub exec: ExecPolicy,
 }

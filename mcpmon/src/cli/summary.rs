@@ -3,7 +3,7 @@
 use mcpmon_core::model::{Digest, EventKind, PinPart};
 
 use super::time;
-use crate::record::{StoredEvent, command_line};
+use crate::record::{self, StoredEvent, command_line};
 
 /// The kind's own fields as a person would tell them, and the reason behind.
 pub(super) fn summary(event: &StoredEvent) -> String {
@@ -77,6 +77,56 @@ fn describe(kind: EventKind) -> String {
             count,
             ..
         } => remote(remote_name.as_deref(), remote_addr, count),
+        EventKind::ServerUnwrapped {
+            command,
+            parent_chain,
+            ..
+        } => format!("{command} (started by {})", parent_chain.join(" < ")),
+        EventKind::NameSimilarity {
+            similar_to, method, ..
+        } => format!("resembles {similar_to} ({method})"),
+        EventKind::ToolSeen {
+            tool_name, status, ..
+        } => format!("{tool_name} {}", record::name(&status)),
+        EventKind::ToolChanged {
+            tool_name, changes, ..
+        } => {
+            let fields: Vec<_> = changes.iter().map(|change| change.field.as_str()).collect();
+            format!("{tool_name}: {}", fields.join(", "))
+        }
+        EventKind::Detection {
+            tool_name, detection, ..
+        } => match tool_name {
+            Some(tool) => format!("{tool}: {} in {}", detection.pattern, detection.field),
+            None => format!("{} in {}", detection.pattern, detection.field),
+        },
+        EventKind::ToolCallIntercepted { tool_name, .. } | EventKind::ToolCalled { tool_name, .. } => {
+            tool_name
+        }
+        EventKind::ToolReturned {
+            tool_name,
+            outcome,
+            duration_us,
+            ..
+        } => format!(
+            "{tool_name} {} after {}",
+            record::name(&outcome),
+            time::span(duration_us / 1000)
+        ),
+        EventKind::OutputInspection {
+            tool_name,
+            detections,
+            ..
+        } => {
+            let patterns: Vec<_> = detections
+                .iter()
+                .map(|finding| finding.pattern.as_str())
+                .collect();
+            format!("{tool_name}: {}", patterns.join(", "))
+        }
+        EventKind::ResourceRead { uri } => uri,
+        EventKind::RequestJudged { method, summary } => format!("{method}: {summary}"),
+        EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
         EventKind::EnforcementDegraded { component, cause }

@@ -45,21 +45,15 @@ impl Ending {
         let Self::Exited(event) = self else {
             return None;
         };
-        match event.parse_kind()? {
-            EventKind::ServerExited {
-                exit_status,
-                signal,
-                duration_ms,
-            } => Some((exit_status, signal, duration_ms)),
-            EventKind::ServerStarted { .. }
-            | EventKind::BinaryMismatch { .. }
-            | EventKind::ServerDenied { .. }
-            | EventKind::NetworkConnection { .. }
-            | EventKind::PolicyLoaded { .. }
-            | EventKind::PolicyRejected { .. }
-            | EventKind::EnforcementDegraded { .. }
-            | EventKind::EnforcementRestored { .. }
-            | EventKind::EventsLost { .. } => None,
+        if let EventKind::ServerExited {
+            exit_status,
+            signal,
+            duration_ms,
+        } = event.parse_kind()?
+        {
+            Some((exit_status, signal, duration_ms))
+        } else {
+            None
         }
     }
 }

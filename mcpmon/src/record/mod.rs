@@ -27,7 +27,7 @@ pub use access::{Access, AccessError};
 pub use event::StoredEvent;
 pub use follow::Follow;
 pub use launches::{Ending, Launch};
-pub use names::parse_name;
+pub use names::{name, parse_name};
 pub use pins::BinaryPin;
 pub use query::Filter;
 pub use queue::Refused;

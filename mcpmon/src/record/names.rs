@@ -6,7 +6,11 @@ use serde::{
 };
 
 /// The name of a fieldless variant, such as `agent_to_server`.
-pub(super) fn name<T: Serialize>(value: &T) -> String {
+///
+/// # Panics
+/// Where the variant has fields.
+#[must_use]
+pub fn name<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
         other => unreachable!("only fieldless enums are named, this one is {other:?}"),

@@ -30,14 +30,26 @@ enum Room {
 impl Room {
     const fn of(kind: &EventKind) -> Self {
         match kind {
-            EventKind::NetworkConnection { .. } => Self::Bulk,
+            EventKind::NetworkConnection { .. }
+            | EventKind::ToolCalled { .. }
+            | EventKind::ToolReturned { .. }
+            | EventKind::ToolSeen { .. } => Self::Bulk,
             EventKind::ServerStarted { .. }
             | EventKind::ServerExited { .. }
             | EventKind::PolicyLoaded { .. }
             | EventKind::PolicyRejected { .. }
             | EventKind::EnforcementRestored { .. }
+            | EventKind::ServerUnwrapped { .. }
+            | EventKind::NameSimilarity { .. }
+            | EventKind::Detection { .. }
+            | EventKind::ResourceRead { .. }
+            | EventKind::RequestJudged { .. }
             | EventKind::EventsLost { .. } => Self::Ordinary,
             EventKind::BinaryMismatch { .. }
+            | EventKind::ToolChanged { .. }
+            | EventKind::ToolCallIntercepted { .. }
+            | EventKind::OutputInspection { .. }
+            | EventKind::Approval { .. }
             | EventKind::ServerDenied { .. }
             | EventKind::EnforcementDegraded { .. } => Self::Critical,
         }

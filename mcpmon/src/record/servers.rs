@@ -158,6 +158,18 @@ pub(super) fn apply(
         EventKind::BinaryMismatch { .. } => mark(connection, server, event, Mark::Mismatch),
         EventKind::ServerDenied { .. } => mark(connection, server, event, Mark::Denied),
         EventKind::NetworkConnection { .. }
+        | EventKind::ServerUnwrapped { .. }
+        | EventKind::NameSimilarity { .. }
+        | EventKind::ToolSeen { .. }
+        | EventKind::ToolChanged { .. }
+        | EventKind::Detection { .. }
+        | EventKind::ToolCallIntercepted { .. }
+        | EventKind::ToolCalled { .. }
+        | EventKind::ToolReturned { .. }
+        | EventKind::OutputInspection { .. }
+        | EventKind::ResourceRead { .. }
+        | EventKind::RequestJudged { .. }
+        | EventKind::Approval { .. }
         | EventKind::PolicyLoaded { .. }
         | EventKind::PolicyRejected { .. }
         | EventKind::EnforcementDegraded { .. }

@@ -20,7 +20,7 @@ pub(super) const CRATES: [(&str, &str); 4] = [
 ];
 
 /// Every module belongs to the row with the longest path that it lies under.
-pub(super) static UNITS: [Unit; 15] = [
+pub(super) static UNITS: [Unit; 18] = [
     Unit {
         path: "mcpmon_common",
         modules: &[],
@@ -43,9 +43,37 @@ pub(super) static UNITS: [Unit; 15] = [
         crates: &["std", "serde", "serde_json", "sha2", "thiserror"],
     },
     Unit {
+        path: "mcpmon_core::decode",
+        modules: &["mcpmon_core::model"],
+        crates: &["std", "memchr", "serde", "serde_json", "thiserror"],
+    },
+    Unit {
         path: "mcpmon_core::inspect",
         modules: &["mcpmon_core::model"],
-        crates: &["std", "regex", "serde_json", "strsim", "thiserror"],
+        crates: &[
+            "std",
+            "aho_corasick",
+            "memchr",
+            "regex",
+            "serde_json",
+            "strsim",
+            "thiserror",
+            "unicode_normalization",
+        ],
+    },
+    Unit {
+        path: "mcpmon_core::rewrite",
+        modules: &["mcpmon_core::decode", "mcpmon_core::model"],
+        crates: &["std", "serde", "serde_json", "thiserror"],
+    },
+    Unit {
+        path: "mcpmon_core::filter",
+        modules: &[
+            "mcpmon_core::decode",
+            "mcpmon_core::model",
+            "mcpmon_core::rewrite",
+        ],
+        crates: &["std", "memchr", "thiserror"],
     },
     Unit {
         path: "mcpmon_core::policy",

@@ -83,6 +83,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
                 raw::Unwrapped::Deny => Unwrapped::Deny,
             },
         },
+        ..Policy::default()
     };
     let settings = Settings {
         record: record(&config.record, &mut findings),

@@ -1,0 +1,1 @@
+//! Bytes to messages: framing, strict JSON, JSON-RPC, MCP of both eras; incremental, capped, lossless.

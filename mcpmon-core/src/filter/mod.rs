@@ -1,0 +1,1 @@
+//! Decode, judge and rewrite for one transport, as one function over chunks of bytes.

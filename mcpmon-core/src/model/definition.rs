@@ -1,0 +1,83 @@
+//! What a server offers, as the registry keeps it: every definition a model can read, seen and pinned.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, Finding, ListKind, PinKey, Timestamp};
+
+/// What a definition defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefinitionKind {
+    /// A tool.
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A resource.
+    Resource,
+    /// A resource template.
+    Template,
+    /// What a server tells the model about itself; its definition is a JSON string, its name is empty.
+    Instructions,
+}
+
+impl From<ListKind> for DefinitionKind {
+    fn from(list: ListKind) -> Self {
+        match list {
+            ListKind::Tools => Self::Tool,
+            ListKind::Prompts => Self::Prompt,
+            ListKind::Resources => Self::Resource,
+            ListKind::Templates => Self::Template,
+        }
+    }
+}
+
+/// What a pin of a definition belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DefinitionKey {
+    /// The server.
+    pub identity: PinKey,
+    /// What is defined.
+    pub kind: DefinitionKind,
+    /// Its name; a resource's URI; empty for instructions.
+    pub name: String,
+}
+
+/// A definition at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// SHA-256 of the canonical text.
+    pub hash: Digest,
+    /// Canonical JSON (RFC 8785) of the whole definition.
+    pub canonical: String,
+}
+
+/// A definition in the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionRecord {
+    /// What it is.
+    pub key: DefinitionKey,
+    /// As the server listed it last.
+    pub seen: Definition,
+    /// As it was accepted; `None` while it is not.
+    pub pinned: Option<Definition>,
+    /// Who approved what is pinned; `None` where it was trusted on first sight.
+    pub approved_by: Option<String>,
+    /// When it was first listed.
+    pub first_seen: Timestamp,
+    /// When it was last listed.
+    pub last_seen: Timestamp,
+    /// What was found in it as it was listed last.
+    pub findings: Vec<Finding>,
+    /// Whether it is left out of its list and cannot be used.
+    pub hidden: bool,
+}
+
+impl DefinitionRecord {
+    /// Whether what is listed differs from what is pinned.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.pinned
+            .as_ref()
+            .is_some_and(|pinned| pinned.hash != self.seen.hash)
+    }
+}

@@ -1,0 +1,350 @@
+//! What the two sides of an MCP conversation say, decoded and understood by what was asked. Every transport
+//! builds these; the Monitor judges them.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
+
+/// A client and a server over one transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// The server: what pins of its definitions belong to.
+    pub identity: PinKey,
+    /// How it is reached.
+    pub server_type: ServerType,
+    /// Agent session, where known.
+    pub session: Option<SessionId>,
+    /// Which sense sees it.
+    pub layer: Layer,
+}
+
+/// Which side said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The agent's side.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// Under which kind of revision a message was written. One channel can carry both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Era {
+    /// 2024-11-05 to 2025-11-25: `initialize`, then requests of both sides.
+    #[default]
+    Handshake,
+    /// From 2026-07-28: no handshake, no requests of the server; `resultType` in every result.
+    Stateless,
+}
+
+/// Id of a JSON-RPC request. Numbers are integers, kept as written: MCP allows no others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RequestId {
+    /// An integer, in the digits it was written with.
+    Number(Box<str>),
+    /// A string, unescaped.
+    Text(Box<str>),
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(digits) => f.write_str(digits),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// By which ids other layers know a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace<'a> {
+    /// `_meta["claudecode/toolUseId"]` or `_meta.callId`.
+    pub tool_call: Option<Cow<'a, str>>,
+    /// `_meta.traceparent` (W3C Trace Context).
+    pub parent: Option<Cow<'a, str>>,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The revision it was written under.
+    pub era: Era,
+    /// Id of the request that it is, or answers; `None` for a notification.
+    pub id: Option<&'a RequestId>,
+    /// Ids of other layers.
+    pub trace: Trace<'a>,
+    /// Its length, bytes.
+    pub size: usize,
+    /// What it says.
+    pub content: Content<'a>,
+}
+
+/// What a message says, by who says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// The client speaks.
+    Client(FromClient<'a>),
+    /// The server speaks.
+    Server(FromServer<'a>),
+}
+
+/// What a client says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromClient<'a> {
+    /// `tools/call`.
+    Call(Call<'a>),
+    /// `resources/read`, and `resources/subscribe`.
+    Read {
+        /// The resource.
+        uri: Cow<'a, str>,
+    },
+    /// `prompts/get`.
+    Prompt {
+        /// The prompt.
+        name: Cow<'a, str>,
+        /// Its arguments.
+        arguments: Option<RawJson<'a>>,
+    },
+    /// Any other request: `initialize`, lists, `completion/complete`, `tasks/*`…
+    Request {
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Option<RawJson<'a>>,
+    },
+    /// The answer to something the server asked.
+    Reply {
+        /// What was asked.
+        to: Ask,
+        /// `result`, or `error`.
+        body: RawJson<'a>,
+    },
+    /// A notification.
+    Notice {
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Option<RawJson<'a>>,
+    },
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// The tool, as the server knows it.
+    pub tool: Cow<'a, str>,
+    /// Its arguments; `None` where the member is missing.
+    pub arguments: Option<RawJson<'a>>,
+    /// The call goes on with one that asked for input: `inputResponses`, `requestState`.
+    pub resumes: Option<RawJson<'a>>,
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromServer<'a> {
+    /// One page of a list.
+    Listing(Listing<'a>),
+    /// The result of `initialize` or `server/discover`.
+    Introduction(Introduction<'a>),
+    /// Any other answer.
+    Answer(Answer<'a>),
+    /// A request of the server.
+    Ask {
+        /// What it asks.
+        ask: Ask,
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Option<RawJson<'a>>,
+    },
+    /// A list is not what it was.
+    ListChanged(ListKind),
+    /// Any other notification: progress, log messages, task status, resource updates.
+    Notice {
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Option<RawJson<'a>>,
+    },
+}
+
+/// What a server asks of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ask {
+    /// `sampling/createMessage`: an LLM call.
+    Sampling,
+    /// `elicitation/create`: a question to the user.
+    Elicitation,
+    /// `roots/list`.
+    Roots,
+    /// `ping`, tasks of the client, and what later revisions add.
+    Other,
+}
+
+/// Which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListKind {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    Templates,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Which list.
+    pub kind: ListKind,
+    /// What is on the page, in the server's order.
+    pub items: Vec<Listed<'a>>,
+    /// Whether it goes on with an earlier page: the request had a cursor.
+    pub continued: bool,
+    /// Whether another page follows: the result has a cursor.
+    pub more: bool,
+    /// The whole result.
+    pub result: RawJson<'a>,
+}
+
+/// Something a list offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<'a> {
+    /// Its name; a resource's URI, a template's URI template.
+    pub name: Cow<'a, str>,
+    /// Its whole definition, an object.
+    pub definition: RawJson<'a>,
+}
+
+/// How a server introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction<'a> {
+    /// What it tells the model about itself.
+    pub instructions: Option<Cow<'a, str>>,
+    /// `serverInfo.name`.
+    pub name: Option<Cow<'a, str>>,
+    /// The whole result.
+    pub result: RawJson<'a>,
+}
+
+/// An answer of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// What it answers.
+    pub to: Asked,
+    /// What it says.
+    pub outcome: AnswerOutcome<'a>,
+}
+
+/// A request that waits for its answer, as far as the answer is judged by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What was asked.
+    pub what: Question,
+    /// When it was forwarded.
+    pub at: Timestamp,
+}
+
+/// What a client asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// `tools/call`, or `tasks/get` and `tasks/result` for a call that became a task.
+    Call {
+        /// The tool; `None` for a task whose call was not seen.
+        tool: Option<Box<str>>,
+    },
+    /// `resources/read`.
+    Read {
+        /// The resource.
+        uri: Box<str>,
+    },
+    /// `prompts/get`.
+    Prompt {
+        /// The prompt.
+        name: Box<str>,
+    },
+    /// A list. Its answer comes as [`FromServer::Listing`], unless it is an error.
+    List(ListKind),
+    /// Any other method.
+    Other {
+        /// The method.
+        method: Box<str>,
+    },
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerOutcome<'a> {
+    /// `result`.
+    Result {
+        /// The whole result.
+        result: RawJson<'a>,
+        /// What kind of result it is.
+        kind: ResultKind,
+    },
+    /// `error`.
+    Error {
+        /// Its code.
+        code: i64,
+        /// Its message: clients hand it to the model as it is.
+        message: Cow<'a, str>,
+        /// The whole error object.
+        error: RawJson<'a>,
+    },
+}
+
+/// What kind of result an answer brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResultKind {
+    /// What was asked for.
+    Complete,
+    /// What was asked for failed: `isError: true`.
+    Failed,
+    /// The server needs answers first: `resultType: "input_required"` with `inputRequests`.
+    InputRequired,
+    /// The result comes later: `resultType: "task"`, or a task of 2025-11-25.
+    Task,
+}
+
+/// Something on the wire that is no message, or one that may not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incident {
+    /// A line of the client that is no strict JSON-RPC; it was answered with an error and not forwarded.
+    Unparsable {
+        /// Why, with the position.
+        cause: String,
+    },
+    /// A message over the limit; it was not forwarded, and both sides were told.
+    TooLong {
+        /// Who sent it.
+        side: Side,
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// A line of the server that is no message; it went to standard error.
+    Noise {
+        /// Its length.
+        bytes: usize,
+    },
+    /// An answer to something that was not asked, or was answered; it was dropped.
+    Unasked {
+        /// Who sent it.
+        side: Side,
+        /// Its id.
+        id: RequestId,
+    },
+    /// A request whose id another one that waits has, or for which there is no room; it was refused.
+    Refused {
+        /// Who sent it.
+        side: Side,
+        /// Its id.
+        id: RequestId,
+        /// Why.
+        cause: &'static str,
+    },
+}

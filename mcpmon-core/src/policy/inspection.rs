@@ -1,0 +1,191 @@
+//! What is looked for in what a model can read, what is done about it, and the bounds of what is read.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
+
+/// `mcp.detection`, as far as it concerns definitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detection {
+    /// Whether definitions are inspected.
+    pub enabled: bool,
+    /// Built-in categories that are looked for.
+    pub builtin: BTreeSet<Category>,
+    /// Patterns of the configuration, looked for in definitions and outputs.
+    pub custom: Vec<CustomPattern>,
+    /// From which severity on `on_detection` holds; below it, findings are recorded.
+    pub alert_threshold: Severity,
+    /// What a finding in a definition does.
+    pub on_detection: OnDetection,
+}
+
+impl Default for Detection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            builtin: BTreeSet::from([
+                Category::CredentialTheft,
+                Category::Exfiltration,
+                Category::HiddenInstructions,
+                Category::ShellInjection,
+                Category::PathTraversal,
+                Category::CrossToolOverride,
+                Category::StealthInstruction,
+            ]),
+            custom: Vec::new(),
+            alert_threshold: Severity::High,
+            on_detection: OnDetection::Hide,
+        }
+    }
+}
+
+/// What a finding in a definition does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDetection {
+    /// It is reported.
+    Alert,
+    /// The item is left out of its list, and cannot be called.
+    #[default]
+    Hide,
+    /// The whole server is blocked.
+    Block,
+}
+
+/// `mcp.output_inspection`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputInspection {
+    /// Whether results are inspected.
+    pub enabled: bool,
+    /// Whether a result with a finding that stands is withheld.
+    pub on_detection: OnOutput,
+}
+
+impl Default for OutputInspection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_detection: OnOutput::Block,
+        }
+    }
+}
+
+/// What a finding in a result does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnOutput {
+    /// It is reported.
+    Alert,
+    /// The result is withheld.
+    #[default]
+    Block,
+}
+
+/// A finding that is known and accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suppression {
+    /// Pattern or rule.
+    pub rule: NameGlob,
+    /// Servers it holds for.
+    pub server: NameGlob,
+    /// Tools it holds for.
+    pub tool: NameGlob,
+    /// First instant at which it holds no longer.
+    pub until: Option<Timestamp>,
+    /// Why it is accepted.
+    pub reason: String,
+}
+
+/// What is done with requests that are no tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// LLM calls that a server asks for.
+    pub sampling: Handling,
+    /// Questions a server asks the user; one for credentials is blocked whatever this says.
+    pub elicitation: Handling,
+    /// Prompts a server offers.
+    pub prompts: Handling,
+    /// Completions a server offers.
+    pub completion: Handling,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            sampling: Handling::Block,
+            elicitation: Handling::Audit,
+            prompts: Handling::Audit,
+            completion: Handling::Allow,
+        }
+    }
+}
+
+/// What is done with a kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// It is let through.
+    Allow,
+    /// It is let through and recorded as notable.
+    Audit,
+    /// It is stopped.
+    Block,
+}
+
+/// `mcp.limits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest message, bytes.
+    pub max_line: usize,
+    /// Most tools of one server.
+    pub max_tools: usize,
+    /// Deepest nesting of a message.
+    pub max_schema_depth: usize,
+    /// Most messages in a batch.
+    pub max_batch: usize,
+    /// Most requests of one side that wait for an answer.
+    pub max_pending: usize,
+    /// How long a request may wait; zero for ever.
+    pub request_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_line: 16 << 20,
+            max_tools: 2000,
+            max_schema_depth: 128,
+            max_batch: 64,
+            max_pending: 10_000,
+            request_timeout: Duration::ZERO,
+        }
+    }
+}
+
+/// `mcp.approvals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approvals {
+    /// From which severity of a finding on a person is asked.
+    pub required_for: Severity,
+    /// How long is waited for the answer.
+    pub timeout: Duration,
+    /// What follows when none comes.
+    pub on_timeout: OnTimeout,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            required_for: Severity::Critical,
+            timeout: Duration::from_secs(300),
+            on_timeout: OnTimeout::Deny,
+        }
+    }
+}
+
+/// What follows when no approval comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// It stays stopped.
+    #[default]
+    Deny,
+    /// It goes on.
+    Allow,
+}

@@ -1,0 +1,1 @@
+//! Verdicts to bytes: answers that the protocol allows, lists without what is hidden.
