@@ -1,1 +1,3 @@
 //! Bytes to messages: framing, strict JSON, JSON-RPC, MCP of both eras; incremental, capped, lossless.
+
+pub mod json;

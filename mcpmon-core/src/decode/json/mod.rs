@@ -1,0 +1,70 @@
+//! Strict JSON (RFC 8259) over one line: what every reader understands alike, and as it was written.
+//!
+//! Readers differ: some take bytes that are no UTF-8, lone surrogates, `NaN`, a carriage return as the end of a
+//! line, the first or the last of two members with one name. A text on whose reading they could differ is either
+//! refused or rewritten to one that leaves no choice, never passed on as it came.
+
+mod canonical;
+mod document;
+mod members;
+mod number;
+mod scan;
+mod string;
+#[cfg(test)]
+mod tests;
+
+pub use canonical::canonical;
+pub use document::{Document, Items, Member, Members, Value, ValueKind};
+pub use scan::{Form, LoneSurrogate, Scan, Scanner};
+pub use string::{is_spelled_like, quote_into};
+
+/// Deepest nesting that can be allowed: what is deeper other readers in this program refuse.
+pub const DEEPEST: usize = 128;
+
+/// Why a text is no strict JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{defect} at byte {position}")]
+pub struct Malformed {
+    /// Offset of the first byte that does not fit.
+    pub position: usize,
+    /// What is wrong with it.
+    pub defect: Defect,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// Bytes that are no UTF-8.
+    #[error("invalid UTF-8")]
+    Utf8,
+    /// A byte that cannot stand where it does.
+    #[error("unexpected byte 0x{0:02x}")]
+    Unexpected(u8),
+    /// The text ends inside a value.
+    #[error("unexpected end")]
+    End,
+    /// A control character inside a string.
+    #[error("unescaped control character 0x{0:02x} in a string")]
+    Control(u8),
+    /// A backslash with something after it that JSON does not know.
+    #[error("invalid escape")]
+    Escape,
+    /// Half of a surrogate pair.
+    #[error("lone surrogate")]
+    Surrogate,
+    /// A number that is none in JSON's grammar.
+    #[error("invalid number")]
+    Number,
+    /// A number that no double can hold; readers take it for infinity, or fail.
+    #[error("number out of range")]
+    Range,
+    /// Nested deeper than allowed.
+    #[error("nested too deeply")]
+    Depth,
+    /// Something follows the value.
+    #[error("more than one value")]
+    Trailing,
+    /// Longer than offsets can say.
+    #[error("too long")]
+    Length,
+}

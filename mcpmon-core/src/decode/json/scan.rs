@@ -1,0 +1,314 @@
+//! The scanner: one pass over a line that checks everything and says whether the line may go on as it came.
+
+use super::{
+    DEEPEST, Defect, Document, Malformed,
+    members::Names,
+    number,
+    string::{self, ends_lines},
+};
+
+/// Containers this long and longer are remembered with their end, so that walking over them costs nothing.
+const LONG: usize = 128;
+
+/// Down to this depth: messages in a batch, their members, those of a result, items, and an item's members.
+const INDEXED: usize = 6;
+
+/// Memory for more open containers and long ones than this is given back after a line.
+const KEPT: usize = 1 << 12;
+
+/// Whether every reader understands a text alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// They do: it may go on as it came.
+    Exact,
+    /// They might not: a name stands twice in an object, or with an escape in it; a carriage return or another
+    /// character stands where some end a line; half of a surrogate pair was let pass. Only the text that
+    /// [`canonical`](super::canonical) makes of it may go on.
+    Ambiguous,
+}
+
+/// What is to become of half a surrogate pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoneSurrogate {
+    /// The text is malformed.
+    Refuse,
+    /// The text is ambiguous; U+FFFD takes its place. Servers cut strings in two, and clients bear it.
+    Replace,
+}
+
+/// A text that is strict JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'t> {
+    /// The text, to be walked.
+    pub document: Document<'t>,
+    /// Whether it may go on as it came.
+    pub form: Form,
+}
+
+/// Scans lines; keeps its memory between them.
+#[derive(Debug)]
+pub struct Scanner {
+    max_depth: usize,
+    open: Vec<Open>,
+    names: Names,
+    /// First byte and end of long containers, by their first byte.
+    long: Vec<(u32, u32)>,
+}
+
+/// A container whose end was not seen yet.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    container: Container,
+    start: usize,
+    first_name: usize,
+    /// Its place among the long ones, where it is shallow enough for one.
+    slot: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Container {
+    Array,
+    Object,
+}
+
+impl Scanner {
+    /// A scanner that refuses what is nested deeper than `max_depth`, or than [`DEEPEST`].
+    #[must_use]
+    pub fn new(max_depth: usize) -> Self {
+        Self {
+            max_depth: max_depth.min(DEEPEST),
+            open: Vec::new(),
+            names: Names::default(),
+            long: Vec::new(),
+        }
+    }
+
+    /// Checks that `line` is one JSON value.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not, with the position.
+    pub fn scan<'t>(&'t mut self, line: &'t [u8], lone: LoneSurrogate) -> Result<Scan<'t>, Malformed> {
+        self.open.clear();
+        self.open.shrink_to(KEPT);
+        self.names.clear();
+        self.long.clear();
+        self.long.shrink_to(KEPT);
+        if u32::try_from(line.len()).is_err() {
+            return Err(malformed(0, Defect::Length));
+        }
+        let text = str::from_utf8(line).map_err(|error| malformed(error.valid_up_to(), Defect::Utf8))?;
+        let mut run = Run {
+            scanner: self,
+            bytes: line,
+            at: 0,
+            lone,
+            ambiguous: false,
+        };
+        run.value()?;
+        let ambiguous = run.ambiguous || has_line_ends(text);
+        Ok(Scan {
+            document: Document::new(text, &self.long),
+            form: if ambiguous { Form::Ambiguous } else { Form::Exact },
+        })
+    }
+}
+
+/// Whether a character beyond ASCII stands in it that some reader takes for the end of a line.
+fn has_line_ends(text: &str) -> bool {
+    !text.is_ascii()
+        && ['\u{85}', '\u{2028}', '\u{2029}'].into_iter().any(|character| {
+            debug_assert!(ends_lines(character));
+            text.contains(character)
+        })
+}
+
+const fn malformed(position: usize, defect: Defect) -> Malformed {
+    Malformed { position, defect }
+}
+
+/// One scan.
+struct Run<'s> {
+    scanner: &'s mut Scanner,
+    bytes: &'s [u8],
+    at: usize,
+    lone: LoneSurrogate,
+    ambiguous: bool,
+}
+
+impl Run<'_> {
+    /// The whole line: a value, and nothing after it.
+    fn value(&mut self) -> Result<(), Malformed> {
+        loop {
+            let opened = self.start_of_value()?;
+            if opened {
+                continue;
+            }
+            loop {
+                let next = self.peek();
+                let Some(&Open { container, .. }) = self.scanner.open.last() else {
+                    return match next {
+                        None => Ok(()),
+                        Some(_) => Err(malformed(self.at, Defect::Trailing)),
+                    };
+                };
+                match (next, container) {
+                    (Some(b','), Container::Array) => {
+                        self.at += 1;
+                        break;
+                    }
+                    (Some(b','), Container::Object) => {
+                        self.at += 1;
+                        self.name()?;
+                        break;
+                    }
+                    (Some(b']'), Container::Array) | (Some(b'}'), Container::Object) => self.close(),
+                    _ => return Err(self.unexpected()),
+                }
+            }
+        }
+    }
+
+    /// Reads a scalar or an empty container whole, or goes into a container; whether a value must follow.
+    #[inline]
+    fn start_of_value(&mut self) -> Result<bool, Malformed> {
+        match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                self.string()?;
+            }
+            Some(b'{') => {
+                self.open(Container::Object)?;
+                if self.peek() == Some(b'}') {
+                    self.close();
+                } else {
+                    self.name()?;
+                    return Ok(true);
+                }
+            }
+            Some(b'[') => {
+                self.open(Container::Array)?;
+                if self.peek() == Some(b']') {
+                    self.close();
+                } else {
+                    return Ok(true);
+                }
+            }
+            Some(b'-' | b'0'..=b'9') => self.at = number::read(self.bytes, self.at)?,
+            Some(b't') => self.literal(b"true")?,
+            Some(b'f') => self.literal(b"false")?,
+            Some(b'n') => self.literal(b"null")?,
+            _ => return Err(self.unexpected()),
+        }
+        Ok(false)
+    }
+
+    /// The next byte that is no white space.
+    #[inline]
+    fn peek(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.bytes.get(self.at)?;
+            match byte {
+                b' ' | b'\t' => {}
+                b'\r' | b'\n' => self.ambiguous = true,
+                _ => return Some(byte),
+            }
+            self.at += 1;
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, container: Container) -> Result<(), Malformed> {
+        let depth = self.scanner.open.len();
+        if depth >= self.scanner.max_depth {
+            return Err(malformed(self.at, Defect::Depth));
+        }
+        let slot = (depth < INDEXED).then_some(self.scanner.long.len());
+        if slot.is_some() {
+            self.scanner.long.push((offset(self.at), 0));
+        }
+        self.scanner.open.push(Open {
+            container,
+            start: self.at,
+            first_name: self.scanner.names.len(),
+            slot,
+        });
+        self.at += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn close(&mut self) {
+        self.at += 1;
+        let closed = self
+            .scanner
+            .open
+            .pop()
+            .expect("only what was opened can be closed");
+        if closed.container == Container::Object {
+            self.ambiguous |= self.scanner.names.close(closed.first_name, self.bytes);
+        }
+        let Some(slot) = closed.slot else { return };
+        if self.at - closed.start >= LONG {
+            self.scanner.long[slot].1 = offset(self.at);
+        } else {
+            // What it holds is shorter still, and gone already.
+            self.scanner.long.truncate(slot);
+        }
+    }
+
+    /// A member's name and its colon.
+    #[inline]
+    fn name(&mut self) -> Result<(), Malformed> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        let start = self.at;
+        let escaped = self.string()?;
+        self.ambiguous |= escaped;
+        self.scanner.names.push(start, self.at - 1);
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The rest of a string; whether something in it is escaped.
+    #[inline]
+    fn string(&mut self) -> Result<bool, Malformed> {
+        let read = string::read(self.bytes, self.at)?;
+        if let Some(position) = read.lone_surrogate {
+            match self.lone {
+                LoneSurrogate::Refuse => return Err(malformed(position, Defect::Surrogate)),
+                LoneSurrogate::Replace => self.ambiguous = true,
+            }
+        }
+        self.at = read.end;
+        Ok(read.escaped)
+    }
+
+    fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {
+        let rest = &self.bytes[self.at..];
+        if !rest.starts_with(literal) {
+            let agreeing = rest.iter().zip(literal).take_while(|(a, b)| a == b).count();
+            self.at += agreeing;
+            return Err(self.unexpected());
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn unexpected(&self) -> Malformed {
+        let defect = self
+            .bytes
+            .get(self.at)
+            .map_or(Defect::End, |byte| Defect::Unexpected(*byte));
+        malformed(self.at, defect)
+    }
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).expect("the scanner refuses longer lines")
+}
