@@ -1,0 +1,32 @@
+//! The bounds of what is decoded.
+
+use std::time::Duration;
+
+use super::json::DEEPEST;
+
+/// The bounds of what is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest line, bytes without its terminator.
+    pub max_line: usize,
+    /// Deepest nesting of a message; never more than [`DEEPEST`].
+    pub max_depth: usize,
+    /// Most messages in a batch.
+    pub max_batch: usize,
+    /// Most requests of one side that wait for an answer.
+    pub max_pending: usize,
+    /// How long a request may wait; zero for ever.
+    pub request_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_line: 16 << 20,
+            max_depth: DEEPEST,
+            max_batch: 64,
+            max_pending: 10_000,
+            request_timeout: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Bytes to lines: chunks may be cut anywhere, and no line is held beyond its limit.
+
+use super::oversize::{Oversize, Skim};
+
+/// Memory for more than this is given back once a line is done.
+const KEPT: usize = 1 << 16;
+
+/// Something that ended with a line feed.
+#[derive(Debug)]
+pub enum Line<'a> {
+    /// A line, with its terminator.
+    Whole(&'a [u8]),
+    /// A line over the limit: what could be learnt of it without keeping it.
+    TooLong(Oversize),
+}
+
+/// Cuts one stream into lines.
+#[derive(Debug)]
+pub struct Lines {
+    max: usize,
+    /// The start of a line whose end has not come yet.
+    partial: Vec<u8>,
+    /// What was returned last came from `partial`.
+    returned: bool,
+    /// The line that is being read is over the limit.
+    skim: Option<Box<Skim>>,
+}
+
+impl Lines {
+    /// Lines of at most `max` bytes, their terminator not counted.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
+        Self {
+            max,
+            partial: Vec::new(),
+            returned: false,
+            skim: None,
+        }
+    }
+
+    /// The next line that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
+    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<Line<'s>> {
+        self.forget_returned();
+        let Some(end) = memchr::memchr(b'\n', chunk) else {
+            self.keep(chunk);
+            *chunk = &[];
+            return None;
+        };
+        let (head, rest) = chunk.split_at(end + 1);
+        *chunk = rest;
+        if self.partial.is_empty() && self.skim.is_none() && end <= self.max {
+            return Some(Line::Whole(head));
+        }
+        self.keep(&head[..end]);
+        if let Some(skim) = self.skim.take() {
+            return Some(Line::TooLong(skim.finish()));
+        }
+        self.partial.push(b'\n');
+        self.returned = true;
+        Some(Line::Whole(&self.partial))
+    }
+
+    /// What the stream ended with although its line did not.
+    pub fn rest(&mut self) -> Option<Line<'_>> {
+        self.forget_returned();
+        if let Some(skim) = self.skim.take() {
+            return Some(Line::TooLong(skim.finish()));
+        }
+        self.returned = true;
+        (!self.partial.is_empty()).then_some(Line::Whole(&self.partial))
+    }
+
+    fn forget_returned(&mut self) {
+        if self.returned {
+            self.returned = false;
+            self.partial.clear();
+            self.partial.shrink_to(KEPT);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(skim) = &mut self.skim {
+            skim.push(bytes);
+        } else if self.partial.len() + bytes.len() > self.max {
+            let mut skim = Box::<Skim>::default();
+            skim.push(&self.partial);
+            skim.push(bytes);
+            self.skim = Some(skim);
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// A line without its terminator, `\n` or `\r\n`.
+#[must_use]
+pub fn content(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether a line has nothing but space in it.
+#[must_use]
+pub fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    /// The lines of a stream that comes in these chunks, `None` for one over the limit, and what is left at its end.
+    fn lines(max: usize, chunks: &[&[u8]]) -> (Vec<Option<Vec<u8>>>, Option<Option<Vec<u8>>>) {
+        let owned = |line: Line<'_>| match line {
+            Line::Whole(line) => Some(line.to_vec()),
+            Line::TooLong(_) => None,
+        };
+        let mut cutter = Lines::new(max);
+        let mut lines = Vec::new();
+        for chunk in chunks {
+            let mut chunk = *chunk;
+            while let Some(line) = cutter.next(&mut chunk) {
+                lines.push(owned(line));
+            }
+        }
+        (lines, cutter.rest().map(owned))
+    }
+
+    #[test_case(b"12345678\n", Some("12345678\n"); "as long as allowed")]
+    #[test_case(b"123456789\n", None; "a byte longer")]
+    #[test_case(b"1234567\r\n", Some("1234567\r\n"); "a carriage return counts")]
+    #[test_case(b"\n", Some("\n"); "empty")]
+    fn the_limit_is_exact(stream: &[u8], expected: Option<&str>) {
+        let expected = expected.map(|line| line.as_bytes().to_vec());
+        assert_eq!(lines(8, &[stream]), (vec![expected.clone()], None));
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(lines(8, &bytes), (vec![expected], None));
+    }
+
+    #[test]
+    fn a_line_after_one_that_is_too_long_is_whole() {
+        let (lines, rest) = lines(4, &[b"aaaaaaaa", b"aaaa\nbb\n", b"cc"]);
+        assert_eq!(lines, [None, Some(b"bb\n".to_vec())]);
+        assert_eq!(rest, Some(Some(b"cc".to_vec())));
+    }
+
+    #[test]
+    fn what_is_too_long_at_the_end_is_told() {
+        assert_eq!(lines(4, &[b"aaaaaaaa"]), (vec![], Some(None)));
+    }
+
+    #[test_case(b"a\n", b"a"; "a line feed")]
+    #[test_case(b"a\r\n", b"a"; "a carriage return before it")]
+    #[test_case(b"a\r\r\n", b"a\r"; "one of two carriage returns")]
+    #[test_case(b"a", b"a"; "none")]
+    fn terminators(line: &[u8], expected: &[u8]) {
+        assert_eq!(content(line), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            stream in proptest::collection::vec(prop::sample::select(b"ab\n\n\r".to_vec()), 0..60),
+            sizes in proptest::collection::vec(1_usize..7, 1..60),
+            max in 1_usize..6,
+        ) {
+            let mut chunks = Vec::new();
+            let mut rest = stream.as_slice();
+            for size in sizes.into_iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, after) = rest.split_at(size.min(rest.len()));
+                chunks.push(chunk);
+                rest = after;
+            }
+            let whole = lines(max, &[&stream]);
+            prop_assert_eq!(&lines(max, &chunks), &whole);
+            let expected: Vec<Option<Vec<u8>>> = stream
+                .split_inclusive(|byte| *byte == b'\n')
+                .filter(|line| line.ends_with(b"\n"))
+                .map(|line| (line.len() - 1 <= max).then(|| line.to_vec()))
+                .collect();
+            prop_assert_eq!(whole.0, expected);
+        }
+    }
+}
