@@ -27,7 +27,7 @@ pub enum Payload<'t> {
     Method {
         /// The method.
         method: Cow<'t, str>,
-        /// An object, if there is one.
+        /// An object, if there is one; `null` is none.
         params: Option<Value<'t>>,
     },
     /// What was asked for, an object.
@@ -87,7 +87,7 @@ impl<'t> Envelope<'t> {
                 method: method
                     .string()
                     .ok_or_else(|| invalid("the method is not a string"))?,
-                params: parts.params,
+                params: parts.params.filter(|params| !params.is_null()),
             },
             (None, Some(result), None) => Payload::Result(result),
             (None, None, Some(error)) => Payload::Error(error),
@@ -148,13 +148,14 @@ impl<'t> Parts<'t> {
 }
 
 fn is_error(error: Value<'_>) -> bool {
-    code(error).is_some() && error.member("message").and_then(Value::string).is_some()
+    let code = error.member("code").and_then(integer);
+    code.is_some() && error.member("message").and_then(Value::string).is_some()
 }
 
-/// The code of an error object.
+/// The integer that a value is, if it is a small one.
 #[must_use]
-pub fn code(error: Value<'_>) -> Option<i64> {
-    error.member("code")?.text().parse().ok()
+pub fn integer(value: Value<'_>) -> Option<i64> {
+    value.text().parse().ok()
 }
 
 /// The id that a value is: an integer, written as one, or a string.
@@ -203,6 +204,7 @@ mod tests {
     #[test_case(r#"{"method":"\u006d","id":"1","jsonrpc":"2.0"}"#, r#"request Text("1") m"#; "a text as id")]
     #[test_case(r#"{"jsonrpc":"2.0","id":-36893488147419103232,"method":"m"}"#, r#"request Number("-36893488147419103232") m"#; "more than 64 bits")]
     #[test_case(r#"{"jsonrpc":"2.0","method":"m"}"#, "notification m"; "notification")]
+    #[test_case(r#"{"jsonrpc":"2.0","method":"m","params":null}"#, "notification m"; "no parameters")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#, r#"result Number("1") {"a":1}"#; "result")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}"#, r#"error Number("1") {"code":-1,"message":""}"#; "error")]
     fn messages(line: &str, expected: &str) {

@@ -113,8 +113,11 @@ mod tests {
 
     use super::*;
 
-    /// The lines of a stream that comes in these chunks, `None` for one over the limit, and what is left at its end.
-    fn lines(max: usize, chunks: &[&[u8]]) -> (Vec<Option<Vec<u8>>>, Option<Option<Vec<u8>>>) {
+    /// A line, or `None` for one over the limit.
+    type Owned = Option<Vec<u8>>;
+
+    /// The lines of a stream that comes in these chunks, and what is left at its end.
+    fn lines(max: usize, chunks: &[&[u8]]) -> (Vec<Owned>, Option<Owned>) {
         let owned = |line: Line<'_>| match line {
             Line::Whole(line) => Some(line.to_vec()),
             Line::TooLong(_) => None,
@@ -180,7 +183,7 @@ mod tests {
             }
             let whole = lines(max, &[&stream]);
             prop_assert_eq!(&lines(max, &chunks), &whole);
-            let expected: Vec<Option<Vec<u8>>> = stream
+            let expected: Vec<Owned> = stream
                 .split_inclusive(|byte| *byte == b'\n')
                 .filter(|line| line.ends_with(b"\n"))
                 .map(|line| (line.len() - 1 <= max).then(|| line.to_vec()))

@@ -2,8 +2,9 @@
 
 pub mod json;
 pub mod jsonrpc;
-pub mod lines;
 mod limits;
+pub mod lines;
+pub mod mcp;
 pub mod oversize;
 
 pub use limits::Limits;

@@ -42,7 +42,7 @@ impl Skim {
 
     /// What was learnt.
     #[must_use]
-    pub fn finish(mut self: Box<Self>) -> Oversize {
+    pub fn finish(mut self) -> Oversize {
         let id = match (self.ids.pop(), self.ids.is_empty()) {
             (Some(id), true) if self.depth == 0 => id,
             _ => None,
@@ -130,7 +130,7 @@ mod tests {
     #[test_case(r#"{"result":{"id":1}}"#, None, false; "an id inside only")]
     #[test_case(r#"{"id":1,"result":"#, None, false; "no end")]
     fn what_is_learnt(line: &str, id: Option<RequestId>, has_method: bool) {
-        let mut skim = Box::<Skim>::default();
+        let mut skim = Skim::default();
         for chunk in line.as_bytes().chunks(3) {
             skim.push(chunk);
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_long_id_is_not_kept() {
-        let mut skim = Box::<Skim>::default();
+        let mut skim = Skim::default();
         skim.push(format!("{{\"id\":\"{}\"}}", "a".repeat(CAPACITY)).as_bytes());
         assert_eq!(skim.finish().id, None);
     }

@@ -1,1 +1,3 @@
 //! Decode, judge and rewrite for one transport, as one function over chunks of bytes.
+
+pub mod stdio;

@@ -1,1 +1,14 @@
 //! Verdicts to bytes: answers that the protocol allows, lists without what is hidden.
+//!
+//! Only what a verdict changes is written anew; every other byte of a message stays, ids and numbers first of all.
+
+mod edit;
+mod leave_out;
+mod refuse;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+pub use leave_out::{without_instructions, without_items};
+pub use refuse::{Fault, refusal};
+pub use stop::{Stopped, stop};

@@ -193,7 +193,7 @@ impl<'t> Value<'t> {
 
     /// The member with this name, which needs no escapes to be written.
     #[must_use]
-    pub fn member(self, name: &str) -> Option<Value<'t>> {
+    pub fn member(self, name: &str) -> Option<Self> {
         self.members()
             .find(|member| member.name == name)
             .map(|member| member.value)

@@ -1,0 +1,161 @@
+//! Requests that wait for an answer, by their id; capped.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use crate::model::{RequestId, Timestamp};
+
+/// Cancelled requests that an answer may still come for.
+const CANCELLED: usize = 64;
+
+/// Requests of one side that wait for an answer.
+#[derive(Debug)]
+pub(super) struct Pending<T> {
+    max: usize,
+    waiting: BTreeMap<RequestId, Entry<T>>,
+    /// Oldest first. An id here may have been answered or used again since.
+    cancelled: VecDeque<RequestId>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    at: Timestamp,
+    cancelled: bool,
+    value: T,
+}
+
+impl<T> Pending<T> {
+    pub(super) const fn new(max: usize) -> Self {
+        Self {
+            max,
+            waiting: BTreeMap::new(),
+            cancelled: VecDeque::new(),
+        }
+    }
+
+    /// Why a request with this id cannot wait.
+    pub(super) fn objection(&self, id: &RequestId) -> Option<&'static str> {
+        match self.waiting.get(id) {
+            Some(entry) if !entry.cancelled => Some("another request with this id waits for its answer"),
+            None if self.waiting.len() >= self.max => Some("too many requests wait for an answer"),
+            Some(_) | None => None,
+        }
+    }
+
+    /// Lets a request wait that nothing was objected to.
+    pub(super) fn insert(&mut self, id: RequestId, at: Timestamp, value: T) {
+        let entry = Entry {
+            at,
+            cancelled: false,
+            value,
+        };
+        self.waiting.insert(id, entry);
+    }
+
+    /// The request that an answer with this id answers, and when it was made. It waits no longer.
+    pub(super) fn take(&mut self, id: &RequestId) -> Option<(Timestamp, T)> {
+        let entry = self.waiting.remove(id)?;
+        Some((entry.at, entry.value))
+    }
+
+    /// Its sender no longer wants an answer, which may be on its way. Only the latest of these are remembered.
+    pub(super) fn cancel(&mut self, id: &RequestId) {
+        let Some(entry) = self.waiting.get_mut(id) else {
+            return;
+        };
+        if std::mem::replace(&mut entry.cancelled, true) {
+            return;
+        }
+        self.cancelled.push_back(id.clone());
+        if self.cancelled.len() > CANCELLED
+            && let Some(oldest) = self.cancelled.pop_front()
+            && self.waiting.get(&oldest).is_some_and(|entry| entry.cancelled)
+        {
+            self.waiting.remove(&oldest);
+        }
+    }
+
+    /// Removes what has waited for `timeout`; those whose senders still want an answer.
+    pub(super) fn expire(&mut self, now: Timestamp, timeout: Duration) -> Vec<RequestId> {
+        let expired = |entry: &mut Entry<T>| now.since(entry.at) >= timeout;
+        let expired = self.waiting.extract_if(.., |_, entry| expired(entry));
+        expired
+            .filter(|(_, entry)| !entry.cancelled)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: usize) -> RequestId {
+        RequestId::Number(number.to_string().into())
+    }
+
+    fn full(max: usize) -> Pending<usize> {
+        let mut pending = Pending::new(max);
+        for number in 0..max {
+            assert_eq!(pending.objection(&id(number)), None);
+            pending.insert(id(number), Timestamp(0), number);
+        }
+        pending
+    }
+
+    #[test]
+    fn an_id_is_free_again_once_it_was_answered() {
+        let mut pending = full(3);
+        assert!(pending.objection(&id(1)).is_some());
+        assert_eq!(pending.take(&id(1)), Some((Timestamp(0), 1)));
+        assert_eq!(pending.objection(&id(1)), None);
+        assert_eq!(pending.take(&id(1)), None);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let mut pending = full(3);
+        assert!(pending.objection(&id(3)).is_some());
+        pending.take(&id(0));
+        assert_eq!(pending.objection(&id(3)), None);
+    }
+
+    #[test]
+    fn a_number_and_a_text_are_two_ids() {
+        let pending = full(1);
+        let text = RequestId::Text("0".into());
+        assert_eq!(
+            pending.objection(&text),
+            Some("too many requests wait for an answer")
+        );
+    }
+
+    #[test]
+    fn the_latest_cancelled_can_still_be_answered() {
+        let mut pending = full(CANCELLED + 1);
+        for number in 0..=CANCELLED {
+            pending.cancel(&id(number));
+            pending.cancel(&id(number));
+        }
+        assert_eq!(pending.len(), CANCELLED);
+        assert_eq!(pending.take(&id(0)), None);
+        assert_eq!(pending.take(&id(1)), Some((Timestamp(0), 1)));
+        assert_eq!(pending.objection(&id(2)), None);
+    }
+
+    #[test]
+    fn only_what_waited_long_enough_expires() {
+        let mut pending = full(2);
+        pending.insert(id(2), Timestamp(5), 2);
+        pending.cancel(&id(0));
+        assert_eq!(pending.expire(Timestamp(10), Duration::from_nanos(6)), [id(1)]);
+        assert_eq!(pending.len(), 1);
+    }
+}

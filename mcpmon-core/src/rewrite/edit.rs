@@ -1,0 +1,39 @@
+//! A message with some of its parts replaced.
+
+use std::ops::Range;
+
+use crate::decode::json::Value;
+
+/// Replacements in one message, from its start to its end.
+pub(super) struct Edit<'t> {
+    text: &'t str,
+    /// Where the message starts in the text that values tell their places in.
+    offset: usize,
+    /// How far it is written.
+    done: usize,
+    out: String,
+}
+
+impl<'t> Edit<'t> {
+    pub(super) fn of(message: Value<'t>) -> Self {
+        Self {
+            text: message.text(),
+            offset: message.range().start,
+            done: 0,
+            out: String::with_capacity(message.text().len() + 256),
+        }
+    }
+
+    /// Puts `new` in place of what stands at `place`, which is behind all places so far.
+    pub(super) fn replace(&mut self, place: Range<usize>, new: &str) {
+        self.out
+            .push_str(&self.text[self.done..place.start - self.offset]);
+        self.out.push_str(new);
+        self.done = place.end - self.offset;
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.out.push_str(&self.text[self.done..]);
+        self.out
+    }
+}

@@ -1,0 +1,160 @@
+//! What is sent in place of a message that is stopped.
+
+use super::{edit::Edit, refuse::error_into};
+use crate::{
+    decode::{
+        json::quote_into,
+        jsonrpc::{Envelope, Payload, integer},
+        mcp::Shape,
+    },
+    model::{AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question},
+};
+
+/// JSON-RPC's code for what a policy forbids; none of MCP's own.
+const DENIED: i64 = -32_003;
+
+/// MCP's code for an LLM call that the user does not want.
+const SAMPLING_REJECTED: i64 = -1;
+
+/// Longest name that is repeated in an answer, characters.
+const LONGEST_NAME: usize = 128;
+
+/// What is sent in place of a message, without the end of its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Its sender waits for an answer, and gets this one.
+    ToSender(String),
+    /// Its receiver waits for it, and gets this in its place.
+    ToReceiver(String),
+    /// Nobody waits for it.
+    Dropped,
+}
+
+/// What is sent in place of a message.
+#[must_use]
+pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: Shape, denial: &Denial) -> Stopped {
+    match &message.content {
+        Content::Client(said) => stop_client(envelope, said, message.era, denial),
+        Content::Server(said) => stop_server(envelope, said, shape, message.era, denial),
+    }
+}
+
+fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial: &Denial) -> Stopped {
+    let error = |what: &str| {
+        let mut answer = String::new();
+        error_into(DENIED, &text(what, denial), &mut answer);
+        Stopped::ToSender(reply(envelope, "error", &answer))
+    };
+    match said {
+        FromClient::Call(call) => {
+            let text = text(&format!("Tool '{}'", shown(&call.tool)), denial);
+            Stopped::ToSender(reply(envelope, "result", &failed_call(&text, era)))
+        }
+        FromClient::Read { uri } => error(&format!("Resource '{}'", shown(uri))),
+        FromClient::Prompt { name, .. } => error(&format!("Prompt '{}'", shown(name))),
+        FromClient::Request { method, .. } => error(&format!("Request '{}'", shown(method))),
+        FromClient::Reply { to, .. } => Stopped::ToReceiver(rejection(envelope, *to, "Reply", denial)),
+        FromClient::Notice { .. } => Stopped::Dropped,
+    }
+}
+
+fn stop_server(
+    envelope: &Envelope<'_>,
+    said: &FromServer<'_>,
+    shape: Shape,
+    era: Era,
+    denial: &Denial,
+) -> Stopped {
+    match said {
+        FromServer::Listing(_) => Stopped::ToReceiver(as_error(envelope, "List", denial)),
+        FromServer::Introduction(_) => Stopped::ToReceiver(as_error(envelope, "Server", denial)),
+        FromServer::Answer(answer) => {
+            let what = match &answer.to.what {
+                Question::Call { tool: Some(tool) } => format!("Result of tool '{}'", shown(tool)),
+                Question::Call { tool: None } => "Result of a task".to_owned(),
+                Question::Read { uri } => format!("Content of resource '{}'", shown(uri)),
+                Question::Prompt { name } => format!("Content of prompt '{}'", shown(name)),
+                Question::List(_) => "Answer".to_owned(),
+                Question::Other { method } => format!("Answer to '{}'", shown(method)),
+            };
+            Stopped::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
+                (AnswerOutcome::Result { .. }, Shape::Call, Payload::Result(part)) => {
+                    let mut edit = Edit::of(envelope.whole);
+                    edit.replace(part.value.range(), &failed_call(&text(&what, denial), era));
+                    edit.finish()
+                }
+                (AnswerOutcome::Result { .. } | AnswerOutcome::Error { .. }, _, _) => {
+                    as_error(envelope, &what, denial)
+                }
+            })
+        }
+        FromServer::Ask { ask, method, .. } => {
+            let what = format!("Request '{}'", shown(method));
+            Stopped::ToSender(rejection(envelope, *ask, &what, denial))
+        }
+        FromServer::ListChanged(_) | FromServer::Notice { .. } => Stopped::Dropped,
+    }
+}
+
+/// An answer to a message, with its id as it was written.
+fn reply(envelope: &Envelope<'_>, member: &str, value: &str) -> String {
+    let id = envelope.whole.member("id").map_or("null", |id| id.text());
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{value}}}")
+}
+
+/// How a client turns down what a server asks.
+fn rejection(envelope: &Envelope<'_>, ask: Ask, what: &str, denial: &Denial) -> String {
+    let code = match ask {
+        Ask::Elicitation => return reply(envelope, "result", "{\"action\":\"decline\"}"),
+        Ask::Sampling => SAMPLING_REJECTED,
+        Ask::Roots | Ask::Other => DENIED,
+    };
+    let mut error = String::new();
+    error_into(code, &text(what, denial), &mut error);
+    reply(envelope, "error", &error)
+}
+
+/// An answer of the server, turned into an error. The code stays where it was one already.
+fn as_error(envelope: &Envelope<'_>, what: &str, denial: &Denial) -> String {
+    let (part, code) = match &envelope.payload {
+        Payload::Error(part) => (*part, part.value.member("code").and_then(integer)),
+        Payload::Result(part) => (*part, None),
+        Payload::Method { .. } => return rejection(envelope, Ask::Other, what, denial),
+    };
+    let mut error = "\"error\":".to_owned();
+    error_into(code.unwrap_or(DENIED), &text(what, denial), &mut error);
+    let mut edit = Edit::of(envelope.whole);
+    edit.replace(part.start..part.value.range().end, &error);
+    edit.finish()
+}
+
+/// The result of a call that failed.
+fn failed_call(text: &str, era: Era) -> String {
+    let mut result = "{\"content\":[{\"type\":\"text\",\"text\":".to_owned();
+    quote_into(text, &mut result);
+    result.push_str("}],\"isError\":true");
+    match era {
+        Era::Handshake => {}
+        Era::Stateless => result.push_str(",\"resultType\":\"complete\""),
+    }
+    result.push('}');
+    result
+}
+
+/// What is said about something that was stopped: the rule, the reason and the remedy.
+fn text(what: &str, denial: &Denial) -> String {
+    let Denial { rule, reason, remedy } = denial;
+    let mut text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}).");
+    if let Some(remedy) = remedy {
+        text.push(' ');
+        text.push_str(remedy);
+    }
+    text
+}
+
+/// A name as far as it is repeated.
+fn shown(name: &str) -> &str {
+    name.char_indices()
+        .nth(LONGEST_NAME)
+        .map_or(name, |(end, _)| &name[..end])
+}
