@@ -3,4 +3,9 @@
 pub mod agents;
 pub mod launch;
 pub mod mask;
+pub mod scan;
+pub mod similarity;
 pub mod starter;
+
+mod normalise;
+mod walk;

@@ -1,0 +1,300 @@
+//! Texts within a text: what its encodings stand for, as far as that is prose or a command. Budgeted.
+
+use std::ops::Range;
+
+/// Most decoded texts of one field.
+const MAX_LAYERS: usize = 40;
+/// Longest encoded text that is decoded, bytes.
+const MAX_ENCODED: usize = 20 << 10;
+/// Shortest run that can be base64 or hexadecimal of a phrase.
+pub(in crate::inspect) const MIN_RUN: usize = 24;
+/// Shortest decoded text that can say something.
+const MIN_DECODED: usize = 12;
+
+/// A text that another one encodes.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::inspect) struct Layer {
+    /// What it says.
+    pub(in crate::inspect) text: String,
+    /// Where the encoded text stands.
+    pub(in crate::inspect) origin: Range<usize>,
+}
+
+/// The texts that `text` encodes.
+pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
+    let mut found = Vec::new();
+    escapes(text, &mut found);
+    for run in runs(text) {
+        if found.len() >= MAX_LAYERS {
+            break;
+        }
+        let encoded = &text[run.clone()];
+        let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
+        let says = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(text) = says.filter(|text| is_prose(text)) {
+            found.push(Layer { text, origin: run });
+        }
+    }
+    spelled_out(text, &mut found);
+    found
+}
+
+/// Whether [`layers`] could find anything; much cheaper than asking it.
+pub(in crate::inspect) fn may_encode(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memmem::find(bytes, b"\\u").is_some()
+        || memchr::memmem::find(bytes, b"\\x").is_some()
+        || memchr::memmem::find(bytes, b"&#").is_some()
+        || memchr::memchr(b'%', bytes).is_some()
+        || next_run(bytes, 0).is_some()
+        || next_spelled(bytes, 0).is_some()
+}
+
+/// `\u0041`, `\x41`, `%41`, `&#65;`, `&#x41;`: the whole stretch from the first to the last.
+fn escapes(text: &str, found: &mut Vec<Layer>) {
+    for marker in ["\\u", "\\x", "%", "&#"] {
+        let Some(first) = text.find(marker) else { continue };
+        let mut decoded = String::new();
+        let mut rest = &text[first..];
+        let (mut last, mut count) = (first, 0);
+        while let Some(at) = rest.find(marker) {
+            decoded.push_str(&rest[..at]);
+            let escape = &rest[at + marker.len()..];
+            let after = match character(marker, escape) {
+                Some((c, length)) => {
+                    decoded.push(c);
+                    count += 1;
+                    &escape[length..]
+                }
+                None => {
+                    decoded.push_str(marker);
+                    escape
+                }
+            };
+            last = text.len() - after.len();
+            rest = after;
+            if last - first > MAX_ENCODED {
+                break;
+            }
+        }
+        // One or two are typography; text that is worth hiding needs more.
+        if count >= 3 {
+            let end = text[last..].char_indices().map(|(at, _)| last + at).nth(80).unwrap_or(text.len());
+            decoded.push_str(&text[last..end]);
+            found.push(Layer {
+                text: decoded,
+                origin: first..end,
+            });
+        }
+    }
+}
+
+/// The character that an escape stands for and the length of what follows its marker.
+fn character(marker: &str, escape: &str) -> Option<(char, usize)> {
+    let code = |digits: &str, radix| char::from_u32(u32::from_str_radix(digits, radix).ok()?);
+    match marker {
+        "\\u" => Some((code(escape.get(..4)?, 16)?, 4)),
+        "&#" => {
+            let end = escape.bytes().take(8).position(|byte| byte == b';')?;
+            let digits = &escape[..end];
+            let c = match digits.strip_prefix(['x', 'X']) {
+                Some(digits) => code(digits, 16)?,
+                None => code(digits, 10)?,
+            };
+            Some((c, end + 1))
+        }
+        _ => Some((code(escape.get(..2)?, 16).filter(char::is_ascii)?, 2)),
+    }
+}
+
+/// Runs of at least [`MIN_RUN`] characters of base64, base64url or hexadecimal.
+fn runs(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let run = next_run(bytes, from)?;
+        from = run.end;
+        Some(run)
+    })
+    .filter(|run| run.len() <= MAX_ENCODED)
+}
+
+/// Looks only at every [`MIN_RUN`]th byte until one can lie in a run.
+fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
+    let mut start = from;
+    loop {
+        let window = bytes.get(start..start + MIN_RUN)?;
+        match window.iter().rposition(|&byte| !is_encoding(byte)) {
+            Some(gap) => start += gap + 1,
+            None => break,
+        }
+    }
+    let length = bytes[start..].iter().position(|&byte| !is_encoding(byte));
+    let mut end = length.map_or(bytes.len(), |length| start + length);
+    while bytes.get(end) == Some(&b'=') {
+        end += 1;
+    }
+    Some(start..end)
+}
+
+fn is_encoding(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
+    let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
+    let pairs = digits.as_chunks::<2>().0;
+    let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |&[high, low]: &[u8; 2]| Some((nibble(high)? << 4) | nibble(low)?);
+    (digits.len() % 2 == 0).then(|| pairs.iter().map(byte).collect())?
+}
+
+fn base64(encoded: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(encoded.len() * 3 / 4);
+    let (mut bits, mut count) = (0_u32, 0);
+    for byte in encoded.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
+            // What is no text is left early: most runs are identifiers and paths.
+            if bytes.len() == MIN_DECODED && !is_text(&bytes) {
+                return None;
+            }
+        }
+    }
+    Some(bytes)
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte >= 0x80 || byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+}
+
+fn is_prose(text: &str) -> bool {
+    let letters = text.chars().filter(|c| c.is_alphabetic() || *c == ' ').count();
+    text.len() >= MIN_DECODED
+        && is_text(text.as_bytes())
+        && letters * 10 >= text.chars().count() * 6
+        && text.contains([' ', '/', '\n'])
+}
+
+/// Letters set apart, `i g n o r e`: words end where more than one separator stands.
+fn spelled_out(text: &str, found: &mut Vec<Layer>) {
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    while let Some(start) = next_spelled(bytes, from) {
+        let mut word = String::new();
+        let mut at = start;
+        while let Some(&letter) = bytes.get(at).filter(|byte| byte.is_ascii_alphanumeric()) {
+            if bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric) {
+                break;
+            }
+            word.push(char::from(letter));
+            let gap = bytes[at + 1..].iter().take(4).take_while(|byte| is_separator(**byte)).count();
+            if gap > 1 {
+                word.push(' ');
+            }
+            at += 1 + gap;
+            if gap == 0 {
+                break;
+            }
+        }
+        from = at.max(start + 1);
+        if word.len() >= MIN_DECODED && found.len() < MAX_LAYERS {
+            found.push(Layer {
+                text: word,
+                origin: start..at.min(text.len()),
+            });
+        }
+    }
+}
+
+fn is_separator(byte: u8) -> bool {
+    byte.is_ascii() && !byte.is_ascii_alphanumeric()
+}
+
+/// Where five letters set apart begin.
+fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    // Of nine bytes that alternate, the fourth and the fifth are a letter and a separator.
+    loop {
+        let middle = bytes.get(at + 4..at + 6)?;
+        if middle[0].is_ascii_alphabetic() == middle[1].is_ascii_alphabetic() {
+            at += 5;
+            continue;
+        }
+        let start = (at.saturating_sub(1).max(from)..=at + 5).find(|&start| alternates(bytes, start));
+        match start {
+            Some(start) => return Some(start),
+            None => at += 5,
+        }
+    }
+}
+
+fn alternates(bytes: &[u8], start: usize) -> bool {
+    bytes.get(start..start + 10).is_some_and(|window| {
+        window.as_chunks::<2>().0.iter().all(|&[letter, gap]| letter.is_ascii_alphabetic() && is_separator(gap))
+    }) && (start == 0 || !bytes[start - 1].is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        layers(text).into_iter().map(|layer| layer.text).collect()
+    }
+
+    #[test_case("run cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== now", &["read the private files"]; "base64")]
+    #[test_case("cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcz8_Pz8", &["read the private files????"]; "base64url without padding")]
+    #[test_case("726561642074686520707269766174652066696c6573", &["read the private files"]; "hexadecimal")]
+    #[test_case(r"x \u0072\u0065\u0061d it", &["read it"]; "unicode escapes")]
+    #[test_case(r"\x72\x65\x61d it", &["read it"]; "byte escapes")]
+    #[test_case("%72%65%61%64%20it", &["read it"]; "percent")]
+    #[test_case("&#114;&#x65;&#97;d it", &["read it"]; "entities")]
+    #[test_case("a r e a d  t h e  f i l e s !", &["aread the files"]; "letters set apart")]
+    #[test_case("d41d8cd98f00b204e9800998ecf8427e", &[]; "a digest")]
+    #[test_case("/usr/lib/python3/dist-packages/module/file", &[]; "a path")]
+    #[test_case("100%25 and 3 &#8212; more", &[]; "typography")]
+    #[test_case("a b c, or x-y-z", &[]; "few letters apart")]
+    fn decodes(text: &str, expected: &[&str]) {
+        assert_eq!(texts(text), expected);
+    }
+
+    #[test]
+    fn an_origin_is_where_the_encoded_text_stands() {
+        let text = "say cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== .";
+        assert_eq!(&text[layers(text)[0].origin.clone()], "cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw==");
+    }
+
+    #[test]
+    fn layers_are_counted() {
+        assert_eq!(layers(&"cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== ".repeat(100)).len(), MAX_LAYERS);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_origins_lie_in_it(text in any::<String>()) {
+            for layer in layers(&text) {
+                prop_assert!(text.get(layer.origin).is_some());
+            }
+        }
+
+        #[test]
+        fn what_is_found_may_be_there(text in r"[a-z %&#;\\xu0-9=+/-]{0,120}") {
+            prop_assert!(may_encode(&text) || layers(&text).is_empty());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Characters that a model reads and a person does not see.
+
+use std::ops::Range;
+
+/// A way of hiding text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::inspect) enum Unseen {
+    /// Tag characters, which spell ASCII invisibly.
+    Tags,
+    /// Characters that reorder what follows.
+    Bidi,
+    /// Characters without width between ASCII characters.
+    ZeroWidth,
+    /// Three variation selectors or more in a row: they can encode bytes.
+    Variation,
+    /// Characters that mean what a font likes.
+    PrivateUse,
+    /// Escape sequences of terminals.
+    Ansi,
+}
+
+/// Runs of unseen characters, in order.
+pub(in crate::inspect) fn unseen(text: &str) -> Vec<(Unseen, Range<usize>)> {
+    let mut found: Vec<(Unseen, Range<usize>)> = Vec::new();
+    if text.is_ascii() && memchr::memchr(0x1b, text.as_bytes()).is_none() {
+        return found;
+    }
+    for (at, c) in text.char_indices() {
+        let Some(kind) = kind(c) else { continue };
+        let end = at + c.len_utf8();
+        match found.last_mut() {
+            Some((last, span)) if *last == kind && span.end == at => span.end = end,
+            Some(_) | None => found.push((kind, at..end)),
+        }
+    }
+    found.retain(|(kind, span)| is_telling(text, *kind, span));
+    found
+}
+
+/// The ASCII text that tag characters spell.
+pub(in crate::inspect) fn spelled(tags: &str) -> String {
+    tags.chars()
+        .filter_map(|c| char::from_u32(u32::from(c).checked_sub(0xe0000)?))
+        .filter(|c| c.is_ascii_graphic() || *c == ' ')
+        .collect()
+}
+
+/// Whether a character takes no place when it is shown.
+pub(in crate::inspect) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn kind(c: char) -> Option<Unseen> {
+    match c {
+        '\u{1b}' => Some(Unseen::Ansi),
+        '\u{e0000}'..='\u{e007f}' => Some(Unseen::Tags),
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Unseen::Bidi),
+        '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{ad}' | '\u{180e}' => {
+            Some(Unseen::ZeroWidth)
+        }
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Some(Unseen::Variation),
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Some(Unseen::PrivateUse),
+        _ => None,
+    }
+}
+
+/// Emoji, flags, Indic and Arabic text use some of these characters for what they are meant for.
+fn is_telling(text: &str, kind: Unseen, span: &Range<usize>) -> bool {
+    let before = text[..span.start].chars().next_back();
+    let after = text[span.end..].chars().next();
+    match kind {
+        Unseen::Tags => before != Some('\u{1f3f4}'),
+        Unseen::Bidi | Unseen::PrivateUse => true,
+        Unseen::ZeroWidth => {
+            // A byte order mark may open a text.
+            span.start > 0
+                && before.is_none_or(|c| c.is_ascii())
+                && after.is_none_or(|c| c.is_ascii())
+                && (before.is_some_and(|c| c.is_ascii_alphanumeric())
+                    || after.is_some_and(|c| c.is_ascii_alphanumeric()))
+        }
+        Unseen::Variation => text[span.clone()].chars().count() >= 3,
+        Unseen::Ansi => matches!(after, Some('[' | ']' | 'P' | '_' | '^')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("a\u{e0041}\u{e0042}b", &[Unseen::Tags]; "tags")]
+    #[test_case("flag \u{1f3f4}\u{e0067}\u{e0062}\u{e007f}", &[]; "a flag")]
+    #[test_case("a\u{202e}b\u{202c}", &[Unseen::Bidi, Unseen::Bidi]; "bidi")]
+    #[test_case("ig\u{200b}nore", &[Unseen::ZeroWidth]; "zero width in a word")]
+    #[test_case("👩\u{200d}💻 and क\u{200d}ष", &[]; "joiners of emoji and indic letters")]
+    #[test_case("\u{feff}text", &[]; "byte order mark")]
+    #[test_case("a\u{fe0f}\u{fe0e}\u{fe0f}", &[Unseen::Variation]; "selectors in a row")]
+    #[test_case("❤\u{fe0f}", &[]; "one selector")]
+    #[test_case("a\u{e123}", &[Unseen::PrivateUse]; "private use")]
+    #[test_case("\u{1b}[8mhidden", &[Unseen::Ansi]; "ansi")]
+    #[test_case("an \u{1b} alone", &[]; "an escape that begins nothing")]
+    fn finds(text: &str, expected: &[Unseen]) {
+        let found: Vec<_> = unseen(text).into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn tags_are_spelled() {
+        let hidden: String = "run it".chars().filter_map(|c| char::from_u32(0xe0000 + u32::from(c))).collect();
+        let text = format!("x{hidden}y");
+        let (_, span) = unseen(&text).remove(0);
+        assert_eq!(spelled(&text[span]), "run it");
+    }
+}

@@ -1,0 +1,64 @@
+//! What a changed definition says that the accepted one did not.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use crate::{
+    inspect::walk::{self, Part},
+    model::RawJson,
+};
+
+/// The texts of an accepted definition, by their paths.
+#[derive(Debug)]
+pub(super) struct Accepted(BTreeMap<String, String>);
+
+impl Accepted {
+    pub(super) fn of(definition: RawJson<'_>) -> Self {
+        let mut texts = BTreeMap::new();
+        walk::strings(definition, |path, part, text| {
+            if part == Part::Value {
+                texts.insert(path.shown(), text.into_owned());
+            }
+        });
+        Self(texts)
+    }
+
+    /// The part of a text that was not accepted; `None` where all of it was.
+    pub(super) fn added(&self, field: &str, text: &str) -> Option<Range<usize>> {
+        let Some(accepted) = self.0.get(field) else {
+            return Some(0..text.len());
+        };
+        if accepted == text {
+            return None;
+        }
+        let same = |(a, b): &(u8, u8)| a == b;
+        let start = accepted.bytes().zip(text.bytes()).take_while(same).count();
+        let most = accepted.len().min(text.len()) - start;
+        let end = accepted.bytes().rev().zip(text.bytes().rev()).take_while(same).take(most).count();
+        // Where something was taken out, what now stands together is new.
+        let end = (text.len() - end).max(start + 1).min(text.len());
+        Some(start.min(end.saturating_sub(1))..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("reads a file", "reads a file", None; "nothing")]
+    #[test_case("reads a file", "reads a big file", Some(8..12); "a word")]
+    #[test_case("reads a file", "reads a file. Then more", Some(12..23); "at the end")]
+    #[test_case("never reads a file", "reads a file", Some(0..1); "something taken out")]
+    #[test_case("", "new", Some(0..3); "from nothing")]
+    #[test_case("aaa", "aaaa", Some(3..4); "a repetition")]
+    fn only_what_is_new_counts(accepted: &str, text: &str, expected: Option<Range<usize>>) {
+        let json = serde_json::json!({"description": accepted}).to_string();
+        assert_eq!(Accepted::of(RawJson::trusted(&json)).added("description", text), expected);
+    }
+
+    #[test]
+    fn a_new_field_is_all_new() {
+        assert_eq!(Accepted::of(RawJson::trusted("{}")).added("title", "text"), Some(0..4));
+    }
+}

@@ -1,0 +1,196 @@
+//! Finds signals: one automaton for all anchors, and each pattern only in the windows that its anchors open.
+
+use std::{
+    ops::Range,
+    sync::{LazyLock, OnceLock},
+};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::{
+    lexicon,
+    signals::{self, Shape, Signal},
+};
+
+/// Bytes before an anchor that its pattern is run on.
+const BEFORE: usize = 160;
+/// Bytes after an anchor that its pattern is run on.
+const AFTER: usize = 240;
+/// Most bytes that a compiled pattern may take.
+const PATTERN_SIZE: usize = 4 << 20;
+/// Most bytes that running one pattern may keep.
+const CACHE_SIZE: usize = 512 << 10;
+/// Most sightings of one signal in a text; what comes after changes nothing.
+const MAX_SIGHTINGS: usize = 64;
+
+/// A signal in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sighting {
+    /// What it is.
+    pub(super) signal: Signal,
+    /// Where it stands in the skeleton.
+    pub(super) span: Range<usize>,
+    /// The tool that it names.
+    pub(super) tool: Option<Range<usize>>,
+}
+
+/// Anchors and patterns, built once; patterns when they are first needed.
+pub(super) struct Engine {
+    anchors: AhoCorasick,
+    /// The shapes that each anchor opens windows for.
+    opens: Vec<Vec<usize>>,
+    shapes: Vec<Lazy>,
+}
+
+struct Lazy {
+    shape: &'static Shape,
+    regex: OnceLock<Regex>,
+}
+
+/// The engine, shared by all scanners of the process.
+pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::new);
+
+impl Lazy {
+    fn regex(&self) -> &Regex {
+        self.regex.get_or_init(|| {
+            compile(&lexicon::expand(self.shape.pattern)).expect("built-in patterns are compiled by a test")
+        })
+    }
+}
+
+/// Compiles a pattern that is run byte by byte and without case.
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern)
+        .unicode(false)
+        .case_insensitive(true)
+        .size_limit(PATTERN_SIZE)
+        .dfa_size_limit(CACHE_SIZE)
+        .build()
+}
+
+impl Engine {
+    fn new() -> Self {
+        let shapes: Vec<Lazy> = signals::shapes()
+            .map(|shape| Lazy {
+                shape,
+                regex: OnceLock::new(),
+            })
+            .collect();
+        let mut literals: Vec<&'static str> = shapes.iter().flat_map(|lazy| lazy.shape.anchors).copied().collect();
+        literals.sort_unstable();
+        literals.dedup();
+        let opens = literals
+            .iter()
+            .map(|literal| {
+                let opened = shapes.iter().enumerate().filter(|(_, lazy)| lazy.shape.anchors.contains(literal));
+                opened.map(|(index, _)| index).collect()
+            })
+            .collect();
+        let anchors = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(&literals)
+            .expect("a few hundred short literals fit any limit");
+        Self {
+            anchors,
+            opens,
+            shapes,
+        }
+    }
+
+    /// Whether any anchor stands in `text`.
+    pub(super) fn is_anchored(&self, text: &str) -> bool {
+        self.anchors.is_match(text)
+    }
+
+    /// The signals of `text` that have anchors, by place.
+    pub(super) fn sightings(&self, text: &str) -> Vec<Sighting> {
+        let mut windows: Vec<Vec<Range<usize>>> = vec![Vec::new(); self.shapes.len()];
+        for anchor in self.anchors.find_overlapping_iter(text) {
+            let window = window(text, anchor.range());
+            for &shape in &self.opens[anchor.pattern().as_usize()] {
+                match windows[shape].last_mut() {
+                    Some(last) if window.start <= last.end => last.end = window.end.max(last.end),
+                    Some(_) | None => windows[shape].push(window.clone()),
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for (lazy, windows) in self.shapes.iter().zip(windows) {
+            for window in windows {
+                lazy.run(text, window, &mut found);
+            }
+        }
+        found.sort_by_key(|sighting| (sighting.span.start, sighting.signal));
+        found
+    }
+
+    /// Where a signal without anchors stands in a part of `text`.
+    pub(super) fn beside(&self, signal: Signal, text: &str, part: Range<usize>) -> Option<Range<usize>> {
+        let mut found = Vec::new();
+        for lazy in self.shapes.iter().filter(|lazy| lazy.shape.signal == signal) {
+            lazy.run(text, part.clone(), &mut found);
+        }
+        found.into_iter().map(|sighting| sighting.span).next()
+    }
+}
+
+impl Lazy {
+    fn run(&self, text: &str, window: Range<usize>, found: &mut Vec<Sighting>) {
+        let bytes = &text.as_bytes()[window.clone()];
+        let names_tool = self.shape.pattern.contains("<tool>");
+        let moved = |span: Range<usize>| window.start + span.start..window.start + span.end;
+        for spans in self.regex().find_iter(bytes).take(MAX_SIGHTINGS) {
+            let tool = names_tool
+                .then(|| self.regex().captures_at(bytes, spans.start()))
+                .flatten()
+                .and_then(|captures| Some(moved(captures.name("tool")?.range())));
+            found.push(Sighting {
+                signal: self.shape.signal,
+                span: moved(spans.range()),
+                tool,
+            });
+        }
+    }
+}
+
+/// The part of `text` around an anchor, between characters and not within a word.
+fn window(text: &str, anchor: Range<usize>) -> Range<usize> {
+    let bytes = text.as_bytes();
+    let mut start = anchor.start.saturating_sub(BEFORE);
+    let mut end = (anchor.end + AFTER).min(bytes.len());
+    for _ in 0..24 {
+        if start == 0 || bytes[start - 1].is_ascii_whitespace() {
+            break;
+        }
+        start -= 1;
+    }
+    for _ in 0..24 {
+        if end == bytes.len() || bytes[end].is_ascii_whitespace() {
+            break;
+        }
+        end += 1;
+    }
+    text.floor_char_boundary(start)..text.ceil_char_boundary(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles_and_none_matches_nothing() {
+        for shape in signals::shapes() {
+            let regex = compile(&lexicon::expand(shape.pattern)).unwrap_or_else(|error| panic!("{:?}: {error}", shape.signal));
+            assert!(!regex.is_match(b""), "{:?}", shape.signal);
+        }
+    }
+
+    #[test]
+    fn anchors_are_in_lower_case() {
+        for anchor in signals::shapes().flat_map(|shape| shape.anchors) {
+            assert_eq!(*anchor, anchor.to_lowercase());
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! One text: what is unseen in it, what it says, and what its encodings say.
+
+use std::ops::Range;
+
+use crate::model::{Category, Severity, Standing};
+
+use super::{
+    engine::{ENGINE, Sighting},
+    finding::{Hit, raised},
+    rules::{Place, RULES, Rule, ToolNamed},
+    signals::Signal,
+    standing::Manner,
+};
+use crate::inspect::normalise::{
+    decode::{self, Layer},
+    raw::{self, Unseen},
+    skeleton::Skeleton,
+};
+
+/// Decoded texts within decoded texts.
+const MAX_DEPTH: usize = 2;
+/// Longest text that is inspected whole, bytes; more is more than a model reads.
+const MAX_TEXT: usize = 8 << 20;
+
+/// What is known where a text stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    /// Where it stands.
+    pub(super) place: Place,
+    /// Tools of the server itself.
+    pub(super) own: &'a [&'a str],
+    /// Tools of others.
+    pub(super) others: &'a [&'a str],
+}
+
+/// What is found in a text, by the place in it.
+pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
+    let text = &text[..text.floor_char_boundary(MAX_TEXT)];
+    let mut found = Vec::new();
+    unseen(text, setting, &mut found);
+    said(text, setting, 0, &mut found);
+    found
+}
+
+fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
+    for (kind, span) in raw::unseen(text) {
+        let Some((pattern, severity)) = telling(kind, setting.place, &text[span.clone()]) else {
+            continue;
+        };
+        let spelled = (kind == Unseen::Tags).then(|| raw::spelled(&text[span.clone()]));
+        if let Some(spelled) = &spelled {
+            let layer = Layer {
+                text: spelled.clone(),
+                origin: span.clone(),
+            };
+            decoded(&layer, setting, 0, found);
+        }
+        found.push(Hit {
+            pattern,
+            category: Category::HiddenInstructions,
+            severity,
+            standing: Standing::Asserted,
+            span,
+            decoded: spelled,
+        });
+    }
+}
+
+/// Name and severity of unseen characters; outputs carry most of them for good reasons.
+fn telling(kind: Unseen, place: Place, run: &str) -> Option<(&'static str, Severity)> {
+    let pattern = match kind {
+        Unseen::Tags => "tag_characters",
+        Unseen::Bidi => "bidi_control",
+        Unseen::ZeroWidth => "zero_width",
+        Unseen::Variation => "variation_selectors",
+        Unseen::PrivateUse => "private_use_characters",
+        Unseen::Ansi => "terminal_escape",
+    };
+    let severity = match (place, kind) {
+        (Place::Definition, _) => Severity::High,
+        (Place::Output, Unseen::Tags) if run.chars().nth(2).is_some() => Severity::High,
+        (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Medium,
+        (Place::Output, _) => return None,
+    };
+    Some((pattern, severity))
+}
+
+/// What a text says, and what its encodings say.
+fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
+    let skeleton = Skeleton::of(text);
+    for mut hit in judged(&skeleton.text, setting) {
+        hit.span = skeleton.original(hit.span.start)..skeleton.original(hit.span.end).min(text.len());
+        found.push(hit);
+    }
+    if depth < MAX_DEPTH && decode::may_encode(text) {
+        for layer in decode::layers(text) {
+            decoded(&layer, setting, depth + 1, found);
+        }
+    }
+}
+
+/// What only a decoded text says is worse: someone went to the trouble of hiding it.
+fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
+    let mut inner = Vec::new();
+    said(&layer.text, setting, depth, &mut inner);
+    for mut hit in inner {
+        if found.iter().any(|known| known.pattern == hit.pattern) {
+            continue;
+        }
+        hit.severity = raised(hit.severity);
+        hit.decoded.get_or_insert_with(|| layer.text.get(hit.span.clone()).unwrap_or(&layer.text).to_owned());
+        hit.span = layer.origin.clone();
+        found.push(hit);
+    }
+}
+
+/// What the rules say of a skeleton.
+fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
+    let sightings = ENGINE.sightings(text);
+    if sightings.is_empty() {
+        return Vec::new();
+    }
+    let manner = Manner::of(text);
+    let mut hits: Vec<Hit<'static>> = Vec::new();
+    for rule in RULES {
+        let Some(severity) = rule.severity(setting.place) else {
+            continue;
+        };
+        for (index, opener) in sightings.iter().enumerate() {
+            if opener.signal != rule.opener || !holds(rule, text, &sightings, index, setting) {
+                continue;
+            }
+            let standing = manner.standing(&opener.span);
+            // What is only told of is worth knowing and no alarm.
+            let severity = match standing {
+                Standing::Asserted => severity,
+                Standing::Quoted => severity.min(Severity::Medium),
+            };
+            hits.push(Hit {
+                pattern: rule.name,
+                category: rule.category,
+                severity,
+                standing,
+                span: opener.span.clone(),
+                decoded: None,
+            });
+        }
+    }
+    hits
+}
+
+/// Whether all that a rule wants stands near its opener.
+fn holds(rule: &Rule, text: &str, sightings: &[Sighting], opener: usize, setting: &Setting<'_>) -> bool {
+    let sighting = &sightings[opener];
+    if rule.tool == ToolNamed::Foreign && !names_foreign_tool(text, sighting, setting) {
+        return false;
+    }
+    let from = text.floor_char_boundary(sighting.span.start.saturating_sub(rule.within));
+    let to = text.ceil_char_boundary((sighting.span.end + rule.within).min(text.len()));
+    rule.near.iter().all(|group| {
+        let sighted = sightings.iter().enumerate().any(|(index, other)| {
+            index != opener && group.contains(&other.signal) && other.span.start < to && other.span.end > from
+        });
+        sighted
+            || group
+                .iter()
+                .filter(|signal| signal.is_unanchored())
+                .any(|&signal| ENGINE.beside(signal, text, from..to).is_some())
+    })
+}
+
+/// Words that stand where a tool's name could and are none.
+const NO_TOOL_NAMES: [&str; 32] = [
+    "a", "all", "an", "and", "any", "appropriate", "available", "correct", "dedicated", "each", "following", "helper", "its", "mcp", "more",
+    "my", "new", "of", "one", "or", "other", "relevant", "right", "same", "specific", "that", "the", "these", "this", "which", "with", "your",
+];
+
+/// Whether the tool that a sighting names is not the server's own; no name at all counts as the tools of others.
+fn names_foreign_tool(text: &str, sighting: &Sighting, setting: &Setting<'_>) -> bool {
+    let Some(name) = sighting.tool.clone().and_then(|span| text.get(span)) else {
+        return true;
+    };
+    let is = |tool: &&str| tool.eq_ignore_ascii_case(name);
+    if setting.own.iter().any(|tool| is(tool)) {
+        return false;
+    }
+    if setting.others.iter().any(|tool| is(tool)) {
+        return true;
+    }
+    !NO_TOOL_NAMES.contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
+pub(super) fn may_say(text: &str) -> bool {
+    !text.is_ascii()
+        || memchr::memchr(0x1b, text.as_bytes()).is_some()
+        || ENGINE.is_anchored(text)
+        || decode::may_encode(text)
+}
+
+/// Whether a span touches any of `parts`.
+pub(super) fn touches(span: &Range<usize>, part: &Range<usize>) -> bool {
+    span.start < part.end && part.start < span.end.max(span.start + 1)
+}
+
+impl Signal {
+    /// Whether it is looked for only beside others.
+    const fn is_unanchored(self) -> bool {
+        matches!(self, Self::Must | Self::Secret)
+    }
+}

@@ -1,0 +1,96 @@
+//! Findings from what was matched: one for each pattern in a field, with where it stands and what stands around it.
+
+use std::ops::Range;
+
+use crate::model::{Category, Finding, Match, Severity, Standing};
+
+use super::super::mask;
+
+/// Longest text of a match, characters.
+const MAX_TEXT: usize = 200;
+/// Characters of context on either side.
+const CONTEXT: usize = 50;
+/// Most matches that a finding tells.
+const MAX_MATCHES: usize = 8;
+
+/// Something found in a field.
+#[derive(Clone, Debug)]
+pub(super) struct Hit<'a> {
+    /// Name of the pattern.
+    pub(super) pattern: &'a str,
+    /// What kind of attack it is.
+    pub(super) category: Category,
+    /// How bad it is.
+    pub(super) severity: Severity,
+    /// Whether it is said or told of.
+    pub(super) standing: Standing,
+    /// Where it stands in the field.
+    pub(super) span: Range<usize>,
+    /// What it says, where that is not what stands there: it was decoded.
+    pub(super) decoded: Option<String>,
+}
+
+/// The hits of a field as findings, in the order of the pattern names.
+pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<Finding> {
+    // Of hits of one pattern the worst one speaks; those that are only told of do not soften it.
+    hits.sort_by(|a, b| {
+        (a.pattern, a.standing, b.severity, a.span.start).cmp(&(b.pattern, b.standing, a.severity, b.span.start))
+    });
+    let mut found: Vec<Finding> = Vec::new();
+    for hit in hits {
+        match found.last_mut() {
+            Some(last) if last.pattern == hit.pattern => {
+                let position = text.floor_char_boundary(hit.span.start);
+                if last.matches.len() < MAX_MATCHES && last.matches.iter().all(|known| known.position != position) {
+                    last.matches.push(matched(text, &hit));
+                }
+                last.severity = last.severity.max(hit.severity);
+            }
+            Some(_) | None => found.push(Finding {
+                pattern: hit.pattern.to_owned(),
+                category: hit.category,
+                severity: hit.severity,
+                field: field.to_owned(),
+                matches: vec![matched(text, &hit)],
+                standing: hit.standing,
+            }),
+        }
+    }
+    found
+}
+
+fn matched(text: &str, hit: &Hit<'_>) -> Match {
+    let start = text.floor_char_boundary(hit.span.start);
+    let end = text.ceil_char_boundary(hit.span.end).max(start);
+    let said = hit.decoded.as_deref().unwrap_or(&text[start..end]);
+    let from = back(text, start, CONTEXT);
+    let to = forth(text, end.min(forth(text, start, MAX_TEXT)), CONTEXT);
+    Match {
+        text: first(&mask::mask_text(first(said)))
+            .to_owned(),
+        position: start,
+        context: mask::mask_text(&text[from..to]),
+    }
+}
+
+fn first(text: &str) -> &str {
+    &text[..forth(text, 0, MAX_TEXT)]
+}
+
+fn back(text: &str, from: usize, chars: usize) -> usize {
+    text[..from].char_indices().rev().take(chars).last().map_or(from, |(at, _)| at)
+}
+
+fn forth(text: &str, from: usize, chars: usize) -> usize {
+    text[from..].char_indices().nth(chars).map_or(text.len(), |(at, _)| from + at)
+}
+
+/// One level worse, at most critical.
+pub(super) const fn raised(severity: Severity) -> Severity {
+    match severity {
+        Severity::Info => Severity::Low,
+        Severity::Low => Severity::Medium,
+        Severity::Medium => Severity::High,
+        Severity::High | Severity::Critical => Severity::Critical,
+    }
+}

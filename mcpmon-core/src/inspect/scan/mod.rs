@@ -1,0 +1,218 @@
+//! Inspects what a model can read: definitions, instructions, outputs, requests. Immutable; shared by everyone.
+
+mod change;
+mod custom;
+mod elicitation;
+mod engine;
+mod field;
+mod finding;
+mod lexicon;
+mod rules;
+mod signals;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, collections::BTreeSet, fmt};
+
+use self::{
+    change::Accepted,
+    custom::Custom,
+    field::Setting,
+    finding::raised,
+    rules::Place,
+};
+use super::walk::{self, Part};
+use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Standing, Subject};
+
+pub use custom::PatternError;
+
+/// Shortest name of a member that is read as a text; shorter ones are names.
+const LONG_KEY: usize = 40;
+
+/// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
+pub struct Scanner {
+    builtin: BTreeSet<Category>,
+    custom: Vec<Custom>,
+}
+
+/// What stands around a definition.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scene<'a> {
+    /// Tools of the same server.
+    pub own: &'a [&'a str],
+    /// Tools of the other servers in the session.
+    pub others: &'a [&'a str],
+    /// The definition that was accepted: only what is new is held against the server, and counts one level more.
+    pub previous: Option<RawJson<'a>>,
+}
+
+/// Where an output comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'a> {
+    /// The tool that was called.
+    pub tool: Option<&'a str>,
+    /// The resource that was read.
+    pub uri: Option<&'a str>,
+}
+
+impl fmt::Debug for Scanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scanner").field("builtin", &self.builtin).finish_non_exhaustive()
+    }
+}
+
+impl Scanner {
+    /// A scanner for these built-in categories and patterns of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern is no valid regular expression.
+    pub fn new(builtin: &BTreeSet<Category>, custom: &[CustomPattern]) -> Result<Self, PatternError> {
+        Ok(Self {
+            builtin: builtin.clone(),
+            custom: custom.iter().map(Custom::new).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What is found in the definition of a tool, a prompt, a resource or a template.
+    #[must_use]
+    pub fn definition(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
+        self.walked(definition, scene)
+    }
+
+    /// What is found in a server's instructions; a previous text is a JSON string.
+    #[must_use]
+    pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
+        let accepted = scene.previous.map(Accepted::of);
+        self.changed("", text, scene, accepted.as_ref())
+    }
+
+    /// What is found in the result of a call, a read or a prompt.
+    #[must_use]
+    pub fn output(&self, result: RawJson<'_>, source: &Source<'_>) -> Vec<Finding> {
+        let mut found = self.data(result);
+        if source.is_document() {
+            found.iter_mut().for_each(told_of);
+        }
+        found
+    }
+
+    /// What is found in any other message: a request for an LLM call, a question to the user, an error, a notification.
+    #[must_use]
+    pub fn text(&self, subject: Subject, json: RawJson<'_>) -> Vec<Finding> {
+        match subject {
+            Subject::Definition | Subject::Prompt | Subject::Resource | Subject::Instructions => {
+                self.definition(json, &Scene::default())
+            }
+            Subject::Output
+            | Subject::Argument
+            | Subject::Sampling
+            | Subject::Elicitation
+            | Subject::Error
+            | Subject::Notification => self.data(json),
+        }
+    }
+
+    /// Whether a question to the user asks for what must never be typed into one: MCP forbids it.
+    #[must_use]
+    pub fn asks_for_credentials(&self, params: RawJson<'_>) -> Option<Finding> {
+        elicitation::asks_for_credentials(params)
+    }
+
+    fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
+        let accepted = scene.previous.map(Accepted::of);
+        let mut found = Vec::new();
+        walk::strings(definition, |path, part, text| {
+            if is_text(part, &text) {
+                found.extend(self.changed(&path.shown(), &text, scene, accepted.as_ref()));
+            }
+        });
+        found
+    }
+
+    /// What is found in one text of a definition, as far as it is new.
+    fn changed(&self, field: &str, text: &str, scene: &Scene<'_>, accepted: Option<&Accepted>) -> Vec<Finding> {
+        let added = match accepted {
+            Some(accepted) => match accepted.added(field, text) {
+                Some(added) => Some(added),
+                None => return Vec::new(),
+            },
+            None => None,
+        };
+        let setting = Setting {
+            place: Place::Definition,
+            own: scene.own,
+            others: scene.others,
+        };
+        let mut hits = self.hits(text, &setting);
+        if let Some(added) = added {
+            hits.retain(|hit| field::touches(&hit.span, &added));
+            for hit in &mut hits {
+                hit.severity = raised(hit.severity);
+            }
+        }
+        finding::findings(field, text, hits)
+    }
+
+    fn data(&self, json: RawJson<'_>) -> Vec<Finding> {
+        if self.custom.is_empty() && !may_say(json) {
+            return Vec::new();
+        }
+        let setting = Setting {
+            place: Place::Output,
+            own: &[],
+            others: &[],
+        };
+        let mut found = Vec::new();
+        walk::strings(json, |path, part, text| {
+            if is_text(part, &text) && (!self.custom.is_empty() || field::may_say(&text)) && !is_binary(path) {
+                let hits = self.hits(&text, &setting);
+                if !hits.is_empty() {
+                    found.extend(finding::findings(&path.shown(), &text, hits));
+                }
+            }
+        });
+        found
+    }
+
+    fn hits<'a>(&'a self, text: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'a>> {
+        let mut hits: Vec<finding::Hit<'a>> = field::hits(text, setting);
+        hits.retain(|hit| self.builtin.contains(&hit.category));
+        hits.extend(self.custom.iter().flat_map(|custom| custom.hits(text)));
+        hits
+    }
+}
+
+/// Whether anything can be said in the strings of a JSON text; escapes that could hide an anchor count as yes.
+fn may_say(json: RawJson<'_>) -> bool {
+    let text = json.as_str();
+    memchr::memmem::find(text.as_bytes(), b"\\/").is_some() || field::may_say(text)
+}
+
+fn is_text(part: Part, text: &Cow<'_, str>) -> bool {
+    match part {
+        Part::Key => text.len() >= LONG_KEY,
+        Part::Value => !text.is_empty(),
+    }
+}
+
+/// Images, audio and blobs come as base64 in members of their own.
+fn is_binary(path: &walk::Path<'_>) -> bool {
+    path.members().next_back().is_some_and(|name| name == "data" || name == "blob")
+}
+
+impl Source<'_> {
+    /// Whether it is a document by its name: what it says of instructions, it tells.
+    fn is_document(&self) -> bool {
+        let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
+        let name = lower.rsplit('/').next().unwrap_or_default();
+        ["security", "changelog", "threat", "test", "spec"].iter().any(|word| name.contains(word))
+    }
+}
+
+/// Takes a finding for something that a document tells of.
+fn told_of(finding: &mut Finding) {
+    finding.standing = Standing::Quoted;
+    finding.severity = finding.severity.min(Severity::Medium);
+}

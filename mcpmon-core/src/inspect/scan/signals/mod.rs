@@ -1,0 +1,108 @@
+//! What is looked for: signals, each an anchor that opens a window and a pattern that is run in it.
+
+mod acquire;
+mod address;
+mod command;
+mod conceal;
+mod languages;
+mod overrule;
+mod persona;
+mod tools;
+
+/// Something that a text does. Rules say what follows from which signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::inspect) enum Signal {
+    /// Earlier instructions are to be ignored.
+    Override,
+    /// The same, in words that documents also use.
+    WeakOverride,
+    /// What is said is to stand above other rules.
+    Precedence,
+    /// Marks of a chat format.
+    ChatToken,
+    /// A mark that claims to be the system or an administrator.
+    RoleTag,
+    /// A mark that claims importance.
+    AlertTag,
+    /// A hidden place: a comment, an invisible element.
+    HiddenPlace,
+    /// The text speaks to a model.
+    Address,
+    /// The text speaks to a model as its user would.
+    FalseUser,
+    /// The model is to be someone else.
+    Persona,
+    /// Limits are off.
+    Unrestricted,
+    /// The user is not to know.
+    Conceal,
+    /// Something is to happen unnoticed.
+    Silent,
+    /// The user is not to be asked.
+    NoConsent,
+    /// A file of secrets is to be read or handed on.
+    TakeFile,
+    /// Secrets are to be read or handed on.
+    TakeSecret,
+    /// A file of secrets is named.
+    File,
+    /// Secrets are named.
+    Secret,
+    /// What a conversation holds is to be handed on.
+    TakeContext,
+    /// Something sensitive is to go to an address.
+    SendAway,
+    /// Anything is to go to an address.
+    SendTo,
+    /// An address that only attackers have.
+    Hostile,
+    /// An image or link that carries data away.
+    Beacon,
+    /// A message or its recipients are to be changed.
+    Redirect,
+    /// Something comes before the use of a tool.
+    Before,
+    /// Another tool is to be replaced or led.
+    OtherTool,
+    /// A tool of one's own is to be preferred to all others.
+    Preferred,
+    /// A tool is to be called.
+    CallTool,
+    /// A command is to be run, by its text.
+    Shell,
+    /// A command is to be run, in words.
+    Run,
+    /// A path climbs out.
+    Climb,
+    /// Something encoded is to be decoded and followed.
+    DecodeAndFollow,
+    /// It has to be.
+    Must,
+}
+
+/// How a signal is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// What it means.
+    pub(super) signal: Signal,
+    /// Literals of which each match contains one, in lower case; without any, it is looked for only beside others.
+    pub(super) anchors: &'static [&'static str],
+    /// The pattern, see [`super::lexicon`].
+    pub(super) pattern: &'static str,
+}
+
+/// Every shape.
+pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
+    [
+        overrule::SHAPES,
+        languages::SHAPES,
+        persona::SHAPES,
+        conceal::SHAPES,
+        acquire::SHAPES,
+        address::SHAPES,
+        tools::SHAPES,
+        command::SHAPES,
+    ]
+    .into_iter()
+    .flatten()
+}

@@ -1,0 +1,72 @@
+//! Whether a text does something or tells of it: quotation marks, and words that documents about attacks use.
+
+use std::{ops::Range, sync::LazyLock};
+
+use regex::bytes::Regex;
+
+use crate::model::Standing;
+
+/// How far before a match words count that introduce a quotation, bytes.
+const INTRODUCTION: usize = 160;
+/// How far after it words count that name what was quoted, bytes.
+const NAMING: usize = 60;
+/// Words about attacks that make a text a document about attacks, and its least length.
+const DOCUMENT_WORDS: usize = 5;
+const DOCUMENT_LENGTH: usize = 700;
+
+/// Words of those who write about attacks.
+static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?)\b",
+    )
+});
+
+/// Words that introduce an example or a quotation.
+static INTRODUCES: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:such as|e\.g\.|for example|for instance|examples?|like|phrases?|patterns?|strings?|says?|saying|said|called|named|keywords?|tries to|attempts?|contain(?:s|ing)?|includ(?:es|ing)|asks?|flag(?:s|ged)?|block(?:s|ed)?|reject(?:s|ed)?|test(?:s|ed|ing)?|assert\w*|expect\w*|should (?:not|never|be (?:blocked|rejected|flagged))|blocklist|denylist|regex)\b",
+    )
+});
+
+fn compile(pattern: &str) -> Regex {
+    regex::bytes::RegexBuilder::new(pattern)
+        .unicode(false)
+        .case_insensitive(true)
+        .build()
+        .expect("a constant pattern is compiled by every test")
+}
+
+/// A text's way of speaking, worked out once for all of its matches.
+#[derive(Debug)]
+pub(super) struct Manner<'a> {
+    text: &'a str,
+    is_document: bool,
+}
+
+impl<'a> Manner<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let is_document =
+            text.len() >= DOCUMENT_LENGTH && ABOUT.find_iter(text.as_bytes()).nth(DOCUMENT_WORDS - 1).is_some();
+        Self { text, is_document }
+    }
+
+    /// Whether what stands at `span` is said or told of.
+    pub(super) fn standing(&self, span: &Range<usize>) -> Standing {
+        let bytes = self.text.as_bytes();
+        let before = &bytes[span.start.saturating_sub(INTRODUCTION)..span.start];
+        let after = &bytes[span.end..(span.end + NAMING).min(bytes.len())];
+        let is_about = ABOUT.is_match(before) || ABOUT.is_match(after);
+        let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
+        if self.is_document || is_about || is_introduced {
+            Standing::Quoted
+        } else {
+            Standing::Asserted
+        }
+    }
+}
+
+/// Whether a quotation opens right before the match.
+fn is_quoted(before: &[u8]) -> bool {
+    let near = &before[before.len().saturating_sub(24)..];
+    near.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'*' | b'(')) || near.ends_with("“".as_bytes())
+}

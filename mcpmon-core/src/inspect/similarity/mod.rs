@@ -1,0 +1,223 @@
+//! Names of servers that look like others: a person, or a model, takes one for the other.
+
+mod well_known;
+
+use crate::inspect::normalise::skeleton::Skeleton;
+
+/// Names that many hosts use: the reference servers and those of widely used vendors.
+#[must_use]
+pub const fn well_known() -> &'static [&'static str] {
+    well_known::NAMES
+}
+
+/// A name that another one looks like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resemblance {
+    /// The other name.
+    pub similar_to: String,
+    /// How alike they are, from 0 to 1: 1 minus the edit distance by the longer name's length.
+    pub score: f64,
+    /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `suffix`, `owner`, `levenshtein`.
+    pub method: &'static str,
+}
+
+/// The known name that `name` could be taken for, the likest one; `None` if it is one of them.
+///
+/// `threshold` is the least similarity (0 to 1) of names that differ in more than one edit; one edit in a word of six
+/// letters or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
+#[must_use]
+pub fn resembles<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    threshold: f64,
+) -> Option<Resemblance> {
+    let candidate = Name::of(name);
+    let mut likest: Option<Resemblance> = None;
+    for other in known {
+        let known = Name::of(other);
+        if candidate.is_variant_of(&known) {
+            return None;
+        }
+        let Some(method) = candidate.method(&known, threshold) else {
+            continue;
+        };
+        let score = strsim::normalized_levenshtein(&candidate.folded, &known.folded);
+        if likest.as_ref().is_none_or(|likest| score > likest.score) {
+            likest = Some(Resemblance {
+                similar_to: other.to_owned(),
+                score,
+                method,
+            });
+        }
+    }
+    likest
+}
+
+/// Words that say that a server is a server, in any place.
+const AFFIXES: [&str; 6] = ["mcp", "server", "servers", "mcpserver", "official", "modelcontextprotocol"];
+/// Endings that squatters put to a name.
+const SUFFIXES: [&str; 8] = ["js", "py", "ts", "s", "x", "lib", "node", "io"];
+/// Least length of a word in which one edit is a slip and no other word.
+const SLIP: usize = 6;
+/// Least length of a word in which two letters can have changed places.
+const SWAP: usize = 5;
+/// Least length of a word in which two edits are a slip.
+const TWO_SLIPS: usize = 9;
+
+/// A name, taken apart.
+struct Name {
+    /// As written, in lower case, without its scope.
+    plain: String,
+    /// As it looks.
+    folded: String,
+    /// Who publishes it, where it says so.
+    owner: Option<String>,
+    /// Its words without those that every server's name has.
+    words: Vec<String>,
+}
+
+impl Name {
+    fn of(name: &str) -> Self {
+        let lower = name.trim().to_lowercase();
+        let (owner, plain) = match lower.rsplit_once('/') {
+            Some((owner, rest)) => (Some(owner.to_owned()), rest.to_owned()),
+            None => (None, lower),
+        };
+        let folded = Skeleton::of(&plain).text.to_lowercase();
+        let all: Vec<String> = folded
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let telling: Vec<String> = all.iter().filter(|word| !AFFIXES.contains(&word.as_str())).cloned().collect();
+        Self {
+            plain,
+            folded,
+            owner,
+            words: if telling.is_empty() { all } else { telling },
+        }
+    }
+
+    /// The same server by another of its usual names: its scope, `mcp-server-` before it or `-mcp` after it.
+    fn is_variant_of(&self, known: &Self) -> bool {
+        self.words == known.words
+            && self.is_as_it_looks()
+            && self.has_dots() == known.has_dots()
+            && (self.owner == known.owner || self.short_owner().is_none() || known.short_owner().is_none())
+    }
+
+    fn is_as_it_looks(&self) -> bool {
+        self.plain == self.folded
+    }
+
+    fn has_dots(&self) -> bool {
+        self.plain.contains('.')
+    }
+
+    /// `host/owner` of a module path: another owner is another module. A scope is no such thing.
+    fn short_owner(&self) -> Option<&str> {
+        self.owner.as_deref().filter(|owner| owner.contains('/') && owner.contains('.'))
+    }
+
+    fn method(&self, known: &Self, threshold: f64) -> Option<&'static str> {
+        if self.words == known.words {
+            return Some(match (self.is_as_it_looks(), self.has_dots() == known.has_dots()) {
+                (false, _) => "skeleton",
+                (true, false) => "delimiter",
+                (true, true) => "owner",
+            });
+        }
+        let (mine, theirs) = (self.words.concat(), known.words.concat());
+        let length = mine.chars().count().min(theirs.chars().count());
+        if length >= SWAP && mine == theirs {
+            return Some("delimiter");
+        }
+        if sorted(&self.words) == sorted(&known.words) {
+            return Some("word_order");
+        }
+        if length >= SWAP && mine.strip_prefix(&theirs).is_some_and(|suffix| SUFFIXES.contains(&suffix)) && self.words.len() == known.words.len() {
+            return Some("suffix");
+        }
+        slip(&mine, &theirs, self, known, threshold)
+    }
+}
+
+/// Whether the one is the other with a slip of the pen.
+fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
+    // Where one word of several differs, it alone decides: `eks-docs` is no slip of `ecs-docs`.
+    let differing: Vec<(&String, &String)> = if name.words.len() == known.words.len() {
+        name.words.iter().zip(&known.words).filter(|(a, b)| a != b).collect()
+    } else {
+        Vec::new()
+    };
+    let (a, b) = match differing.as_slice() {
+        [(a, b)] => (a.as_str(), b.as_str()),
+        _ => (mine, theirs),
+    };
+    let length = a.chars().count().max(b.chars().count());
+    let shorter = a.chars().count().min(b.chars().count());
+    let distance = strsim::osa_distance(a, b);
+    let edits = strsim::levenshtein(a, b);
+    if distance == 1 && edits == 2 && shorter >= SWAP {
+        return Some("transposition");
+    }
+    if distance == 1 && length >= SLIP && shorter >= SWAP {
+        return Some("edit");
+    }
+    let is_close = distance == 2 && length >= TWO_SLIPS && same_ends(a, b);
+    (is_close && strsim::normalized_levenshtein(&name.folded, &known.folded) >= threshold.min(0.8)).then_some("levenshtein")
+}
+
+/// Whether two words begin alike: a slip is seldom at the start, and other words often differ there.
+fn same_ends(a: &str, b: &str) -> bool {
+    a.chars().next() == b.chars().next()
+}
+
+fn sorted(words: &[String]) -> Vec<&String> {
+    let mut words: Vec<&String> = words.iter().collect();
+    words.sort_unstable();
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("githib", "github", Some("edit"); "a letter changed")]
+    #[test_case("gihtub", "github", Some("transposition"); "letters that changed places")]
+    #[test_case("notes-servar", "notes-server", Some("edit"); "a slip in the common word")]
+    #[test_case("gіthub", "github", Some("skeleton"); "a look alike")]
+    #[test_case("file-system", "filesystem", Some("delimiter"); "a delimiter more")]
+    #[test_case("charts.js", "charts-js", Some("delimiter"); "another delimiter")]
+    #[test_case("thinking-sequential", "sequential-thinking", Some("word_order"); "words in another order")]
+    #[test_case("puppeteerjs", "puppeteer", Some("suffix"); "an ending")]
+    #[test_case("git.host/them/tool-kit", "git.host/us/tool-kit", Some("owner"); "another owner of a module")]
+    #[test_case("elasticserach2", "elasticsearch", Some("levenshtein"); "two slips in a long word")]
+    #[test_case("github", "github", None; "the same")]
+    #[test_case("@acme/mcp-server-github", "github", None; "the same in a scope")]
+    #[test_case("github_mcp", "server-github", None; "the same with other affixes")]
+    #[test_case("ecs-mcp-server", "eks-mcp-server", None; "short words differ")]
+    #[test_case("aws-pricing", "aws-billing", None; "another word")]
+    #[test_case("redis", "redshift", None; "another name")]
+    #[test_case("mcp-server", "mcp-servers", None; "nothing but affixes")]
+    fn names_resemble(name: &str, known: &str, expected: Option<&str>) {
+        assert_eq!(resembles(name, [known], 0.85).map(|found| found.method), expected);
+    }
+
+    #[test]
+    fn the_likest_one_is_named_and_equality_ends_it() {
+        let found = resembles("postgress", ["postgrest", "postgres"], 0.85).expect("it resembles both");
+        assert_eq!(found.similar_to, "postgres");
+        assert!(found.score > 0.8 && found.score < 1.0);
+        assert_eq!(resembles("postgres", ["postgrest", "postgres"], 0.85), None);
+    }
+
+    #[test]
+    fn well_known_names_do_not_resemble_each_other() {
+        for name in well_known() {
+            assert_eq!(resembles(name, well_known().iter().copied(), 0.85), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Every string of a JSON text, keys too, with its path. Iterative, without building values.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::model::RawJson;
+
+/// What a string is in its JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The name of a member.
+    Key,
+    /// A value, or an item of a list.
+    Value,
+}
+
+/// Where in a JSON text a string stands.
+#[derive(Debug, Default)]
+pub(super) struct Path<'a>(Vec<Step<'a>>);
+
+#[derive(Debug)]
+enum Step<'a> {
+    Member(Cow<'a, str>),
+    Item(usize),
+}
+
+impl Path<'_> {
+    /// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root.
+    pub(super) fn shown(&self) -> String {
+        let mut shown = String::new();
+        for step in &self.0 {
+            match step {
+                Step::Member(name) if shown.is_empty() => shown.push_str(name),
+                Step::Member(name) => {
+                    shown.push('.');
+                    shown.push_str(name);
+                }
+                Step::Item(index) => {
+                    write!(shown, "[{index}]").expect("a string takes any text");
+                }
+            }
+        }
+        shown
+    }
+
+    /// Names of the members on the way, outermost first.
+    pub(super) fn members(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.iter().filter_map(|step| match step {
+            Step::Member(name) => Some(name.as_ref()),
+            Step::Item(_) => None,
+        })
+    }
+}
+
+/// Calls `visit` with every string, in the order of the text.
+///
+/// The text is trusted to be valid; what is not ends the walk early.
+pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'_>, Part, Cow<'a, str>)) {
+    let text = json.as_str();
+    let bytes = text.as_bytes();
+    let mut path = Path::default();
+    let mut expects_key = false;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let Some(end) = string_end(bytes, at + 1) else {
+                    return;
+                };
+                let string = unescape(&text[at + 1..end]);
+                at = end;
+                if expects_key && let Some(Step::Member(name)) = path.0.last_mut() {
+                    name.clone_from(&string);
+                    expects_key = false;
+                    visit(&path, Part::Key, string);
+                } else {
+                    visit(&path, Part::Value, string);
+                }
+            }
+            b'{' => {
+                path.0.push(Step::Member(Cow::Borrowed("")));
+                expects_key = true;
+            }
+            b'[' => {
+                path.0.push(Step::Item(0));
+                expects_key = false;
+            }
+            b'}' | b']' => {
+                path.0.pop();
+                expects_key = false;
+            }
+            b',' => match path.0.last_mut() {
+                Some(Step::Item(index)) => *index += 1,
+                Some(Step::Member(_)) => expects_key = true,
+                None => return,
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Where the quote stands that ends the string that begins at `from`.
+fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        from += memchr::memchr2(b'"', b'\\', bytes.get(from..)?)?;
+        if bytes[from] == b'"' {
+            return Some(from);
+        }
+        from += 2;
+    }
+}
+
+/// The inside of a JSON string as the text that it stands for; a lone surrogate becomes U+FFFD.
+fn unescape(raw: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else {
+        return Cow::Borrowed(raw);
+    };
+    let mut text = String::with_capacity(raw.len());
+    text.push_str(&raw[..first]);
+    let mut rest = &raw[first..];
+    while let Some(escape) = rest.strip_prefix('\\') {
+        let (c, after) = escaped(escape);
+        text.push(c);
+        let next = memchr::memchr(b'\\', after.as_bytes()).unwrap_or(after.len());
+        text.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    Cow::Owned(text)
+}
+
+/// The character that an escape stands for, and what follows it.
+fn escaped(escape: &str) -> (char, &str) {
+    let mut chars = escape.chars();
+    let c = match chars.next() {
+        Some('n') => '\n',
+        Some('t') => '\t',
+        Some('r') => '\r',
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('u') => return unicode(chars.as_str()),
+        Some(other) => other,
+        None => char::REPLACEMENT_CHARACTER,
+    };
+    (c, chars.as_str())
+}
+
+/// What `\u` introduces: one code unit, or two that are a pair.
+fn unicode(rest: &str) -> (char, &str) {
+    let unit = |text: &str| u16::from_str_radix(text.get(..4)?, 16).ok();
+    let Some(high) = unit(rest) else {
+        return (char::REPLACEMENT_CHARACTER, rest);
+    };
+    let after = &rest[4..];
+    if let Some(c) = char::from_u32(high.into()) {
+        return (c, after);
+    }
+    let pair = after
+        .strip_prefix("\\u")
+        .and_then(unit)
+        .and_then(|low| char::decode_utf16([high, low]).next()?.ok());
+    pair.map_or((char::REPLACEMENT_CHARACTER, after), |c| (c, &after[6..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn walked(json: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        strings(RawJson::trusted(json), |path, part, text| {
+            let mark = if part == Part::Key { "key " } else { "" };
+            seen.push(format!("{mark}{}={text}", path.shown()));
+        });
+        seen
+    }
+
+    #[test_case(r#""alone""#, &["=alone"]; "a string is its own root")]
+    #[test_case(r#"{"a":{"b":["x",1,{"c":"y"}]},"d":"z"}"#, &["key a=a", "key a.b=b", "a.b[0]=x", "key a.b[2].c=c", "a.b[2].c=y", "key d=d", "d=z"]; "paths of members and items")]
+    #[test_case(r#"[[], ["x"], {}, "y"]"#, &["[1][0]=x", "[3]=y"]; "empty lists and objects")]
+    #[test_case(r#"["a\n\"\\\/\u0041\ud83d\ude00"]"#, &["[0]=a\n\"\\/A😀"]; "escapes")]
+    #[test_case(r#"["\ud83dx","\udc00"]"#, &["[0]=\u{fffd}x", "[1]=\u{fffd}"]; "lone surrogates")]
+    #[test_case("{\"a\":\"never ends", &["key a=a"]; "what is cut off ends the walk")]
+    #[test_case(r#"{"a" : true , "b" : null , "c" : "x"}"#, &["key a=a", "key b=b", "key c=c", "c=x"]; "spaces and literals")]
+    fn strings_have_their_paths(json: &str, expected: &[&str]) {
+        assert_eq!(walked(json), expected);
+    }
+
+    #[test]
+    fn deep_nesting_is_no_recursion() {
+        let deep = format!("{}\"x\"{}", "[".repeat(100_000), "]".repeat(100_000));
+        let mut count = 0;
+        strings(RawJson::trusted(&deep), |_, _, _| count += 1);
+        assert_eq!(count, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_survives_escaping(text in any::<String>()) {
+            let json = serde_json::to_string(&[&text]).expect("a list of a string");
+            assert_eq!(walked(&json), [format!("[0]={text}")]);
+        }
+
+        #[test]
+        fn no_text_panics(text in any::<String>()) {
+            walked(&text);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The report as a person reads it.
+
+use super::{
+    report::{Group, Miss, Report},
+    summary::Summary,
+};
+
+/// Misjudged items of a kind that are named.
+const NAMED_MISSES: usize = 20;
+/// Characters of a misjudged item that are shown.
+const SHOWN: usize = 600;
+
+/// How misjudged items are listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Misses {
+    Ids,
+    WithText,
+}
+
+/// The whole report.
+pub(super) fn of(report: &Report, misses: Misses) -> String {
+    groups(&report.groups) + &summary(&report.summary) + &missed(&report.misses, misses)
+}
+
+fn groups(groups: &[Group]) -> String {
+    let mut text = format!(
+        "{:<16} {:<24} {:<14} {:<12} {:>7} {:>8} {:>8}\n",
+        "KIND", "CORPUS", "TIER", "LABEL", "N", "FLAGGED", "BLOCKED"
+    );
+    for group in groups {
+        let key = &group.key;
+        text += &format!(
+            "{:<16} {:<24} {:<14} {:<12} {:>7} {:>8} {:>8}\n",
+            key.kind, key.corpus, key.tier, key.label, group.n, group.flagged, group.blocked
+        );
+    }
+    text
+}
+
+fn summary(summary: &Summary) -> String {
+    let mut text = "\n".to_owned();
+    let mut line = |area: &str, figures: &[(&str, String)]| {
+        let figures: Vec<String> = figures.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        text += &format!("{area}: {}\n", figures.join(", "));
+    };
+    if let Some(figures) = &summary.definitions {
+        line(
+            "definitions",
+            &[
+                ("recall", percent(figures.recall)),
+                ("mean over corpora", percent(figures.macro_recall)),
+                ("false positives of real servers", percent(figures.fp_real_servers)),
+                ("of others", percent(figures.fp_other)),
+            ],
+        );
+    }
+    if let Some(figures) = &summary.outputs {
+        line(
+            "outputs",
+            &[
+                ("recall", percent(figures.recall)),
+                ("mean over corpora", percent(figures.macro_recall)),
+                ("false positives", percent(figures.fp)),
+                ("alerts on texts that quote attacks", percent(figures.fp_quotes_attacks)),
+                ("of them blocked", percent(figures.blocked_quotes_attacks)),
+            ],
+        );
+    }
+    for (area, rates) in [("names", &summary.names), ("launches", &summary.launches)] {
+        if let Some(rates) = rates {
+            line(area, &[("recall", percent(rates.recall)), ("false positives", percent(rates.fp))]);
+        }
+    }
+    for area in ["secrets", "sequences"] {
+        line(area, &[("not measured:", "no engine in this version".to_owned())]);
+    }
+    if let Some(speed) = &summary.speed {
+        line(
+            "speed",
+            &[
+                ("99 of 100 definitions within", number(speed.definition_p99_us, "µs")),
+                ("outputs", number(speed.outputs_mb_s, "MB/s")),
+                ("clean outputs", number(speed.clean_mb_s, "MB/s")),
+            ],
+        );
+    }
+    text
+}
+
+fn missed(missed: &[Miss], misses: Misses) -> String {
+    let mut kinds: Vec<&str> = missed.iter().map(|miss| miss.kind.as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let of_kind = |kind: &str| {
+        let of_kind: Vec<&Miss> = missed.iter().filter(|miss| miss.kind == kind).collect();
+        let named = match misses {
+            Misses::Ids => NAMED_MISSES,
+            Misses::WithText => of_kind.len(),
+        };
+        let mut text = format!("\nmisjudged {kind}: {}\n", of_kind.len());
+        for miss in of_kind.iter().take(named) {
+            let found = miss.found.join(" ");
+            text += &match misses {
+                Misses::Ids => format!("  {} is {} [{found}]\n", miss.id, miss.label),
+                Misses::WithText => format!(
+                    "  {} is {} [{found}]: {}\n",
+                    miss.id,
+                    miss.label,
+                    miss.text.chars().take(SHOWN).collect::<String>().escape_debug()
+                ),
+            };
+        }
+        if of_kind.len() > named {
+            text += &format!("  and {} more\n", of_kind.len() - named);
+        }
+        text
+    };
+    kinds.into_iter().map(of_kind).collect()
+}
+
+fn percent(fraction: Option<f64>) -> String {
+    fraction.map_or_else(|| "not measured".to_owned(), |fraction| format!("{:.1} %", fraction * 100.0))
+}
+
+fn number(value: Option<f64>, unit: &str) -> String {
+    value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.0} {unit}"))
+}
