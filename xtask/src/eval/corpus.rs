@@ -69,7 +69,9 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Corpus> {
                     item.corpus.get_or_insert_with(|| stem.clone().into_owned());
                     corpus.take(item);
                 }
-                Err(error) => corpus.bad_lines.push(format!("{}:{}: {error:#}", file.display(), index + 1)),
+                Err(error) => corpus
+                    .bad_lines
+                    .push(format!("{}:{}: {error:#}", file.display(), index + 1)),
             }
         }
     }
@@ -78,9 +80,15 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Corpus> {
 
 impl Corpus {
     fn take(&mut self, item: Item) {
-        let name = item.payload.as_ref().and_then(|payload| payload.get("name")?.as_str());
+        let name = item
+            .payload
+            .as_ref()
+            .and_then(|payload| payload.get("name")?.as_str());
         if let (Some(server), Some(name), "tool_definition") = (&item.server, name, item.kind.as_str()) {
-            self.tools.entry(server.clone()).or_default().push(name.to_owned());
+            self.tools
+                .entry(server.clone())
+                .or_default()
+                .push(name.to_owned());
         }
         self.items.push(item);
     }
@@ -116,8 +124,16 @@ mod tests {
         assert_eq!(corpus.items.len(), 1);
         assert_eq!(corpus.items[0].corpus.as_deref(), Some("items"));
         assert_eq!(corpus.bad_lines.len(), 2);
-        assert!(corpus.bad_lines[0].contains("items.jsonl:1: "), "{}", corpus.bad_lines[0]);
-        assert!(corpus.bad_lines[1].contains("items.jsonl:4: "), "{}", corpus.bad_lines[1]);
+        assert!(
+            corpus.bad_lines[0].contains("items.jsonl:1: "),
+            "{}",
+            corpus.bad_lines[0]
+        );
+        assert!(
+            corpus.bad_lines[1].contains("items.jsonl:4: "),
+            "{}",
+            corpus.bad_lines[1]
+        );
     }
 
     #[test]
@@ -131,9 +147,7 @@ mod tests {
     #[test]
     fn a_definition_knows_the_tools_of_its_server() {
         let folder = tempfile::tempdir().expect("a directory");
-        let line = |name: &str| {
-            serde_json::json!({"id": name, "kind": "tool_definition", "label": "benign", "source": "s", "payload": {"name": name}})
-        };
+        let line = |name: &str| serde_json::json!({"id": name, "kind": "tool_definition", "label": "benign", "source": "s", "payload": {"name": name}});
         let items = format!("{}\n{}\n", line("one"), line("two"));
         fs::write(folder.path().join("items.jsonl"), items).expect("a file");
         let corpus = read(folder.path()).expect("a corpus");

@@ -112,8 +112,12 @@ impl Engines {
 
     fn output(&self, item: &Item) -> anyhow::Result<Judged> {
         let expected = is_malicious(item)?;
-        let text = payload(item)?.as_str().context("the payload of a tool_output is a text")?;
-        let findings = self.scanner.output(RawJson::trusted(&result(text)), &Source::default());
+        let text = payload(item)?
+            .as_str()
+            .context("the payload of a tool_output is a text")?;
+        let findings = self
+            .scanner
+            .output(RawJson::trusted(&result(text)), &Source::default());
         Ok(Judged {
             flagged: self.is_alarming(&findings, |_| true),
             blocked: self.is_alarming(&findings, |finding| finding.standing == Standing::Asserted),
@@ -125,7 +129,9 @@ impl Engines {
 
     fn is_alarming(&self, findings: &[Finding], counts: impl Fn(&Finding) -> bool) -> bool {
         let threshold = self.detection.alert_threshold;
-        findings.iter().any(|finding| finding.severity >= threshold && counts(finding))
+        findings
+            .iter()
+            .any(|finding| finding.severity >= threshold && counts(finding))
     }
 }
 
@@ -143,31 +149,49 @@ pub(super) fn own_tools<'a>(tools: &[&'a str], payload: &'a Value) -> Vec<&'a st
 fn server_name(item: &Item) -> anyhow::Result<Judged> {
     let expected = is_malicious(item)?;
     let payload = payload(item)?;
-    let name = payload["name"].as_str().context("the payload of a server_name has a `name`")?;
-    let known = payload["known"].as_array().context("the payload of a server_name has `known`, a list")?;
-    let known = known.iter().filter_map(Value::as_str).chain(similarity::well_known().iter().copied());
+    let name = payload["name"]
+        .as_str()
+        .context("the payload of a server_name has a `name`")?;
+    let known = payload["known"]
+        .as_array()
+        .context("the payload of a server_name has `known`, a list")?;
+    let known = known
+        .iter()
+        .filter_map(Value::as_str)
+        .chain(similarity::well_known().iter().copied());
     let found = similarity::resembles(name, known, NAME_SIMILARITY);
     Ok(Judged {
         flagged: found.is_some(),
         blocked: false,
         expected,
         text: payload.to_string(),
-        found: found.into_iter().map(|found| format!("{} {}", found.method, found.similar_to)).collect(),
+        found: found
+            .into_iter()
+            .map(|found| format!("{} {}", found.method, found.similar_to))
+            .collect(),
     })
 }
 
 fn payload(item: &Item) -> anyhow::Result<&Value> {
-    item.payload.as_ref().with_context(|| format!("an item of kind {} needs `payload`", item.kind))
+    item.payload
+        .as_ref()
+        .with_context(|| format!("an item of kind {} needs `payload`", item.kind))
 }
 
 fn is_malicious(item: &Item) -> anyhow::Result<bool> {
     match item.label.as_str() {
         "malicious" => Ok(true),
         "benign" => Ok(false),
-        label => bail!("label of a {} must be `malicious` or `benign`, not `{label}`", item.kind),
+        label => bail!(
+            "label of a {} must be `malicious` or `benign`, not `{label}`",
+            item.kind
+        ),
     }
 }
 
 fn named(findings: &[Finding]) -> Vec<String> {
-    findings.iter().map(|finding| format!("{}:{}", finding.pattern, finding.severity.as_str())).collect()
+    findings
+        .iter()
+        .map(|finding| format!("{}:{}", finding.pattern, finding.severity.as_str()))
+        .collect()
 }

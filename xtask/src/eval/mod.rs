@@ -49,10 +49,14 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
         print!("{}", table::of(&report, misses));
     }
     if cfg!(debug_assertions) {
-        eprintln!("speed was measured in a debug build: `cargo run --release -p xtask -- eval` measures what users get");
+        eprintln!(
+            "speed was measured in a debug build: `cargo run --release -p xtask -- eval` measures what users get"
+        );
     }
     for (kind, count) in &report.skipped {
-        eprintln!("skipped {count} items of kind {kind}: no engine in this version, nothing about it was measured");
+        eprintln!(
+            "skipped {count} items of kind {kind}: no engine in this version, nothing about it was measured"
+        );
     }
     for line in &report.bad_lines {
         eprintln!("error: {line}");

@@ -93,7 +93,11 @@ impl Report {
         group.n += 1;
         group.flagged += u64::from(judged.flagged);
         group.blocked += u64::from(judged.blocked);
-        if item.category.as_deref().is_some_and(|category| category.starts_with("real_server")) {
+        if item
+            .category
+            .as_deref()
+            .is_some_and(|category| category.starts_with("real_server"))
+        {
             group.real.n += 1;
             group.real.flagged += u64::from(judged.flagged);
         }

@@ -26,7 +26,11 @@ pub(super) fn measure(corpus: &Corpus, engines: &Engines) -> Speed {
         };
         let result = engines::result(text);
         let mut findings = Vec::new();
-        let took = fastest(|| findings = engines.scanner.output(RawJson::trusted(&result), &Source::default()));
+        let took = fastest(|| {
+            findings = engines
+                .scanner
+                .output(RawJson::trusted(&result), &Source::default())
+        });
         outputs.add(result.len(), took);
         if item.label == "benign" && findings.is_empty() {
             clean.add(result.len(), took);
@@ -50,7 +54,9 @@ fn definitions(corpus: &Corpus, engines: &Engines) -> Vec<Duration> {
             own: &own,
             ..Scene::default()
         };
-        Some(fastest(|| drop(engines.scanner.definition(RawJson::trusted(&text), &scene))))
+        Some(fastest(|| {
+            drop(engines.scanner.definition(RawJson::trusted(&text), &scene))
+        }))
     });
     took.collect()
 }

@@ -66,7 +66,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn of<'a>(groups: impl IntoIterator<Item = &'a Group>, part: fn(&Group) -> u64, whole: fn(&Group) -> u64) -> Self {
+    fn of<'a>(
+        groups: impl IntoIterator<Item = &'a Group>,
+        part: fn(&Group) -> u64,
+        whole: fn(&Group) -> u64,
+    ) -> Self {
         groups.into_iter().fold(Self::default(), |sum, group| Self {
             part: sum.part + part(group),
             whole: sum.whole + whole(group),
@@ -108,7 +112,12 @@ impl<'a> Area<'a> {
     }
 
     fn flagged(&self, kinds: &[&str], tier: &str, label: &str) -> Option<f64> {
-        Tally::of(self.groups(kinds, tier, label), |group| group.flagged, |group| group.n).fraction()
+        Tally::of(
+            self.groups(kinds, tier, label),
+            |group| group.flagged,
+            |group| group.n,
+        )
+        .fraction()
     }
 
     fn definitions(&self) -> Option<Definitions> {
@@ -119,7 +128,12 @@ impl<'a> Area<'a> {
         measured.then(|| Definitions {
             recall: self.flagged(kinds, "core", "malicious"),
             macro_recall: macro_recall(&malicious),
-            fp_real_servers: Tally::of(benign.iter().copied(), |group| group.real.flagged, |group| group.real.n).fraction(),
+            fp_real_servers: Tally::of(
+                benign.iter().copied(),
+                |group| group.real.flagged,
+                |group| group.real.n,
+            )
+            .fraction(),
             fp_other: Tally::of(
                 benign,
                 |group| group.flagged - group.real.flagged,
@@ -131,22 +145,28 @@ impl<'a> Area<'a> {
 
     fn outputs(&self) -> Option<Outputs> {
         let kinds = &["tool_output"];
-        self.0.iter().any(|group| group.key.kind == "tool_output").then(|| Outputs {
-            recall: self.flagged(kinds, "core", "malicious"),
-            macro_recall: macro_recall(&self.groups(kinds, "core", "malicious")),
-            fp: self.flagged(kinds, "core", "benign"),
-            fp_quotes_attacks: self.flagged(kinds, "quotes_attacks", "benign"),
-            blocked_quotes_attacks: Tally::of(
-                self.groups(kinds, "quotes_attacks", "benign"),
-                |group| group.blocked,
-                |group| group.n,
-            )
-            .fraction(),
-        })
+        self.0
+            .iter()
+            .any(|group| group.key.kind == "tool_output")
+            .then(|| Outputs {
+                recall: self.flagged(kinds, "core", "malicious"),
+                macro_recall: macro_recall(&self.groups(kinds, "core", "malicious")),
+                fp: self.flagged(kinds, "core", "benign"),
+                fp_quotes_attacks: self.flagged(kinds, "quotes_attacks", "benign"),
+                blocked_quotes_attacks: Tally::of(
+                    self.groups(kinds, "quotes_attacks", "benign"),
+                    |group| group.blocked,
+                    |group| group.n,
+                )
+                .fraction(),
+            })
     }
 
     fn rates(&self, kind: &str, positive: &str, negative: &str) -> Option<Rates> {
-        let (recall, fp) = (self.flagged(&[kind], "core", positive), self.flagged(&[kind], "core", negative));
+        let (recall, fp) = (
+            self.flagged(&[kind], "core", positive),
+            self.flagged(&[kind], "core", negative),
+        );
         (recall.is_some() || fp.is_some()).then_some(Rates { recall, fp })
     }
 }

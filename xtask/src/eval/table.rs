@@ -40,7 +40,10 @@ fn groups(groups: &[Group]) -> String {
 fn summary(summary: &Summary) -> String {
     let mut text = "\n".to_owned();
     let mut line = |area: &str, figures: &[(&str, String)]| {
-        let figures: Vec<String> = figures.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let figures: Vec<String> = figures
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
         text += &format!("{area}: {}\n", figures.join(", "));
     };
     if let Some(figures) = &summary.definitions {
@@ -49,7 +52,10 @@ fn summary(summary: &Summary) -> String {
             &[
                 ("recall", percent(figures.recall)),
                 ("mean over corpora", percent(figures.macro_recall)),
-                ("false positives of real servers", percent(figures.fp_real_servers)),
+                (
+                    "false positives of real servers",
+                    percent(figures.fp_real_servers),
+                ),
                 ("of others", percent(figures.fp_other)),
             ],
         );
@@ -61,14 +67,23 @@ fn summary(summary: &Summary) -> String {
                 ("recall", percent(figures.recall)),
                 ("mean over corpora", percent(figures.macro_recall)),
                 ("false positives", percent(figures.fp)),
-                ("alerts on texts that quote attacks", percent(figures.fp_quotes_attacks)),
+                (
+                    "alerts on texts that quote attacks",
+                    percent(figures.fp_quotes_attacks),
+                ),
                 ("of them blocked", percent(figures.blocked_quotes_attacks)),
             ],
         );
     }
     for (area, rates) in [("names", &summary.names), ("launches", &summary.launches)] {
         if let Some(rates) = rates {
-            line(area, &[("recall", percent(rates.recall)), ("false positives", percent(rates.fp))]);
+            line(
+                area,
+                &[
+                    ("recall", percent(rates.recall)),
+                    ("false positives", percent(rates.fp)),
+                ],
+            );
         }
     }
     for area in ["secrets", "sequences"] {
@@ -78,7 +93,10 @@ fn summary(summary: &Summary) -> String {
         line(
             "speed",
             &[
-                ("99 of 100 definitions within", number(speed.definition_p99_us, "µs")),
+                (
+                    "99 of 100 definitions within",
+                    number(speed.definition_p99_us, "µs"),
+                ),
                 ("outputs", number(speed.outputs_mb_s, "MB/s")),
                 ("clean outputs", number(speed.clean_mb_s, "MB/s")),
             ],
@@ -119,7 +137,10 @@ fn missed(missed: &[Miss], misses: Misses) -> String {
 }
 
 fn percent(fraction: Option<f64>) -> String {
-    fraction.map_or_else(|| "not measured".to_owned(), |fraction| format!("{:.1} %", fraction * 100.0))
+    fraction.map_or_else(
+        || "not measured".to_owned(),
+        |fraction| format!("{:.1} %", fraction * 100.0),
+    )
 }
 
 fn number(value: Option<f64>, unit: &str) -> String {

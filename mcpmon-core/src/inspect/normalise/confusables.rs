@@ -4,10 +4,52 @@ use std::sync::LazyLock;
 
 /// Each row: the ASCII letter, then what looks like it.
 const ROWS: [&str; 46] = [
-    "aаɑαａᴀ⍺ӕ", "bЬƄЪᖯʙ", "cсϲᴄⅽⲥ", "dԁɗⅾᴅ", "eеҽєεᴇ℮ё", "fƒғꜰẝ", "gɡցɢ", "hһհʜн", "iіıιɪӏїǃ", "jјϳᴊ",
-    "kкκᴋќ", "lⅼʟǀ", "mмⅿᴍ", "nոπпɴηñ", "oоοσօᴏо०০ѳ", "pрρᴘ", "qԛգզ", "rгᴦʀ", "sѕꜱʂ", "tтτᴛ", "uսυᴜцμ",
-    "vνѵᴠⅴ", "wѡԝաᴡω", "xхχⅹ", "yуүγʏỿ", "zᴢʐ", "AАΑᎪ", "BВΒᏴ", "CСϹᏟⅭ", "DᎠⅮ", "EЕΕᎬ", "GᏀԌ", "HНΗᎻ",
-    "IІΙӀⅠ", "JЈᎫ", "KКΚᏦ", "LᏞⅬ", "MМΜᎷⅯ", "NΝ", "OОΟՕ", "PРΡᏢ", "SЅՏᏚ", "TТΤᎢ", "XХΧⅩ", "YҮΥ", "ZΖᏃ",
+    "aаɑαａᴀ⍺ӕ",
+    "bЬƄЪᖯʙ",
+    "cсϲᴄⅽⲥ",
+    "dԁɗⅾᴅ",
+    "eеҽєεᴇ℮ё",
+    "fƒғꜰẝ",
+    "gɡցɢ",
+    "hһհʜн",
+    "iіıιɪӏїǃ",
+    "jјϳᴊ",
+    "kкκᴋќ",
+    "lⅼʟǀ",
+    "mмⅿᴍ",
+    "nոπпɴηñ",
+    "oоοσօᴏ०০ѳ",
+    "pрρᴘ",
+    "qԛգզ",
+    "rгᴦʀ",
+    "sѕꜱʂ",
+    "tтτᴛ",
+    "uսυᴜцμ",
+    "vνѵᴠⅴ",
+    "wѡԝաᴡω",
+    "xхχⅹ",
+    "yуүγʏỿ",
+    "zᴢʐ",
+    "AАΑᎪ",
+    "BВΒᏴ",
+    "CСϹᏟⅭ",
+    "DᎠⅮ",
+    "EЕΕᎬ",
+    "GᏀԌ",
+    "HНΗᎻ",
+    "IІΙӀⅠ",
+    "JЈᎫ",
+    "KКΚᏦ",
+    "LᏞⅬ",
+    "MМΜᎷⅯ",
+    "NΝ",
+    "OОΟՕ",
+    "PРΡᏢ",
+    "SЅՏᏚ",
+    "TТΤᎢ",
+    "XХΧⅩ",
+    "YҮΥ",
+    "ZΖᏃ",
 ];
 
 /// What looks like an ASCII letter, and the letter; ascending.
@@ -33,7 +75,13 @@ mod tests {
 
     #[test]
     fn look_alikes_are_found_and_other_letters_are_not() {
-        assert_eq!("іgnоrе".chars().map(|c| ascii(c).unwrap_or(c)).collect::<String>(), "ignore");
+        assert_eq!(
+            "іgnоrе"
+                .chars()
+                .map(|c| ascii(c).unwrap_or(c))
+                .collect::<String>(),
+            "ignore"
+        );
         for c in ['a', 'ж', '中', '😀', 'λ'] {
             assert_eq!(ascii(c), None, "{c}");
         }
@@ -43,8 +91,14 @@ mod tests {
     fn every_row_maps_other_characters_to_one_ascii_letter() {
         for row in ROWS {
             assert!(row.starts_with(|c: char| c.is_ascii_alphabetic()), "{row}");
-            assert!(row.chars().skip(1).all(|c| !c.is_ascii()) && row.chars().count() > 1, "{row}");
+            assert!(
+                row.chars().skip(1).all(|c| !c.is_ascii()) && row.chars().count() > 1,
+                "{row}"
+            );
         }
-        assert!(LOOK_ALIKES.windows(2).all(|pair| pair[0].0 < pair[1].0), "a character stands in two rows");
+        assert!(
+            LOOK_ALIKES.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "a character stands in two rows"
+        );
     }
 }

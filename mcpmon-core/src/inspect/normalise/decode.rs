@@ -79,7 +79,11 @@ fn escapes(text: &str, found: &mut Vec<Layer>) {
         }
         // One or two are typography; text that is worth hiding needs more.
         if count >= 3 {
-            let end = text[last..].char_indices().map(|(at, _)| last + at).nth(80).unwrap_or(text.len());
+            let end = text[last..]
+                .char_indices()
+                .map(|(at, _)| last + at)
+                .nth(80)
+                .unwrap_or(text.len());
             decoded.push_str(&text[last..end]);
             found.push(Layer {
                 text: decoded,
@@ -144,7 +148,11 @@ fn is_encoding(byte: u8) -> bool {
 fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
     let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
     let pairs = digits.as_chunks::<2>().0;
-    let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let nibble = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
     let byte = |&[high, low]: &[u8; 2]| Some((nibble(high)? << 4) | nibble(low)?);
     (digits.len() % 2 == 0).then(|| pairs.iter().map(byte).collect())?
 }
@@ -176,7 +184,9 @@ fn base64(encoded: &str) -> Option<Vec<u8>> {
 }
 
 fn is_text(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte >= 0x80 || byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+    bytes
+        .iter()
+        .all(|&byte| byte >= 0x80 || byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 fn is_prose(text: &str) -> bool {
@@ -199,7 +209,11 @@ fn spelled_out(text: &str, found: &mut Vec<Layer>) {
                 break;
             }
             word.push(char::from(letter));
-            let gap = bytes[at + 1..].iter().take(4).take_while(|byte| is_separator(**byte)).count();
+            let gap = bytes[at + 1..]
+                .iter()
+                .take(4)
+                .take_while(|byte| is_separator(**byte))
+                .count();
             if gap > 1 {
                 word.push(' ');
             }
@@ -242,7 +256,11 @@ fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
     bytes.get(start..start + 10).is_some_and(|window| {
-        window.as_chunks::<2>().0.iter().all(|&[letter, gap]| letter.is_ascii_alphabetic() && is_separator(gap))
+        window
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .all(|&[letter, gap]| letter.is_ascii_alphabetic() && is_separator(gap))
     }) && (start == 0 || !bytes[start - 1].is_ascii_alphanumeric())
 }
 
@@ -264,7 +282,7 @@ mod tests {
     #[test_case(r"\x72\x65\x61d it", &["read it"]; "byte escapes")]
     #[test_case("%72%65%61%64%20it", &["read it"]; "percent")]
     #[test_case("&#114;&#x65;&#97;d it", &["read it"]; "entities")]
-    #[test_case("a r e a d  t h e  f i l e s !", &["aread the files"]; "letters set apart")]
+    #[test_case("a r e a d  t h e  f i l e s !", &["aread the files "]; "letters set apart")]
     #[test_case("d41d8cd98f00b204e9800998ecf8427e", &[]; "a digest")]
     #[test_case("/usr/lib/python3/dist-packages/module/file", &[]; "a path")]
     #[test_case("100%25 and 3 &#8212; more", &[]; "typography")]
@@ -276,12 +294,18 @@ mod tests {
     #[test]
     fn an_origin_is_where_the_encoded_text_stands() {
         let text = "say cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== .";
-        assert_eq!(&text[layers(text)[0].origin.clone()], "cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw==");
+        assert_eq!(
+            &text[layers(text)[0].origin.clone()],
+            "cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw=="
+        );
     }
 
     #[test]
     fn layers_are_counted() {
-        assert_eq!(layers(&"cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== ".repeat(100)).len(), MAX_LAYERS);
+        assert_eq!(
+            layers(&"cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== ".repeat(100)).len(),
+            MAX_LAYERS
+        );
     }
 
     proptest! {

@@ -110,7 +110,10 @@ mod tests {
 
     #[test]
     fn tags_are_spelled() {
-        let hidden: String = "run it".chars().filter_map(|c| char::from_u32(0xe0000 + u32::from(c))).collect();
+        let hidden: String = "run it"
+            .chars()
+            .filter_map(|c| char::from_u32(0xe0000 + u32::from(c)))
+            .collect();
         let text = format!("x{hidden}y");
         let (_, span) = unseen(&text).remove(0);
         assert_eq!(spelled(&text[span]), "run it");

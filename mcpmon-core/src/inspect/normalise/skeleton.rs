@@ -65,7 +65,11 @@ impl Folding {
     fn push_word(&mut self, at: usize, word: &str) {
         let looks_latin = !word.is_ascii()
             && word.chars().all(|c| {
-                c.is_ascii() || raw::is_invisible(c) || is_combining_mark(c) || confusables::ascii(c).is_some() || folds_to_ascii(c)
+                c.is_ascii()
+                    || raw::is_invisible(c)
+                    || is_combining_mark(c)
+                    || confusables::ascii(c).is_some()
+                    || folds_to_ascii(c)
             });
         for (offset, c) in word.char_indices() {
             match confusables::ascii(c).filter(|_| looks_latin) {
@@ -89,7 +93,10 @@ impl Folding {
 
     fn push_folded(&mut self, at: usize, c: char) {
         let here = self.text.len();
-        let expected = self.turns.last().map_or(here, |(then, there)| there + (here - then));
+        let expected = self
+            .turns
+            .last()
+            .map_or(here, |(then, there)| there + (here - then));
         if expected != at {
             self.turns.push((here, at));
         }
@@ -100,7 +107,9 @@ impl Folding {
 /// Bytes of the run of letters, marks and invisible characters that `text` begins with.
 fn word_length(text: &str) -> usize {
     text.char_indices()
-        .find(|&(_, c)| !(c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c)))
+        .find(|&(_, c)| {
+            !(c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c))
+        })
         .map_or(text.len(), |(end, _)| end)
 }
 
@@ -139,7 +148,11 @@ mod tests {
         let skeleton = Skeleton::of(text);
         for word in ["ab", "d", "中"] {
             let here = skeleton.text.find(word).expect("it is kept");
-            assert_eq!(skeleton.original(here), text.find(word).expect("it is there"), "{word}");
+            assert_eq!(
+                skeleton.original(here),
+                text.find(word).expect("it is there"),
+                "{word}"
+            );
         }
         let here = skeleton.text.find("ignore").expect("folded");
         assert!(text[skeleton.original(here)..].starts_with("ignоre"));

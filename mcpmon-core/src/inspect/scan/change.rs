@@ -33,7 +33,13 @@ impl Accepted {
         let same = |(a, b): &(u8, u8)| a == b;
         let start = accepted.bytes().zip(text.bytes()).take_while(same).count();
         let most = accepted.len().min(text.len()) - start;
-        let end = accepted.bytes().rev().zip(text.bytes().rev()).take_while(same).take(most).count();
+        let end = accepted
+            .bytes()
+            .rev()
+            .zip(text.bytes().rev())
+            .take_while(same)
+            .take(most)
+            .count();
         // Where something was taken out, what now stands together is new.
         let end = (text.len() - end).max(start + 1).min(text.len());
         Some(start.min(end.saturating_sub(1))..end)
@@ -54,11 +60,17 @@ mod tests {
     #[test_case("aaa", "aaaa", Some(3..4); "a repetition")]
     fn only_what_is_new_counts(accepted: &str, text: &str, expected: Option<Range<usize>>) {
         let json = serde_json::json!({"description": accepted}).to_string();
-        assert_eq!(Accepted::of(RawJson::trusted(&json)).added("description", text), expected);
+        assert_eq!(
+            Accepted::of(RawJson::trusted(&json)).added("description", text),
+            expected
+        );
     }
 
     #[test]
     fn a_new_field_is_all_new() {
-        assert_eq!(Accepted::of(RawJson::trusted("{}")).added("title", "text"), Some(0..4));
+        assert_eq!(
+            Accepted::of(RawJson::trusted("{}")).added("title", "text"),
+            Some(0..4)
+        );
     }
 }

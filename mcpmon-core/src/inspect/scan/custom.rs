@@ -13,7 +13,9 @@ const MAX_MATCHES: usize = 16;
 
 /// Why a pattern of the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("custom pattern `{name}` is no valid regular expression; write it in RE2 syntax, without look-around or back-references")]
+#[error(
+    "custom pattern `{name}` is no valid regular expression; write it in RE2 syntax, without look-around or back-references"
+)]
 pub struct PatternError {
     /// Its name.
     pub name: String,
@@ -31,7 +33,10 @@ pub(super) struct Custom {
 
 impl Custom {
     pub(super) fn new(pattern: &CustomPattern) -> Result<Self, PatternError> {
-        let regex = RegexBuilder::new(&pattern.pattern).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build();
+        let regex = RegexBuilder::new(&pattern.pattern)
+            .size_limit(MAX_SIZE)
+            .dfa_size_limit(MAX_SIZE)
+            .build();
         let regex = regex.map_err(|source| PatternError {
             name: pattern.name.clone(),
             source,
@@ -44,7 +49,12 @@ impl Custom {
 
     /// Where it matches in the text as it was sent.
     pub(super) fn hits<'a>(&'a self, text: &str) -> impl Iterator<Item = Hit<'a>> {
-        let spans: Vec<_> = self.regex.find_iter(text).map(|found| found.range()).take(MAX_MATCHES).collect();
+        let spans: Vec<_> = self
+            .regex
+            .find_iter(text)
+            .map(|found| found.range())
+            .take(MAX_MATCHES)
+            .collect();
         spans.into_iter().map(|span| Hit {
             pattern: &self.pattern.name,
             category: self.pattern.category,

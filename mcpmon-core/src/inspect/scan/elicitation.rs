@@ -25,7 +25,11 @@ pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
             return;
         }
         // `apiKey` and `api_key` are one name.
-        let spaced = if part == Part::Key { spaced(&text) } else { text.into_owned() };
+        let spaced = if part == Part::Key {
+            spaced(&text)
+        } else {
+            text.into_owned()
+        };
         if let Some(asked) = CREDENTIAL.find(&spaced) {
             found = Some(Finding {
                 pattern: "asks_for_credentials".to_owned(),
@@ -33,7 +37,10 @@ pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
                 severity: Severity::High,
                 field: path.shown(),
                 matches: vec![Match {
-                    text: asked.as_str().trim_matches(|c: char| !c.is_alphanumeric()).to_owned(),
+                    text: asked
+                        .as_str()
+                        .trim_matches(|c: char| !c.is_alphanumeric())
+                        .to_owned(),
                     position: asked.start(),
                     context: spaced.chars().take(100).collect(),
                 }],

@@ -77,13 +77,20 @@ impl Engine {
                 regex: OnceLock::new(),
             })
             .collect();
-        let mut literals: Vec<&'static str> = shapes.iter().flat_map(|lazy| lazy.shape.anchors).copied().collect();
+        let mut literals: Vec<&'static str> = shapes
+            .iter()
+            .flat_map(|lazy| lazy.shape.anchors)
+            .copied()
+            .collect();
         literals.sort_unstable();
         literals.dedup();
         let opens = literals
             .iter()
             .map(|literal| {
-                let opened = shapes.iter().enumerate().filter(|(_, lazy)| lazy.shape.anchors.contains(literal));
+                let opened = shapes
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, lazy)| lazy.shape.anchors.contains(literal));
                 opened.map(|(index, _)| index).collect()
             })
             .collect();
@@ -182,7 +189,8 @@ mod tests {
     #[test]
     fn every_pattern_compiles_and_none_matches_nothing() {
         for shape in signals::shapes() {
-            let regex = compile(&lexicon::expand(shape.pattern)).unwrap_or_else(|error| panic!("{:?}: {error}", shape.signal));
+            let regex = compile(&lexicon::expand(shape.pattern))
+                .unwrap_or_else(|error| panic!("{:?}: {error}", shape.signal));
             assert!(!regex.is_match(b""), "{:?}", shape.signal);
         }
     }

@@ -108,7 +108,8 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
             continue;
         }
         hit.severity = raised(hit.severity);
-        hit.decoded.get_or_insert_with(|| layer.text.get(hit.span.clone()).unwrap_or(&layer.text).to_owned());
+        hit.decoded
+            .get_or_insert_with(|| layer.text.get(hit.span.clone()).unwrap_or(&layer.text).to_owned());
         hit.span = layer.origin.clone();
         found.push(hit);
     }
@@ -171,8 +172,38 @@ fn holds(rule: &Rule, text: &str, sightings: &[Sighting], opener: usize, setting
 
 /// Words that stand where a tool's name could and are none.
 const NO_TOOL_NAMES: [&str; 32] = [
-    "a", "all", "an", "and", "any", "appropriate", "available", "correct", "dedicated", "each", "following", "helper", "its", "mcp", "more",
-    "my", "new", "of", "one", "or", "other", "relevant", "right", "same", "specific", "that", "the", "these", "this", "which", "with", "your",
+    "a",
+    "all",
+    "an",
+    "and",
+    "any",
+    "appropriate",
+    "available",
+    "correct",
+    "dedicated",
+    "each",
+    "following",
+    "helper",
+    "its",
+    "mcp",
+    "more",
+    "my",
+    "new",
+    "of",
+    "one",
+    "or",
+    "other",
+    "relevant",
+    "right",
+    "same",
+    "specific",
+    "that",
+    "the",
+    "these",
+    "this",
+    "which",
+    "with",
+    "your",
 ];
 
 /// Whether the tool that a sighting names is not the server's own; no name at all counts as the tools of others.

@@ -34,14 +34,21 @@ pub(super) struct Hit<'a> {
 pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<Finding> {
     // Of hits of one pattern the worst one speaks; those that are only told of do not soften it.
     hits.sort_by(|a, b| {
-        (a.pattern, a.standing, b.severity, a.span.start).cmp(&(b.pattern, b.standing, a.severity, b.span.start))
+        (a.pattern, a.standing, b.severity, a.span.start).cmp(&(
+            b.pattern,
+            b.standing,
+            a.severity,
+            b.span.start,
+        ))
     });
     let mut found: Vec<Finding> = Vec::new();
     for hit in hits {
         match found.last_mut() {
             Some(last) if last.pattern == hit.pattern => {
                 let position = text.floor_char_boundary(hit.span.start);
-                if last.matches.len() < MAX_MATCHES && last.matches.iter().all(|known| known.position != position) {
+                if last.matches.len() < MAX_MATCHES
+                    && last.matches.iter().all(|known| known.position != position)
+                {
                     last.matches.push(matched(text, &hit));
                 }
                 last.severity = last.severity.max(hit.severity);
@@ -66,8 +73,7 @@ fn matched(text: &str, hit: &Hit<'_>) -> Match {
     let from = back(text, start, CONTEXT);
     let to = forth(text, end.min(forth(text, start, MAX_TEXT)), CONTEXT);
     Match {
-        text: first(&mask::mask_text(first(said)))
-            .to_owned(),
+        text: first(&mask::mask_text(first(said))).to_owned(),
         position: start,
         context: mask::mask_text(&text[from..to]),
     }
@@ -78,11 +84,19 @@ fn first(text: &str) -> &str {
 }
 
 fn back(text: &str, from: usize, chars: usize) -> usize {
-    text[..from].char_indices().rev().take(chars).last().map_or(from, |(at, _)| at)
+    text[..from]
+        .char_indices()
+        .rev()
+        .take(chars)
+        .last()
+        .map_or(from, |(at, _)| at)
 }
 
 fn forth(text: &str, from: usize, chars: usize) -> usize {
-    text[from..].char_indices().nth(chars).map_or(text.len(), |(at, _)| from + at)
+    text[from..]
+        .char_indices()
+        .nth(chars)
+        .map_or(text.len(), |(at, _)| from + at)
 }
 
 /// One level worse, at most critical.

@@ -15,13 +15,7 @@ mod tests;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
-use self::{
-    change::Accepted,
-    custom::Custom,
-    field::Setting,
-    finding::raised,
-    rules::Place,
-};
+use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place};
 use super::walk::{self, Part};
 use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Standing, Subject};
 
@@ -58,7 +52,9 @@ pub struct Source<'a> {
 
 impl fmt::Debug for Scanner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scanner").field("builtin", &self.builtin).finish_non_exhaustive()
+        f.debug_struct("Scanner")
+            .field("builtin", &self.builtin)
+            .finish_non_exhaustive()
     }
 }
 
@@ -132,7 +128,13 @@ impl Scanner {
     }
 
     /// What is found in one text of a definition, as far as it is new.
-    fn changed(&self, field: &str, text: &str, scene: &Scene<'_>, accepted: Option<&Accepted>) -> Vec<Finding> {
+    fn changed(
+        &self,
+        field: &str,
+        text: &str,
+        scene: &Scene<'_>,
+        accepted: Option<&Accepted>,
+    ) -> Vec<Finding> {
         let added = match accepted {
             Some(accepted) => match accepted.added(field, text) {
                 Some(added) => Some(added),
@@ -166,7 +168,8 @@ impl Scanner {
         };
         let mut found = Vec::new();
         walk::strings(json, |path, part, text| {
-            if is_text(part, &text) && (!self.custom.is_empty() || field::may_say(&text)) && !is_binary(path) {
+            if is_text(part, &text) && (!self.custom.is_empty() || field::may_say(&text)) && !is_binary(path)
+            {
                 let hits = self.hits(&text, &setting);
                 if !hits.is_empty() {
                     found.extend(finding::findings(&path.shown(), &text, hits));
@@ -199,7 +202,9 @@ fn is_text(part: Part, text: &Cow<'_, str>) -> bool {
 
 /// Images, audio and blobs come as base64 in members of their own.
 fn is_binary(path: &walk::Path<'_>) -> bool {
-    path.members().next_back().is_some_and(|name| name == "data" || name == "blob")
+    path.members()
+        .next_back()
+        .is_some_and(|name| name == "data" || name == "blob")
 }
 
 impl Source<'_> {
@@ -207,7 +212,9 @@ impl Source<'_> {
     fn is_document(&self) -> bool {
         let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or_default();
-        ["security", "changelog", "threat", "test", "spec"].iter().any(|word| name.contains(word))
+        ["security", "changelog", "threat", "test", "spec"]
+            .iter()
+            .any(|word| name.contains(word))
     }
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Manner<'a> {
 
 impl<'a> Manner<'a> {
     pub(super) fn of(text: &'a str) -> Self {
-        let is_document =
-            text.len() >= DOCUMENT_LENGTH && ABOUT.find_iter(text.as_bytes()).nth(DOCUMENT_WORDS - 1).is_some();
+        let is_document = text.len() >= DOCUMENT_LENGTH
+            && ABOUT.find_iter(text.as_bytes()).nth(DOCUMENT_WORDS - 1).is_some();
         Self { text, is_document }
     }
 
@@ -68,5 +68,7 @@ impl<'a> Manner<'a> {
 /// Whether a quotation opens right before the match.
 fn is_quoted(before: &[u8]) -> bool {
     let near = &before[before.len().saturating_sub(24)..];
-    near.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'*' | b'(')) || near.ends_with("“".as_bytes())
+    near.iter()
+        .any(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'*' | b'('))
+        || near.ends_with("“".as_bytes())
 }

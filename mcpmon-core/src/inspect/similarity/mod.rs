@@ -41,7 +41,7 @@ pub fn resembles<'k>(
         let Some(method) = candidate.method(&known, threshold) else {
             continue;
         };
-        let score = strsim::normalized_levenshtein(&candidate.folded, &known.folded);
+        let score = score(&candidate.folded, &known.folded);
         if likest.as_ref().is_none_or(|likest| score > likest.score) {
             likest = Some(Resemblance {
                 similar_to: other.to_owned(),
@@ -54,7 +54,14 @@ pub fn resembles<'k>(
 }
 
 /// Words that say that a server is a server, in any place.
-const AFFIXES: [&str; 6] = ["mcp", "server", "servers", "mcpserver", "official", "modelcontextprotocol"];
+const AFFIXES: [&str; 6] = [
+    "mcp",
+    "server",
+    "servers",
+    "mcpserver",
+    "official",
+    "modelcontextprotocol",
+];
 /// Endings that squatters put to a name.
 const SUFFIXES: [&str; 8] = ["js", "py", "ts", "s", "x", "lib", "node", "io"];
 /// Least length of a word in which one edit is a slip and no other word.
@@ -72,6 +79,8 @@ struct Name {
     folded: String,
     /// Who publishes it, where it says so.
     owner: Option<String>,
+    /// Its words.
+    all: Vec<String>,
     /// Its words without those that every server's name has.
     words: Vec<String>,
 }
@@ -89,12 +98,17 @@ impl Name {
             .filter(|word| !word.is_empty())
             .map(str::to_owned)
             .collect();
-        let telling: Vec<String> = all.iter().filter(|word| !AFFIXES.contains(&word.as_str())).cloned().collect();
+        let words = all
+            .iter()
+            .filter(|word| !AFFIXES.contains(&word.as_str()))
+            .cloned()
+            .collect();
         Self {
             plain,
             folded,
             owner,
-            words: if telling.is_empty() { all } else { telling },
+            all,
+            words,
         }
     }
 
@@ -116,16 +130,20 @@ impl Name {
 
     /// `host/owner` of a module path: another owner is another module. A scope is no such thing.
     fn short_owner(&self) -> Option<&str> {
-        self.owner.as_deref().filter(|owner| owner.contains('/') && owner.contains('.'))
+        self.owner
+            .as_deref()
+            .filter(|owner| owner.contains('/') && owner.contains('.'))
     }
 
     fn method(&self, known: &Self, threshold: f64) -> Option<&'static str> {
         if self.words == known.words {
-            return Some(match (self.is_as_it_looks(), self.has_dots() == known.has_dots()) {
-                (false, _) => "skeleton",
-                (true, false) => "delimiter",
-                (true, true) => "owner",
-            });
+            return Some(
+                match (self.is_as_it_looks(), self.has_dots() == known.has_dots()) {
+                    (false, _) => "skeleton",
+                    (true, false) => "delimiter",
+                    (true, true) => "owner",
+                },
+            );
         }
         let (mine, theirs) = (self.words.concat(), known.words.concat());
         let length = mine.chars().count().min(theirs.chars().count());
@@ -135,7 +153,12 @@ impl Name {
         if sorted(&self.words) == sorted(&known.words) {
             return Some("word_order");
         }
-        if length >= SWAP && mine.strip_prefix(&theirs).is_some_and(|suffix| SUFFIXES.contains(&suffix)) && self.words.len() == known.words.len() {
+        if length >= SWAP
+            && mine
+                .strip_prefix(&theirs)
+                .is_some_and(|suffix| SUFFIXES.contains(&suffix))
+            && self.words.len() == known.words.len()
+        {
             return Some("suffix");
         }
         slip(&mine, &theirs, self, known, threshold)
@@ -145,15 +168,8 @@ impl Name {
 /// Whether the one is the other with a slip of the pen.
 fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
     // Where one word of several differs, it alone decides: `eks-docs` is no slip of `ecs-docs`.
-    let differing: Vec<(&String, &String)> = if name.words.len() == known.words.len() {
-        name.words.iter().zip(&known.words).filter(|(a, b)| a != b).collect()
-    } else {
-        Vec::new()
-    };
-    let (a, b) = match differing.as_slice() {
-        [(a, b)] => (a.as_str(), b.as_str()),
-        _ => (mine, theirs),
-    };
+    let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
+    let (a, b) = differing.unwrap_or((mine, theirs));
     let length = a.chars().count().max(b.chars().count());
     let shorter = a.chars().count().min(b.chars().count());
     let distance = strsim::osa_distance(a, b);
@@ -164,12 +180,29 @@ fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> 
     if distance == 1 && length >= SLIP && shorter >= SWAP {
         return Some("edit");
     }
-    let is_close = distance == 2 && length >= TWO_SLIPS && same_ends(a, b);
-    (is_close && strsim::normalized_levenshtein(&name.folded, &known.folded) >= threshold.min(0.8)).then_some("levenshtein")
+    let is_alike = score(&name.folded, &known.folded) >= threshold;
+    (distance == 2 && length >= TWO_SLIPS && same_start(a, b) && is_alike).then_some("levenshtein")
+}
+
+/// The one word in which names of as many words differ.
+fn differing<'a>(a: &'a [String], b: &'a [String]) -> Option<(&'a str, &'a str)> {
+    let mut differing = a.iter().zip(b).filter(|(a, b)| a != b);
+    let pair = differing.next().filter(|_| a.len() == b.len())?;
+    differing
+        .next()
+        .is_none()
+        .then_some((pair.0.as_str(), pair.1.as_str()))
+}
+
+/// 1 minus the edit distance by the longer one's length; a swap of neighbours is one edit. Names are short.
+fn score(a: &str, b: &str) -> f64 {
+    let length = a.chars().count().max(b.chars().count());
+    let count = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
+    1.0 - count(strsim::osa_distance(a, b)) / count(length.max(1))
 }
 
 /// Whether two words begin alike: a slip is seldom at the start, and other words often differ there.
-fn same_ends(a: &str, b: &str) -> bool {
+fn same_start(a: &str, b: &str) -> bool {
     a.chars().next() == b.chars().next()
 }
 
@@ -208,16 +241,25 @@ mod tests {
 
     #[test]
     fn the_likest_one_is_named_and_equality_ends_it() {
-        let found = resembles("postgress", ["postgrest", "postgres"], 0.85).expect("it resembles both");
-        assert_eq!(found.similar_to, "postgres");
-        assert!(found.score > 0.8 && found.score < 1.0);
+        let found = resembles(
+            "sequentail-thinkin",
+            ["sequential-thinkng", "sequential-thinking"],
+            0.85,
+        );
+        let found = found.expect("it resembles both");
+        assert_eq!(found.similar_to, "sequential-thinking");
+        assert!(found.score > 0.85 && found.score < 1.0);
         assert_eq!(resembles("postgres", ["postgrest", "postgres"], 0.85), None);
     }
 
     #[test]
     fn well_known_names_do_not_resemble_each_other() {
         for name in well_known() {
-            assert_eq!(resembles(name, well_known().iter().copied(), 0.85), None, "{name}");
+            assert_eq!(
+                resembles(name, well_known().iter().copied(), 0.85),
+                None,
+                "{name}"
+            );
         }
     }
 }
