@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    Action, Digest, Finding, ListKind, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
+    Action, DefinitionKind, Digest, Finding, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
 };
 
 /// Something worth keeping.
@@ -245,8 +245,9 @@ pub enum EventKind {
     /// A definition was listed.
     #[serde(rename = "mcp_tool_seen")]
     ToolSeen {
-        #[serde(default = "tools")]
-        list: ListKind,
+        /// What is defined; `tool_name` is its name, whatever it is.
+        #[serde(default = "tool")]
+        definition: DefinitionKind,
         tool_name: String,
         tool_hash: Digest,
         server_type: ServerType,
@@ -261,8 +262,9 @@ pub enum EventKind {
     /// A definition differs from its pin.
     #[serde(rename = "mcp_tool_changed")]
     ToolChanged {
-        #[serde(default = "tools")]
-        list: ListKind,
+        /// What is defined; `tool_name` is its name, whatever it is.
+        #[serde(default = "tool")]
+        definition: DefinitionKind,
         tool_name: String,
         previous_hash: Digest,
         new_hash: Digest,
@@ -378,8 +380,8 @@ pub enum PinState {
     Unknown,
 }
 
-const fn tools() -> ListKind {
-    ListKind::Tools
+const fn tool() -> DefinitionKind {
+    DefinitionKind::Tool
 }
 
 /// How a definition compares with its pin.
