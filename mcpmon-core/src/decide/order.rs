@@ -3,7 +3,7 @@
 use super::pins::{Added, Ground};
 use crate::{
     inspect::launch::Stage,
-    model::{Event, FileId, InstanceId, ProcessId, ServerId, Verdict},
+    model::{DefinitionKey, DefinitionRecord, Event, FileId, InstanceId, ProcessId, ServerId, Verdict},
 };
 
 /// What follows from an observation.
@@ -69,6 +69,10 @@ pub enum Order {
         /// Why it is.
         ground: Ground,
     },
+    /// Keep a definition as it is now.
+    StoreDefinition(Box<DefinitionRecord>),
+    /// Keep a definition no longer.
+    ForgetDefinition(DefinitionKey),
     /// Kill every process of a server.
     Kill {
         /// The server.

@@ -175,6 +175,8 @@ fn orders(judgement: &Judgement) -> Vec<String> {
         Order::Kill { instance } => format!("kill {}", instance.0),
         Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
+        Order::StoreDefinition(record) => format!("definition {}", record.key.name),
+        Order::ForgetDefinition(key) => format!("forget {}", key.name),
     };
     judgement.orders.iter().map(name).collect()
 }

@@ -71,6 +71,8 @@ impl Core {
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
+            // The kernel sees no definitions.
+            Order::StoreDefinition(_) | Order::ForgetDefinition(_) => {}
             Order::Kill { instance } => self.kill(instance),
             Order::KillProcess { process } => signal(process, Signal::SIGKILL),
             Order::Refuse { server, file } => {
