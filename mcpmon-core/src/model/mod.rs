@@ -1,5 +1,7 @@
 //! The vocabulary: ids, digests, time, events. Knows no other module of the core.
 
+mod canonical;
+mod changes;
 mod definition;
 mod digest;
 mod event;
@@ -11,6 +13,7 @@ mod json;
 mod manifest;
 mod message;
 mod observation;
+mod reader;
 mod severity;
 mod time;
 mod verdict;
