@@ -32,6 +32,8 @@ pub struct Policy {
     pub pinning: Pinning,
     /// Pins of tools, prompts, resources and instructions.
     pub definition_pinning: Pinning,
+    /// Whether a definition that is trusted on first sight is pinned by that.
+    pub first_use: FirstUse,
     /// Inspection of definitions.
     pub inspection: Detection,
     /// Inspection of results.
@@ -145,6 +147,16 @@ impl Default for Pinning {
             auto_trust_first: true,
         }
     }
+}
+
+/// `mcp.registry.pin_on_first_use`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstUse {
+    /// It is pinned as it is.
+    #[default]
+    Pin,
+    /// It is recorded; only an approval pins it.
+    Record,
 }
 
 /// What a difference from a pin does.
