@@ -1,12 +1,18 @@
 //! What follows: the running servers, their pins, and the Monitor every layer asks.
 
+mod definitions;
 mod instances;
 mod lineage;
 mod monitor;
 mod order;
 pub mod pins;
+pub mod registry;
 mod rulebook;
+mod rules;
 mod tell;
+mod traffic;
+mod wording;
 
-pub use monitor::{Monitor, Running};
+pub use monitor::{Monitor, Observation, Running};
 pub use order::{Judgement, Order};
+pub use traffic::NotSeen;

@@ -20,6 +20,20 @@ pub enum DefinitionKind {
     Instructions,
 }
 
+impl DefinitionKind {
+    /// The name used in events and texts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Template => "template",
+            Self::Instructions => "instructions",
+        }
+    }
+}
+
 impl From<ListKind> for DefinitionKind {
     fn from(list: ListKind) -> Self {
         match list {

@@ -1,5 +1,9 @@
 //! JSON text that was checked and is kept as it came.
 
+use std::borrow::Cow;
+
+use super::reader::{members, unescape};
+
 /// A JSON value as it was written: valid, and never re-encoded, so that numbers and ids stay exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawJson<'a>(&'a str);
@@ -15,5 +19,44 @@ impl<'a> RawJson<'a> {
     #[must_use]
     pub const fn as_str(self) -> &'a str {
         self.0
+    }
+
+    /// The members of an object, in its order, names unescaped; none where it is no object.
+    pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
+        members(self.0).map(|(name, value)| (name, Self(value)))
+    }
+
+    /// The member `name`. Where it is there twice, the last one counts, as for every parser of the SDKs.
+    #[must_use]
+    pub fn member(self, name: &str) -> Option<Self> {
+        self.members()
+            .filter(|(member, _)| member == name)
+            .last()
+            .map(|(_, value)| value)
+    }
+
+    /// What a string says; `None` where it is no string.
+    #[must_use]
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        let inside = self.0.trim().strip_prefix('"')?.strip_suffix('"')?;
+        Some(unescape(inside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_name() {
+        let json = RawJson::trusted(r#"{"a":{"b":"x\ny"},"c":1,"c":2}"#);
+        let text = json
+            .member("a")
+            .and_then(|inner| inner.member("b"))
+            .and_then(RawJson::text);
+        assert_eq!(text.as_deref(), Some("x\ny"));
+        assert_eq!(json.member("c").map(RawJson::as_str), Some("2"));
+        assert_eq!(json.member("b"), None);
+        assert_eq!(json.text(), None);
     }
 }

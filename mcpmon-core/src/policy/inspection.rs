@@ -94,6 +94,15 @@ pub struct Suppression {
     pub reason: String,
 }
 
+impl Suppression {
+    /// Whether a finding of `rule` in `tool` of `server` is accepted at `now`.
+    #[must_use]
+    pub fn covers(&self, rule: &str, server: &str, tool: &str, now: Timestamp) -> bool {
+        let holds = self.until.is_none_or(|until| now < until);
+        holds && self.rule.matches(rule) && self.server.matches(server) && self.tool.matches(tool)
+    }
+}
+
 /// What is done with requests that are no tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requests {

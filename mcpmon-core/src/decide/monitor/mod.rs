@@ -3,6 +3,7 @@
 
 mod entry;
 mod launches;
+mod observe;
 mod tracking;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 
 use entry::candidate_age;
 use launches::settle;
+pub use observe::Observation;
 
 use super::{
     instances::{Instance, Instances, Phase, Serving},
@@ -22,6 +24,7 @@ use super::{
     pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
     rulebook::RuleBook,
     tell,
+    traffic::Traffic,
 };
 use crate::{
     inspect::launch::{LaunchRules, Stage},
@@ -45,6 +48,7 @@ pub struct Monitor {
     refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
     lineage: Lineage,
+    traffic: Traffic,
 }
 
 /// Servers whose refused files are remembered.
@@ -73,6 +77,7 @@ impl Monitor {
     pub fn new(policy: Arc<Policy>, tables: &Tables, pins: PinBook) -> Self {
         let mut monitor = Self {
             launches: launch_rules(&policy),
+            traffic: Traffic::new(Arc::clone(&policy)),
             policy,
             rules: RuleBook::default(),
             egress: tables.egress.clone(),

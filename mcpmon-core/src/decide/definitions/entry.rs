@@ -1,0 +1,244 @@
+//! One definition: what is recorded of it, and where it stood last.
+
+use super::{Full, Standing};
+use crate::{
+    model::{Definition, DefinitionRecord, Digest, Finding, RawJson, Timestamp},
+    policy::Policy,
+};
+
+/// A definition, as this process knows it.
+#[derive(Debug)]
+pub(in crate::decide) struct Entry {
+    /// What is kept of it.
+    pub(in crate::decide) record: DefinitionRecord,
+    /// How it stands.
+    pub(in crate::decide) standing: Standing,
+    /// Whether a person was asked about it, as it is.
+    pub(in crate::decide) approval: Approval,
+    /// It was listed twice at once, with two definitions.
+    pub(in crate::decide) is_contradicted: bool,
+    /// How it was written last, to know it again without reading it; empty where that is not known.
+    raw: Box<str>,
+    /// Under which generation of patterns and neighbours it was inspected.
+    generation: u64,
+    place: Place,
+    /// Number of the list in which it stood first; 0 where that is longer ago.
+    pub(super) born: u64,
+    /// The change that was told.
+    told: Option<Digest>,
+    /// As what the tool is registered.
+    registered: Option<Digest>,
+}
+
+/// In which list a definition stood last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Number of the list; 0 while it stood in none.
+    pub(super) round: u64,
+    /// How often the list had been called changed by then.
+    pub(super) epoch: u64,
+}
+
+/// How far the approval of a definition is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::decide) enum Approval {
+    /// Nobody was asked.
+    #[default]
+    Unasked,
+    /// A person is asked.
+    Asked,
+    /// A person refused, or did not answer and silence refuses.
+    Refused,
+    /// A person did not answer, and silence is consent.
+    Waived,
+}
+
+/// What a list says of a definition.
+#[derive(Debug)]
+pub(in crate::decide) enum Sight {
+    /// It stands there as it did, in every byte.
+    Same,
+    /// It was seen for the first time.
+    New,
+    /// It was read and is what it was.
+    Unchanged,
+    /// It was read and is not what it was.
+    Changed(Box<Definition>),
+    /// It stood there already, the same.
+    Repeated,
+    /// It stood there already, with another definition than this one.
+    Contradicted(Box<Definition>),
+    /// There is no room for it.
+    Refused(Full),
+}
+
+/// Findings that are kept of one name.
+const MAX_FINDINGS: usize = 200;
+/// Longest text that is kept to know a definition again; a longer one is read each time.
+const MAX_RAW: usize = 64 << 10;
+
+impl Entry {
+    /// A definition of an earlier run, or of another process.
+    pub(super) fn loaded(record: DefinitionRecord) -> Self {
+        Self {
+            record,
+            standing: Standing::default(),
+            approval: Approval::Unasked,
+            is_contradicted: false,
+            raw: Box::default(),
+            generation: 0,
+            place: Place::default(),
+            born: 0,
+            told: None,
+            registered: None,
+        }
+    }
+
+    /// Takes what another process recorded of it; what this one saw stays.
+    pub(super) fn merge(&mut self, record: DefinitionRecord) {
+        self.record.pinned = record.pinned;
+        self.record.approved_by = record.approved_by;
+        self.record.first_seen = record.first_seen;
+    }
+
+    /// Nothing is pinned any longer; the next list is judged as the first.
+    pub(super) fn forget_pin(&mut self) {
+        self.record.pinned = None;
+        self.record.approved_by = None;
+        self.told = None;
+        self.approval = Approval::Unasked;
+        self.raw = Box::default();
+    }
+
+    /// Whether it is known to be as it was, without reading it.
+    pub(super) fn is_written(&self, raw: &str, generation: u64) -> bool {
+        self.generation == generation && *self.raw == *raw
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// It stands in a list.
+    pub(super) const fn seen_at(&mut self, place: Place, now: Timestamp) {
+        self.place = place;
+        self.is_contradicted = false;
+        self.record.last_seen = now;
+    }
+
+    /// It stands in no list any more.
+    pub(super) const fn gone(&mut self) {
+        self.place.round = 0;
+        self.registered = None;
+    }
+
+    /// Whether the server lists it, as far as this process saw.
+    pub(in crate::decide) const fn is_listed(&self) -> bool {
+        self.place.round > 0
+    }
+
+    /// It stands in a list a second time.
+    pub(super) fn repeated(&mut self, raw: RawJson<'_>, generation: u64) -> Sight {
+        if self.is_written(raw.as_str(), generation) {
+            return Sight::Repeated;
+        }
+        let other = Definition::of(raw);
+        if other.hash == self.record.seen.hash {
+            return Sight::Repeated;
+        }
+        self.is_contradicted = true;
+        // What is found in the other counts against the name too: the next list is read from scratch.
+        self.raw = Box::default();
+        Sight::Contradicted(Box::new(other))
+    }
+
+    /// How it is written, to know it again under `generation`.
+    pub(super) fn written(&mut self, raw: &str, generation: u64) {
+        self.raw = if raw.len() <= MAX_RAW {
+            raw.into()
+        } else {
+            Box::default()
+        };
+        self.generation = generation;
+    }
+
+    /// What it is by now.
+    pub(super) fn replace(&mut self, definition: Definition) {
+        if definition.hash != self.record.seen.hash {
+            self.approval = Approval::Unasked;
+        }
+        self.record.seen = definition;
+    }
+
+    /// What was found in it.
+    pub(in crate::decide) fn inspected(&mut self, findings: Vec<Finding>) {
+        self.record.findings = findings;
+    }
+
+    /// What was found in another definition of its name.
+    pub(in crate::decide) fn also_inspected(&mut self, findings: Vec<Finding>) {
+        let room = MAX_FINDINGS.saturating_sub(self.record.findings.len());
+        self.record.findings.extend(findings.into_iter().take(room));
+    }
+
+    /// Judges it by `policy`.
+    pub(in crate::decide) fn stand(&mut self, now: Timestamp, policy: &Policy) {
+        self.standing = Standing::of(&self.record, now, policy);
+    }
+
+    /// Accepts it as it is listed.
+    pub(in crate::decide) fn pin(&mut self, by: Option<&str>) {
+        self.record.pinned = Some(self.record.seen.clone());
+        self.record.approved_by = by.map(str::to_owned);
+        self.approval = Approval::Unasked;
+    }
+
+    /// What it is compared with: its pin, or what was listed before.
+    pub(super) fn baseline(&self) -> &Definition {
+        self.record.pinned.as_ref().unwrap_or(&self.record.seen)
+    }
+
+    /// Whether the change to what is listed now is still to be told; notes that it is.
+    pub(in crate::decide) fn is_untold(&mut self) -> bool {
+        let hash = self.record.seen.hash;
+        self.told.replace(hash) != Some(hash)
+    }
+
+    /// What is to be registered, where that is not done yet; notes that it is.
+    pub(super) fn unregistered(&mut self) -> Option<Digest> {
+        let hash = self.record.seen.hash;
+        let is_due = self.is_listed() && self.registered != Some(hash);
+        is_due.then(|| {
+            self.registered = Some(hash);
+            hash
+        })
+    }
+
+    /// It is registered no more.
+    pub(super) const fn unregister(&mut self) {
+        self.registered = None;
+    }
+
+    /// What was found, unless it is suppressed.
+    pub(in crate::decide) fn findings(
+        &self,
+        now: Timestamp,
+        policy: &Policy,
+    ) -> impl Iterator<Item = &Finding> {
+        let server = self.record.key.identity.server.as_str();
+        self.record.findings.iter().filter(move |finding| {
+            let mut known = policy.suppressions.iter();
+            !known.any(|known| known.covers(&finding.pattern, server, &self.record.key.name, now))
+        })
+    }
+}
+
+impl Sight {
+    /// Whether the definition was read, and so has to be inspected.
+    pub(in crate::decide) const fn is_read(&self) -> bool {
+        match self {
+            Self::New | Self::Unchanged | Self::Changed(_) | Self::Contradicted(_) => true,
+            Self::Same | Self::Repeated | Self::Refused(_) => false,
+        }
+    }
+}

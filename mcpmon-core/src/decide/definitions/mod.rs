@@ -1,0 +1,189 @@
+//! What servers offer: every definition that was listed, how it compares with its pin, and what is known of the
+//! lists it came in. Bounded; keeps nothing of what passed but its latest state.
+
+mod entry;
+mod offer;
+mod standing;
+
+use std::collections::BTreeMap;
+
+pub(super) use self::{
+    entry::{Approval, Entry, Sight},
+    offer::{Ended, Full, Offer, Page},
+    standing::{PinStanding, Standing},
+};
+use crate::{
+    model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp},
+    policy::Policy,
+};
+
+/// Servers whose definitions are kept.
+const MAX_SERVERS: usize = 4096;
+
+/// Everything that is offered, by server.
+#[derive(Debug, Default)]
+pub(super) struct DefinitionBook(BTreeMap<PinKey, Offers>);
+
+/// What one server offers.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    offers: [Offer; KINDS],
+    /// How the server itself stands, as the policy in force has it.
+    pub(super) admission: Admission,
+    /// A definition for which the whole server is refused.
+    pub(super) poisoned: Option<(DefinitionKind, String)>,
+    /// Names that this one was found to resemble, told once each.
+    pub(super) resembles: Vec<String>,
+    /// Lines that were no messages, and answers that nobody waited for.
+    pub(super) strays: u64,
+}
+
+const KINDS: usize = 5;
+
+/// How a server stands by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Nothing stands against it.
+    #[default]
+    Admitted,
+    /// The server policy refuses it.
+    Denied,
+    /// It is not declared, and only declared servers may be used.
+    Undeclared,
+}
+
+impl Admission {
+    /// How `server` stands under `policy`.
+    pub(super) fn of(server: &ServerId, policy: &Policy) -> Self {
+        if policy.server_policy.denies(server) {
+            return Self::Denied;
+        }
+        let is_declared = || {
+            policy
+                .servers
+                .iter()
+                .any(|declared| declared.id.is_spelling_of(server))
+        };
+        if policy.fail_closed && !is_declared() {
+            return Self::Undeclared;
+        }
+        Self::Admitted
+    }
+}
+
+impl Offers {
+    pub(super) const fn of(&self, kind: DefinitionKind) -> &Offer {
+        &self.offers[index(kind)]
+    }
+
+    pub(super) const fn of_mut(&mut self, kind: DefinitionKind) -> &mut Offer {
+        &mut self.offers[index(kind)]
+    }
+
+    /// Every definition.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.offers.iter().flat_map(Offer::entries)
+    }
+
+    /// Judges every definition anew, by `policy`.
+    pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
+        self.admission = Admission::of(server, policy);
+        for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
+            entry.stand(now, policy);
+        }
+        self.note_poisoned(policy);
+    }
+
+    /// Finds the definition, if any, for which the whole server is refused.
+    pub(super) fn note_poisoned(&mut self, policy: &Policy) {
+        let poisoned = self
+            .entries()
+            .find(|entry| entry.is_listed() && entry.standing.refuses_server(policy))
+            .map(|entry| (entry.record.key.kind, entry.record.key.name.clone()));
+        self.poisoned = poisoned;
+    }
+}
+
+const fn index(kind: DefinitionKind) -> usize {
+    match kind {
+        DefinitionKind::Tool => 0,
+        DefinitionKind::Prompt => 1,
+        DefinitionKind::Resource => 2,
+        DefinitionKind::Template => 3,
+        DefinitionKind::Instructions => 4,
+    }
+}
+
+impl DefinitionBook {
+    /// What `identity` offers; `None` where it was not seen.
+    pub(super) fn get(&self, identity: &PinKey) -> Option<&Offers> {
+        self.0.get(identity)
+    }
+
+    pub(super) fn get_mut(&mut self, identity: &PinKey) -> Option<&mut Offers> {
+        self.0.get_mut(identity)
+    }
+
+    /// Makes a place for `identity`; `None` where there is no room.
+    pub(super) fn open(&mut self, identity: &PinKey, policy: &Policy) -> Option<&mut Offers> {
+        if !self.0.contains_key(identity) {
+            if self.0.len() >= MAX_SERVERS {
+                return None;
+            }
+            let mut offers = Offers::default();
+            offers.admission = Admission::of(&identity.server, policy);
+            self.0.insert(identity.clone(), offers);
+        }
+        self.0.get_mut(identity)
+    }
+
+    /// Takes what earlier runs, or other processes, recorded. A definition they do not know loses its pin.
+    pub(super) fn load(&mut self, records: Vec<DefinitionRecord>, policy: &Policy) {
+        for entry in self
+            .0
+            .values_mut()
+            .flat_map(|offers| offers.offers.iter_mut().flat_map(Offer::entries_mut))
+        {
+            entry.forget_pin();
+        }
+        for record in records {
+            let Some(offers) = self.open(&record.key.identity, policy) else {
+                continue;
+            };
+            offers.of_mut(record.key.kind).load(record, policy);
+        }
+    }
+
+    /// Judges everything anew.
+    pub(super) fn renew(&mut self, now: Timestamp, policy: &Policy) {
+        for (identity, offers) in &mut self.0 {
+            offers.renew(&identity.server, now, policy);
+        }
+    }
+
+    /// Every definition.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.values().flat_map(Offers::entries)
+    }
+
+    /// Every server.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerId> {
+        self.0.keys().map(|identity| &identity.server)
+    }
+
+    pub(super) fn entry_mut(&mut self, key: &DefinitionKey) -> Option<&mut Entry> {
+        self.0.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
+    }
+
+    /// Forgets the definitions of a server, or those of one name; returns what they were.
+    pub(super) fn forget(&mut self, server: &ServerId, name: Option<&str>) -> Vec<DefinitionKey> {
+        let of_server = self
+            .0
+            .iter_mut()
+            .filter(|(identity, _)| identity.server == *server);
+        of_server
+            .flat_map(|(_, offers)| offers.offers.iter_mut())
+            .flat_map(|offer| offer.forget(name))
+            .collect()
+    }
+}

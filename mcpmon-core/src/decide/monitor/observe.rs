@@ -1,0 +1,146 @@
+//! The one front door for every sense: what was seen goes in, what follows comes out.
+
+use super::Monitor;
+use crate::{
+    decide::{order::Judgement, pins::ServerFiles, registry::Registry, traffic::NotSeen},
+    model::{
+        Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exec, Exit, Fork, Incident,
+        InstanceId, Message, ServerId, Timestamp,
+    },
+};
+
+/// Something a sense saw.
+#[derive(Clone, Debug)]
+pub enum Observation<'a> {
+    /// One side of a conversation said something.
+    Message(&'a Conversation, &'a Message<'a>),
+    /// Something on the wire was no message, or may not pass.
+    Incident(&'a Conversation, &'a Incident),
+    /// A conversation is part of a session with these other servers.
+    Joined(&'a Conversation, &'a [ServerId]),
+    /// A conversation is over.
+    Left(&'a Conversation),
+    /// A program was started.
+    Exec(&'a Exec),
+    /// A process of a server, or one that is not judged yet, started another.
+    Fork(Fork),
+    /// A process of a server ended.
+    Exit(Exit),
+    /// A connection was asked for.
+    Connection(&'a Connection),
+    /// The files of a serving process were hashed.
+    Hashed {
+        /// Its server.
+        instance: InstanceId,
+        /// What the order to hash said.
+        attempt: u64,
+        /// What was hashed.
+        files: ServerFiles,
+    },
+    /// Time passes.
+    Tick,
+}
+
+impl Monitor {
+    /// Judges what was seen.
+    pub fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {
+        self.traffic.adopt(now, &self.policy);
+        match observation {
+            Observation::Message(conversation, message) => self.traffic.message(now, conversation, message),
+            Observation::Incident(conversation, incident) => {
+                self.traffic.incident(now, conversation, incident)
+            }
+            Observation::Joined(conversation, others) => self.traffic.joined(now, conversation, others),
+            Observation::Left(conversation) => self.traffic.left(conversation),
+            Observation::Exec(exec) => self.exec(now, exec),
+            Observation::Fork(fork) => self.fork(fork),
+            Observation::Exit(exit) => self.exit(now, exit),
+            Observation::Connection(connection) => Judgement {
+                events: vec![self.connection(now, connection)],
+                ..Judgement::default()
+            },
+            Observation::Hashed {
+                instance,
+                attempt,
+                files,
+            } => self.hashed(now, instance, attempt, files),
+            Observation::Tick => {
+                let mut judgement = self.tick(now);
+                let approvals = self.traffic.tick(now);
+                judgement.events.extend(approvals.events);
+                judgement.orders.extend(approvals.orders);
+                judgement
+            }
+        }
+    }
+
+    /// With the definitions of earlier runs.
+    #[must_use]
+    pub fn with_definitions(mut self, records: Vec<DefinitionRecord>) -> Self {
+        self.load_definitions(Timestamp::default(), records);
+        self
+    }
+
+    /// Takes what other processes recorded: pins and approvals are theirs from now on, and what they do not know
+    /// is pinned no more.
+    pub fn load_definitions(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.load(now, records);
+    }
+
+    /// Every definition that is known.
+    pub fn definitions(&self) -> impl Iterator<Item = &DefinitionRecord> {
+        self.traffic.records()
+    }
+
+    /// Which server offers which tool.
+    #[must_use]
+    pub const fn registry(&self) -> &Registry {
+        self.traffic.registry()
+    }
+
+    /// Which server offers which tool, to be told of servers that other processes watch.
+    pub const fn registry_mut(&mut self) -> &mut Registry {
+        self.traffic.registry_mut()
+    }
+
+    /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.
+    ///
+    /// # Errors
+    /// Where it was never listed.
+    pub fn approve(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.approve(now, key, by)
+    }
+
+    /// `by` accepts a definition if it was listed last with `hash`.
+    ///
+    /// # Errors
+    /// Where it was never listed, or is another.
+    pub fn trust(
+        &mut self,
+        now: Timestamp,
+        key: &DefinitionKey,
+        hash: Digest,
+        by: &str,
+    ) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.trust(now, key, hash, by)
+    }
+
+    /// `by` refuses a definition: it stays hidden.
+    ///
+    /// # Errors
+    /// Where it was never listed.
+    pub fn refuse(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.refuse(now, key, by)
+    }
+
+    /// Forgets the pins of a server's definitions, or of those with one name: what is listed next is judged as
+    /// the first.
+    pub fn forget_definitions(&mut self, now: Timestamp, server: &ServerId, name: Option<&str>) -> Judgement {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.forget(now, server, name)
+    }
+}

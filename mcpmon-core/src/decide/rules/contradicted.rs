@@ -1,0 +1,31 @@
+//! One name for two definitions.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{decide::wording::command, model::Severity, policy::OnChange};
+
+/// The list has the name twice, and each client takes the one it likes. Judged like a change, because it is one
+/// within a single list.
+pub(super) struct Contradicted;
+
+impl Rule for Contradicted {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        if !scene.entry()?.is_contradicted {
+            return None;
+        }
+        let pinning = scene.policy.definition_pinning;
+        let effect = match pinning.on_change {
+            OnChange::Block if pinning.enabled => Effect::Block,
+            OnChange::Block | OnChange::Alert | OnChange::Allow => Effect::Audit,
+        };
+        Some(Objection {
+            rule: "duplicate_name",
+            effect,
+            severity: Severity::High,
+            reason: format!(
+                "{} was listed twice at once, with different definitions",
+                scene.subject()
+            ),
+            remedy: Some(command(&["events", "--server", scene.server.as_str()])),
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! What a server offers beyond what is kept.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{decide::wording::command, model::Severity};
+
+/// It may be one of those for which there was no room: nobody inspected it.
+pub(super) struct NoRoom;
+
+impl Rule for NoRoom {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let is_overfull = scene.offer()?.is_overfull();
+        if !is_overfull
+            || scene
+                .entry()
+                .is_some_and(crate::decide::definitions::Entry::is_listed)
+        {
+            return None;
+        }
+        Some(Objection {
+            rule: "max_tools",
+            effect: Effect::Block,
+            severity: Severity::Medium,
+            reason: format!(
+                "{} is beyond what is inspected: its server offers too much",
+                scene.subject()
+            ),
+            remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! A tool that its server does not list.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{
+    decide::wording::command,
+    model::{DefinitionKind, Severity},
+};
+
+/// The tool was never listed, or is listed no more. Nobody knows what it does.
+pub(super) struct UnknownTool;
+
+impl Rule for UnknownTool {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        // A resource can come of a template, and a prompt does nothing.
+        if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {
+            return None;
+        }
+        let (effect, severity) = match scene.policy.fail_closed {
+            true => (Effect::Block, Severity::Medium),
+            false => (Effect::Audit, Severity::Low),
+        };
+        Some(Objection {
+            rule: "unknown_tool",
+            effect,
+            severity,
+            reason: format!("{} was never listed", scene.subject()),
+            remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
+        })
+    }
+}

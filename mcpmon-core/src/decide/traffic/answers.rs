@@ -1,0 +1,183 @@
+//! What a server answers: results, errors, and requests for input that come as results.
+
+use super::{
+    Traffic,
+    requests::{note, verdict},
+    scanner::Source,
+    sieve::{MAX_TOLD, Sieved, sieve},
+    tell::{MAX_TEXT, Teller, cut, objected, outcome, ruled},
+};
+use crate::{
+    decide::{
+        order::Judgement,
+        rules::{Effect, Objection, Ruling},
+        wording::command,
+    },
+    model::{
+        Answer, AnswerOutcome, Ask, Asked, CallOutcome, Event, EventKind, Finding, Question, RawJson,
+        ResultKind, Severity, Subject,
+    },
+    policy::Mode,
+};
+
+impl Traffic {
+    /// An answer, by what was asked.
+    pub(super) fn answer(&self, teller: &Teller<'_>, answer: &Answer<'_>) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut ruling = Ruling::default();
+        if let AnswerOutcome::Result {
+            result,
+            kind: ResultKind::InputRequired,
+        } = answer.outcome
+        {
+            self.input_requests(teller, result, &mut ruling, &mut judgement);
+        }
+        let subject = subject(&answer.to.what, &answer.outcome);
+        let tool = tool(&answer.to.what);
+        let sieved = self.sieved(teller, answer, subject);
+        judgement
+            .events
+            .extend(sieved.events(teller, &self.policy, subject, tool));
+        let inspection = self.inspection(teller, tool, &sieved);
+        note(&mut ruling, sieved.objection);
+        judgement.events.extend(inspection);
+        if matches!(answer.to.what, Question::Call { .. }) {
+            judgement
+                .events
+                .extend(self.returned(teller, &answer.to, &answer.outcome, &ruling));
+        }
+        judgement.verdict = verdict(&ruling);
+        judgement
+    }
+
+    fn sieved(&self, teller: &Teller<'_>, answer: &Answer<'_>, subject: Subject) -> Sieved {
+        let name = tool(&answer.to.what).unwrap_or_default();
+        let found = match &answer.outcome {
+            _ if !self.policy.outputs.enabled => Vec::new(),
+            AnswerOutcome::Result { result, .. } => self.scanner.output(*result, &source(&answer.to.what)),
+            AnswerOutcome::Error { error, .. } => self.scanner.text(Subject::Error, *error),
+        };
+        sieve(teller, &self.policy, subject, name, found)
+    }
+
+    /// The event that something was found in a result.
+    fn inspection(&self, teller: &Teller<'_>, tool: Option<&str>, sieved: &Sieved) -> Option<Event> {
+        if sieved.findings.is_empty() {
+            return None;
+        }
+        let detections: Vec<Finding> = sieved.findings.iter().take(MAX_TOLD).cloned().collect();
+        let mut event = teller.event(EventKind::OutputInspection {
+            tool_name: cut(tool.unwrap_or_default(), MAX_TEXT).to_owned(),
+            jsonrpc_id: teller.message.id.cloned(),
+            detections,
+        });
+        event.severity = sieved.severity();
+        if let Some(objection) = &sieved.objection {
+            objected(&mut event, objection);
+        }
+        Some(event)
+    }
+
+    /// The event that a call came back.
+    fn returned(
+        &self,
+        teller: &Teller<'_>,
+        asked: &Asked,
+        answered: &AnswerOutcome<'_>,
+        ruling: &Ruling,
+    ) -> Option<Event> {
+        let is_withheld = ruling.block.is_some() && self.policy.mode == Mode::Enforce;
+        let outcome = match answered {
+            _ if is_withheld => CallOutcome::Withheld,
+            AnswerOutcome::Result { kind, .. } => outcome(*kind),
+            AnswerOutcome::Error { .. } => CallOutcome::Error,
+        };
+        let duration = teller.now.since(asked.at);
+        let mut event = teller.event(EventKind::ToolReturned {
+            tool_name: cut(tool(&asked.what).unwrap_or_default(), MAX_TEXT).to_owned(),
+            jsonrpc_id: teller.message.id?.clone(),
+            duration_us: duration.as_micros().try_into().unwrap_or(u64::MAX),
+            outcome,
+            bytes: teller.message.size.try_into().unwrap_or(u64::MAX),
+        });
+        ruled(&mut event, ruling);
+        Some(event)
+    }
+
+    /// What a result asks of the client before it can be complete: each is judged as if it came by itself.
+    fn input_requests(
+        &self,
+        teller: &Teller<'_>,
+        result: RawJson<'_>,
+        ruling: &mut Ruling,
+        judgement: &mut Judgement,
+    ) {
+        let requests = result.member("inputRequests");
+        let most = self.policy.limits.max_batch;
+        for (position, (_, request)) in requests.into_iter().flat_map(RawJson::members).enumerate() {
+            if position >= most {
+                return note(ruling, Some(too_many(most)));
+            }
+            let method = request
+                .member("method")
+                .and_then(RawJson::text)
+                .unwrap_or_default();
+            let ask = match &*method {
+                "sampling/createMessage" => Ask::Sampling,
+                "elicitation/create" => Ask::Elicitation,
+                "roots/list" => Ask::Roots,
+                _ => Ask::Other,
+            };
+            let (asked, events) = self.asked(teller, ask, &method, request.member("params"));
+            judgement.events.extend(events);
+            note(ruling, asked.block);
+        }
+    }
+}
+
+/// More requests for input than are judged one by one.
+fn too_many(most: usize) -> Objection {
+    Objection {
+        rule: "max_batch",
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
+        remedy: Some(command(&["policy", "check"])),
+    }
+}
+
+/// What is inspected.
+const fn subject(asked: &Question, outcome: &AnswerOutcome<'_>) -> Subject {
+    match (asked, outcome) {
+        (_, AnswerOutcome::Error { .. }) => Subject::Error,
+        (Question::Read { .. }, AnswerOutcome::Result { .. }) => Subject::Resource,
+        (Question::Prompt { .. }, AnswerOutcome::Result { .. }) => Subject::Prompt,
+        (
+            Question::Call { .. } | Question::List(_) | Question::Other { .. },
+            AnswerOutcome::Result { .. },
+        ) => Subject::Output,
+    }
+}
+
+fn source(asked: &Question) -> Source<'_> {
+    match asked {
+        Question::Call { tool } => Source {
+            tool: tool.as_deref(),
+            uri: None,
+        },
+        Question::Read { uri } => Source {
+            tool: None,
+            uri: Some(uri),
+        },
+        Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => Source::default(),
+    }
+}
+
+fn tool(asked: &Question) -> Option<&str> {
+    match asked {
+        Question::Call { tool } => tool.as_deref(),
+        Question::Read { uri } => Some(uri),
+        Question::Prompt { name } => Some(name),
+        Question::List(_) | Question::Other { .. } => None,
+    }
+}

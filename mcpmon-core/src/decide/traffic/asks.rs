@@ -1,0 +1,142 @@
+//! What a server asks of its client, and what it says unasked: sampling, questions to the user, notifications.
+
+use super::{
+    Traffic,
+    requests::{handled, judged, note, verdict},
+    sieve::sieve,
+    tell::{MAX_TEXT, Teller, cut},
+};
+use crate::{
+    decide::{
+        order::Judgement,
+        rules::{Effect, Objection, Ruling},
+        wording::{command, shown},
+    },
+    model::{Ask, Event, RawJson, Subject},
+};
+
+impl Traffic {
+    /// A request of the server.
+    pub(super) fn ask(
+        &self,
+        teller: &Teller<'_>,
+        ask: Ask,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Judgement {
+        let (ruling, events) = self.asked(teller, ask, method, params);
+        Judgement {
+            verdict: verdict(&ruling),
+            events,
+            ..Judgement::default()
+        }
+    }
+
+    /// What stands against something a server asks, on its own or within a result; and how that is told.
+    pub(super) fn asked(
+        &self,
+        teller: &Teller<'_>,
+        ask: Ask,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> (Ruling, Vec<Event>) {
+        let mut ruling = self.server_ruling(teller);
+        let subject = match ask {
+            Ask::Sampling => Subject::Sampling,
+            Ask::Elicitation => Subject::Elicitation,
+            Ask::Roots | Ask::Other => {
+                let is_told = ruling.told().is_some();
+                let told = is_told.then(|| judged(teller, method, "", &ruling).events);
+                return (ruling, told.unwrap_or_default());
+            }
+        };
+        let requests = self.policy.requests;
+        let mut found = params.map_or_else(Vec::new, |params| self.scanner.text(subject, params));
+        match ask {
+            Ask::Sampling => note(
+                &mut ruling,
+                handled(requests.sampling, "sampling", || {
+                    "an LLM call of the server".to_owned()
+                }),
+            ),
+            Ask::Elicitation => {
+                if let Some(finding) = params.and_then(|params| self.scanner.asks_for_credentials(params)) {
+                    note(
+                        &mut ruling,
+                        Some(Objection {
+                            rule: "elicitation_credentials",
+                            effect: Effect::Block,
+                            severity: finding.severity,
+                            reason: format!(
+                                "a question to the user asks for credentials ({})",
+                                shown(&finding.field)
+                            ),
+                            remedy: Some(command(&[
+                                "detections",
+                                "--server",
+                                teller.conversation.identity.server.as_str(),
+                            ])),
+                        }),
+                    );
+                    found.push(finding);
+                }
+                note(
+                    &mut ruling,
+                    handled(requests.elicitation, "elicitation", || {
+                        "a question to the user".to_owned()
+                    }),
+                );
+            }
+            Ask::Roots | Ask::Other => {}
+        }
+        let sieved = sieve(teller, &self.policy, subject, "", found);
+        let detections = sieved.events(teller, &self.policy, subject, None);
+        note(&mut ruling, sieved.objection);
+        let mut events = judged(teller, method, &summary(ask, params), &ruling).events;
+        events.extend(detections);
+        (ruling, events)
+    }
+
+    /// A notification of the server. Some clients show its text to the model.
+    pub(super) fn notice(&self, teller: &Teller<'_>, method: &str, params: Option<RawJson<'_>>) -> Judgement {
+        let subject = Subject::Notification;
+        let Some(params) = params.filter(|_| self.policy.outputs.enabled) else {
+            return Judgement::default();
+        };
+        let sieved = sieve(
+            teller,
+            &self.policy,
+            subject,
+            "",
+            self.scanner.text(subject, params),
+        );
+        let events = sieved.events(teller, &self.policy, subject, None);
+        let Some(objection) = sieved.objection else {
+            return Judgement {
+                events,
+                ..Judgement::default()
+            };
+        };
+        let mut ruling = Ruling::default();
+        note(&mut ruling, Some(objection));
+        let mut judgement = judged(teller, method, "", &ruling);
+        judgement.events.extend(events);
+        judgement
+    }
+}
+
+/// What is asked, in a line.
+fn summary(ask: Ask, params: Option<RawJson<'_>>) -> String {
+    let Some(params) = params else {
+        return String::new();
+    };
+    match ask {
+        Ask::Elicitation => {
+            let message = params.member("message").and_then(RawJson::text);
+            message.map_or(String::new(), |message| {
+                shown(cut(&message, MAX_TEXT)).into_owned()
+            })
+        }
+        Ask::Sampling | Ask::Roots | Ask::Other => format!("{} bytes", params.as_str().len()),
+    }
+}

@@ -1,0 +1,132 @@
+//! What was on the wire and is no message. It was stopped where it was seen, whatever the mode: real servers
+//! execute lines that a strict parser refuses.
+
+use super::{Traffic, tell::about};
+use crate::{
+    decide::{
+        order::Judgement,
+        wording::{command, shown},
+    },
+    model::{Action, Conversation, EventKind, Incident, RequestId, Severity, Side, Timestamp},
+};
+
+/// How an incident is told.
+struct Told {
+    rule: &'static str,
+    action: Action,
+    severity: Severity,
+    reason: String,
+}
+
+impl Traffic {
+    /// Something on the wire was no message.
+    pub(in crate::decide) fn incident(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        incident: &Incident,
+    ) -> Judgement {
+        if is_stray(incident) && !self.is_told(conversation) {
+            return Judgement::default();
+        }
+        let Told {
+            rule,
+            action,
+            severity,
+            reason,
+        } = told(incident);
+        let server = conversation.identity.server.as_str();
+        let mut event = about(
+            now,
+            conversation,
+            EventKind::RequestJudged {
+                method: String::new(),
+                summary: reason.clone(),
+            },
+        );
+        event.rule = Some(rule.to_owned());
+        event.action = action;
+        event.severity = severity;
+        event.reason = Some(format!(
+            "{reason}; see `{}`",
+            command(&["events", "--server", server])
+        ));
+        Judgement::of_event(event)
+    }
+
+    /// Counts a stray. The first is told, and one each time there are twice as many.
+    fn is_told(&mut self, conversation: &Conversation) -> bool {
+        let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
+            return false;
+        };
+        offers.strays += 1;
+        offers.strays.is_power_of_two()
+    }
+}
+
+/// What a server can send by the million, and what stops nothing that anybody waits for.
+const fn is_stray(incident: &Incident) -> bool {
+    match incident {
+        Incident::Noise { .. } | Incident::Unasked { .. } => true,
+        Incident::Unparsable { .. } | Incident::TooLong { .. } | Incident::Refused { .. } => false,
+    }
+}
+
+fn told(incident: &Incident) -> Told {
+    let (rule, action, severity, reason) = match incident {
+        Incident::Unparsable { cause } => (
+            "strict_json",
+            Action::Block,
+            Severity::Medium,
+            format!("a line of the client is no strict JSON-RPC: {cause}"),
+        ),
+        Incident::TooLong { side, limit } => (
+            "max_line",
+            Action::Block,
+            Severity::Medium,
+            format!(
+                "a message of {} is over {limit} bytes (`mcp.limits.max_line`)",
+                name(*side)
+            ),
+        ),
+        Incident::Noise { bytes } => (
+            "noise",
+            Action::Audit,
+            Severity::Info,
+            format!("a line of the server is no message ({bytes} bytes); it went to standard error"),
+        ),
+        Incident::Unasked { side, id } => (
+            "unasked_answer",
+            Action::Block,
+            Severity::Low,
+            format!(
+                "{} answered {}, which nobody waits for; it was dropped",
+                name(*side),
+                request(id)
+            ),
+        ),
+        Incident::Refused { side, id, cause } => (
+            "request_id",
+            Action::Block,
+            Severity::Medium,
+            format!("{} of {} was refused: {cause}", request(id), name(*side)),
+        ),
+    };
+    Told {
+        rule,
+        action,
+        severity,
+        reason,
+    }
+}
+
+fn request(id: &RequestId) -> String {
+    format!("request {}", shown(&id.to_string()))
+}
+
+const fn name(side: Side) -> &'static str {
+    match side {
+        Side::Client => "the client",
+        Side::Server => "the server",
+    }
+}

@@ -1,0 +1,218 @@
+//! What is said between clients and servers, judged: definitions as they are listed, calls as they are made,
+//! answers as they come, and what a server asks for.
+
+mod answers;
+mod approvals;
+mod asks;
+mod incidents;
+mod listings;
+mod requests;
+mod scanner;
+mod sessions;
+mod sieve;
+mod similarity;
+mod tell;
+
+use std::sync::Arc;
+
+use self::{approvals::Pending, scanner::Scanner, tell::Teller};
+use super::{
+    definitions::DefinitionBook,
+    order::{Judgement, Order},
+    registry::Registry,
+};
+use crate::{
+    model::{
+        Action, Content, Conversation, Denial, FromClient, FromServer, Message, Severity, Timestamp, Verdict,
+    },
+    policy::{Mode, Policy},
+};
+
+pub use self::approvals::NotSeen;
+
+/// Judges conversations. Holds what servers offer; nothing of a single call stays.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    policy: Arc<Policy>,
+    scanner: Scanner,
+    book: DefinitionBook,
+    registry: Registry,
+    pending: Pending,
+    /// Grows whenever a definition that is listed again has to be inspected again.
+    generation: u64,
+    /// When the next suppression ends.
+    renewal: Option<Timestamp>,
+}
+
+impl Traffic {
+    pub(super) fn new(policy: Arc<Policy>) -> Self {
+        Self {
+            scanner: scanner(&policy),
+            registry: Registry::new(&policy),
+            policy,
+            book: DefinitionBook::default(),
+            pending: Pending::default(),
+            generation: 1,
+            renewal: None,
+        }
+    }
+
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(super) const fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Makes sure that `policy` holds, as it does at `now`.
+    pub(super) fn adopt(&mut self, now: Timestamp, policy: &Arc<Policy>) {
+        let is_due = self.renewal.is_some_and(|renewal| renewal <= now);
+        if Arc::ptr_eq(&self.policy, policy) && !is_due {
+            return;
+        }
+        if self.policy.inspection != policy.inspection {
+            self.scanner = scanner(policy);
+        }
+        self.policy = Arc::clone(policy);
+        self.generation += 1;
+        self.registry.declare(policy);
+        self.renew(now);
+    }
+
+    /// Judges everything that is known anew.
+    pub(super) fn renew(&mut self, now: Timestamp) {
+        let ends = self.policy.suppressions.iter().filter_map(|known| known.until);
+        self.renewal = ends.filter(|until| *until > now).min();
+        self.book.renew(now, &self.policy);
+    }
+
+    /// One side said something.
+    pub(super) fn message(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        message: &Message<'_>,
+    ) -> Judgement {
+        if self.book.open(&conversation.identity, &self.policy).is_none() {
+            return self.no_room(now, conversation, message);
+        }
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let judgement = match &message.content {
+            Content::Client(said) => self.client(&teller, said),
+            Content::Server(said) => self.server(&teller, said),
+        };
+        self.in_mode(judgement)
+    }
+
+    fn client(&self, teller: &Teller<'_>, said: &FromClient<'_>) -> Judgement {
+        match said {
+            FromClient::Call(call) => self.call(teller, call),
+            FromClient::Read { uri } => self.read(teller, uri),
+            FromClient::Prompt { name, .. } => self.prompt(teller, name),
+            FromClient::Request { method, params } => self.request(teller, method, *params),
+            FromClient::Reply { .. } | FromClient::Notice { .. } => Judgement::default(),
+        }
+    }
+
+    fn server(&mut self, teller: &Teller<'_>, said: &FromServer<'_>) -> Judgement {
+        match said {
+            FromServer::Listing(listing) => self.listing(teller, listing),
+            FromServer::Introduction(introduction) => self.introduction(teller, introduction),
+            FromServer::Answer(answer) => self.answer(teller, answer),
+            FromServer::Ask { ask, method, params } => self.ask(teller, *ask, method, *params),
+            FromServer::ListChanged(list) => {
+                if let Some(offers) = self.book.get_mut(&teller.conversation.identity) {
+                    offers.of_mut((*list).into()).changed();
+                }
+                Judgement::default()
+            }
+            FromServer::Notice { method, params } => self.notice(teller, method, *params),
+        }
+    }
+
+    /// In observe mode nothing is stopped: what would be is told as such.
+    fn in_mode(&self, mut judgement: Judgement) -> Judgement {
+        match self.policy.mode {
+            Mode::Enforce => {}
+            Mode::Observe => {
+                judgement.verdict = Verdict::Allow;
+                let blocks = judgement
+                    .events
+                    .iter_mut()
+                    .filter(|event| event.action == Action::Block);
+                blocks.for_each(|event| event.action = Action::WouldBlock);
+            }
+        }
+        judgement
+    }
+
+    /// More servers than are kept: what cannot be inspected is not used.
+    fn no_room(&self, now: Timestamp, conversation: &Conversation, message: &Message<'_>) -> Judgement {
+        let denial = Denial {
+            rule: "max_servers".to_owned(),
+            reason: format!(
+                "server {} is beyond the servers that are inspected",
+                conversation.identity.server
+            ),
+            remedy: Some("mcpmon servers".to_owned()),
+        };
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let verdict = match &message.content {
+            Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. })
+            | Content::Server(FromServer::Ask { .. } | FromServer::Answer(_)) => {
+                Verdict::Block(denial.clone())
+            }
+            Content::Server(FromServer::Listing(listing)) => {
+                Verdict::Hide((0..listing.items.len()).collect())
+            }
+            Content::Server(FromServer::Introduction(_)) => Verdict::StripInstructions,
+            Content::Client(
+                FromClient::Request { .. } | FromClient::Reply { .. } | FromClient::Notice { .. },
+            )
+            | Content::Server(FromServer::ListChanged(_) | FromServer::Notice { .. }) => Verdict::Allow,
+        };
+        if verdict == Verdict::Allow {
+            return Judgement::default();
+        }
+        let event = teller.judged(
+            &denial.reason,
+            "",
+            Some((&denial, Action::Block, Severity::Medium)),
+        );
+        self.in_mode(Judgement {
+            verdict,
+            events: vec![event],
+            orders: Vec::new(),
+        })
+    }
+}
+
+impl Judgement {
+    /// Nothing but an event.
+    fn of_event(event: crate::model::Event) -> Self {
+        Self {
+            events: vec![event],
+            ..Self::default()
+        }
+    }
+
+    fn store(&mut self, record: &crate::model::DefinitionRecord) {
+        self.orders.push(Order::StoreDefinition(Box::new(record.clone())));
+    }
+}
+
+/// Patterns of a policy were compiled on its way in; without any, the built-in ones always do.
+fn scanner(policy: &Policy) -> Scanner {
+    let inspection = &policy.inspection;
+    Scanner::new(&inspection.builtin, &inspection.custom)
+        .expect("the patterns of a policy were compiled on its way in")
+}

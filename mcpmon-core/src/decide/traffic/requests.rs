@@ -1,0 +1,181 @@
+//! What a client asks a server: calls, resources, prompts, completions.
+
+use super::{
+    Traffic,
+    tell::{MAX_TEXT, Teller, cut, input, ruled},
+};
+use crate::{
+    decide::{
+        order::Judgement,
+        rules::{self, Effect, Objection, Ruling, Scene, Used},
+        wording::{command, shown},
+    },
+    model::{Call, DefinitionKind, EventKind, RawJson, Severity, Verdict},
+    policy::{Handling, Mode},
+};
+
+impl Traffic {
+    /// A tool call. One that goes on is told as called; one that something stands against is told as judged too.
+    pub(super) fn call(&self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
+        let ruling = self.ruling(teller, DefinitionKind::Tool, &call.tool);
+        let goes_on = ruling.block.is_none() || self.policy.mode == Mode::Observe;
+        let mut judgement = Judgement::default();
+        let told = |kind| {
+            let mut event = teller.event(kind);
+            ruled(&mut event, &ruling);
+            event
+        };
+        let trace = &teller.message.trace;
+        let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
+        let arguments = || call.arguments.map(|arguments| input(arguments.as_str()));
+        if ruling.told().is_some() {
+            judgement.events.push(told(EventKind::ToolCallIntercepted {
+                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                jsonrpc_id: teller.message.id.cloned(),
+                tool_call_id: tool_call_id(),
+                server_type: teller.conversation.server_type,
+                tool_hash: self.tool_hash(teller, &call.tool),
+                input: arguments(),
+            }));
+        }
+        if goes_on && let Some(id) = teller.message.id {
+            judgement.events.push(told(EventKind::ToolCalled {
+                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                jsonrpc_id: id.clone(),
+                tool_call_id: tool_call_id(),
+                trace_parent: trace
+                    .parent
+                    .as_deref()
+                    .map(|parent| cut(parent, MAX_TEXT).to_owned()),
+                input: arguments(),
+            }));
+        }
+        judgement.verdict = verdict(&ruling);
+        judgement
+    }
+
+    fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
+        let offers = self.book.get(&teller.conversation.identity)?;
+        Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
+    }
+
+    /// A resource is to be read.
+    pub(super) fn read(&self, teller: &Teller<'_>, uri: &str) -> Judgement {
+        let ruling = self.ruling(teller, DefinitionKind::Resource, uri);
+        let mut event = teller.event(EventKind::ResourceRead {
+            uri: cut(uri, MAX_TEXT).to_owned(),
+        });
+        ruled(&mut event, &ruling);
+        Judgement {
+            verdict: verdict(&ruling),
+            ..Judgement::of_event(event)
+        }
+    }
+
+    /// A prompt is to be used.
+    pub(super) fn prompt(&self, teller: &Teller<'_>, name: &str) -> Judgement {
+        let mut ruling = self.ruling(teller, DefinitionKind::Prompt, name);
+        let subject = || format!("prompt {}", shown(name));
+        note(
+            &mut ruling,
+            handled(self.policy.requests.prompts, "prompts", subject),
+        );
+        judged(teller, "prompts/get", name, &ruling)
+    }
+
+    /// Any other request.
+    pub(super) fn request(
+        &self,
+        teller: &Teller<'_>,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Judgement {
+        if method != "completion/complete" {
+            return Judgement::default();
+        }
+        let mut ruling = self.server_ruling(teller);
+        let subject = || "a completion".to_owned();
+        note(
+            &mut ruling,
+            handled(self.policy.requests.completion, "completion", subject),
+        );
+        let length = params.map_or(0, |params| params.as_str().len());
+        judged(teller, method, &format!("{length} bytes"), &ruling)
+    }
+
+    /// What the rules say of the use of something offered.
+    fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
+        let identity = &teller.conversation.identity;
+        let Some(offers) = self.book.get(identity) else {
+            return Ruling::default();
+        };
+        rules::judge(&Scene::of(&self.policy, &identity.server, offers, kind, name))
+    }
+
+    /// What the rules say of the server itself.
+    pub(super) fn server_ruling(&self, teller: &Teller<'_>) -> Ruling {
+        let identity = &teller.conversation.identity;
+        let Some(offers) = self.book.get(identity) else {
+            return Ruling::default();
+        };
+        let (policy, server) = (&*self.policy, &identity.server);
+        rules::judge(&Scene {
+            policy,
+            server,
+            offers,
+            used: Used::Server,
+        })
+    }
+}
+
+/// Adds what stands against a use, unless something blocks it already.
+pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
+    match objection {
+        Some(objection) if ruling.block.is_none() => match objection.effect {
+            Effect::Audit => ruling.audits.push(objection),
+            Effect::Block => ruling.block = Some(objection),
+        },
+        Some(_) | None => {}
+    }
+}
+
+/// What the handling of a kind of request says; `key` is its name in `mcp`.
+pub(super) fn handled(
+    handling: Handling,
+    key: &'static str,
+    subject: impl Fn() -> String,
+) -> Option<Objection> {
+    let (effect, severity, verb) = match handling {
+        Handling::Allow => return None,
+        Handling::Audit => (Effect::Audit, Severity::Info, "is audited"),
+        Handling::Block => (Effect::Block, Severity::Medium, "is not allowed"),
+    };
+    Some(Objection {
+        rule: key,
+        effect,
+        severity,
+        reason: format!("{} {verb} (`mcp.{key}`)", subject()),
+        remedy: Some(command(&["policy", "check"])),
+    })
+}
+
+/// A request told by its method, with what follows.
+pub(super) fn judged(teller: &Teller<'_>, method: &str, summary: &str, ruling: &Ruling) -> Judgement {
+    let mut event = teller.event(EventKind::RequestJudged {
+        method: cut(method, MAX_TEXT).to_owned(),
+        summary: cut(summary, MAX_TEXT).to_owned(),
+    });
+    ruled(&mut event, ruling);
+    Judgement {
+        verdict: verdict(ruling),
+        ..Judgement::of_event(event)
+    }
+}
+
+/// What is to become of the message.
+pub(super) fn verdict(ruling: &Ruling) -> Verdict {
+    ruling
+        .block
+        .as_ref()
+        .map_or(Verdict::Allow, |block| Verdict::Block(block.denial()))
+}

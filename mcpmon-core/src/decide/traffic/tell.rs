@@ -1,0 +1,130 @@
+//! Events of conversations, worded. Everything a server chose is cut to a length.
+
+use crate::{
+    decide::rules::{Effect, Objection, Ruling},
+    model::{
+        Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, Message, ResultKind, Severity,
+        Subject, Timestamp,
+    },
+};
+
+/// Arguments that are told, bytes.
+const MAX_INPUT: usize = 16 << 10;
+/// A URI, a name or a summary that is told, bytes.
+pub(super) const MAX_TEXT: usize = 1 << 10;
+
+/// About which message events are told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Teller<'a> {
+    /// When it passed.
+    pub(super) now: Timestamp,
+    /// Who talks.
+    pub(super) conversation: &'a Conversation,
+    /// What is said.
+    pub(super) message: &'a Message<'a>,
+}
+
+/// An event about a conversation.
+pub(super) fn about(now: Timestamp, conversation: &Conversation, kind: EventKind) -> Event {
+    let mut event = Event::new(now, conversation.layer, kind);
+    event.session_id.clone_from(&conversation.session);
+    event.server_id = Some(conversation.identity.server.clone());
+    event
+}
+
+impl Teller<'_> {
+    pub(super) fn event(&self, kind: EventKind) -> Event {
+        about(self.now, self.conversation, kind)
+    }
+
+    /// A request that was judged by its method.
+    pub(super) fn judged(
+        &self,
+        summary: &str,
+        method: &str,
+        against: Option<(&Denial, Action, Severity)>,
+    ) -> Event {
+        let mut event = self.event(EventKind::RequestJudged {
+            method: cut(method, MAX_TEXT).to_owned(),
+            summary: cut(summary, MAX_TEXT).to_owned(),
+        });
+        if let Some((denial, action, severity)) = against {
+            event.action = action;
+            event.severity = severity;
+            event.rule = Some(denial.rule.clone());
+            event.reason = Some(reason(&denial.reason, denial.remedy.as_deref()));
+        }
+        event
+    }
+
+    /// Something that was found.
+    pub(super) fn detection(
+        &self,
+        subject: Subject,
+        name: Option<&str>,
+        finding: &Finding,
+        action: Action,
+        objection: Option<&Objection>,
+    ) -> Event {
+        let mut event = self.event(EventKind::Detection {
+            subject,
+            tool_name: name.map(|name| cut(name, MAX_TEXT).to_owned()),
+            detection: finding.clone(),
+        });
+        event.severity = finding.severity;
+        event.action = action;
+        if action != Action::Allow
+            && let Some(objection) = objection
+        {
+            event.rule = Some(objection.rule.to_owned());
+            event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
+        }
+        event
+    }
+}
+
+/// Tells what a ruling says.
+pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
+    if let Some(objection) = ruling.told() {
+        objected(event, objection);
+    }
+}
+
+/// Tells what an objection says.
+pub(super) fn objected(event: &mut Event, objection: &Objection) {
+    event.action = match objection.effect {
+        Effect::Audit => Action::Audit,
+        Effect::Block => Action::Block,
+    };
+    event.severity = event.severity.max(objection.severity);
+    event.rule = Some(objection.rule.to_owned());
+    event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
+}
+
+/// A reason with its remedy.
+fn reason(reason: &str, remedy: Option<&str>) -> String {
+    match remedy {
+        Some(remedy) => format!("{reason}; see `{remedy}`"),
+        None => reason.to_owned(),
+    }
+}
+
+/// Arguments as far as they are told.
+pub(super) fn input(text: &str) -> String {
+    cut(text, MAX_INPUT).to_owned()
+}
+
+/// The first `most` bytes of `text`, less where a character would be cut.
+pub(super) fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// How an answer is told.
+pub(super) const fn outcome(kind: ResultKind) -> CallOutcome {
+    match kind {
+        ResultKind::Complete => CallOutcome::Ok,
+        ResultKind::Failed => CallOutcome::Failed,
+        ResultKind::InputRequired => CallOutcome::InputRequired,
+        ResultKind::Task => CallOutcome::Task,
+    }
+}

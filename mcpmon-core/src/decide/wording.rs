@@ -1,0 +1,82 @@
+//! Names that a server chose, in texts that people and models read and in commands that people copy.
+
+use std::borrow::Cow;
+
+/// Characters of a name that are shown.
+const MAX_SHOWN: usize = 100;
+
+/// A name as a text may show it: neither long nor with anything in it that cannot be seen.
+pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    let is_plain =
+        name.len() <= MAX_SHOWN && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain {
+        return Cow::Borrowed(name);
+    }
+    let mut text: String = name
+        .chars()
+        .take(MAX_SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if name.chars().nth(MAX_SHOWN).is_some() {
+        text.push('…');
+    }
+    Cow::Owned(format!("\"{text}\""))
+}
+
+/// A command of mcpmon that a shell reads as it is meant, whatever the names in it are.
+pub(super) fn command(words: &[&str]) -> String {
+    let mut command = "mcpmon".to_owned();
+    for word in words {
+        command.push(' ');
+        command.push_str(&quoted(word));
+    }
+    command
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=+,%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return Cow::Borrowed(word);
+    }
+    // A name that cannot be shown cannot be typed either; `*` stands for what is left out.
+    let typed: String = word
+        .chars()
+        .take(4 * MAX_SHOWN)
+        .map(|c| {
+            if c.is_control() || !(c.is_ascii() || c.is_alphanumeric()) {
+                '*'
+            } else {
+                c
+            }
+        })
+        .collect();
+    Cow::Owned(format!("'{}'", typed.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("read_file" => "read_file")]
+    #[test_case("" => "\"\""; "empty")]
+    #[test_case("a b" => "\"a b\""; "space")]
+    #[test_case("a\n\u{202e}b" => "\"a\\n\\u{202e}b\""; "not to be seen")]
+    fn names_are_shown(name: &str) -> String {
+        shown(name).into_owned()
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        assert_eq!(shown(&"é".repeat(101)).chars().count(), 103);
+    }
+
+    #[test_case(&["approve", "fs:read_file"] => "mcpmon approve fs:read_file")]
+    #[test_case(&["approve", "fs:a b"] => "mcpmon approve 'fs:a b'"; "space")]
+    #[test_case(&["approve", "fs:$(rm -rf ~)'"] => r"mcpmon approve 'fs:$(rm -rf ~)'\'''"; "shell")]
+    #[test_case(&["approve", "fs:a\nb"] => "mcpmon approve 'fs:a*b'"; "line break")]
+    fn commands_are_quoted(words: &[&str]) -> String {
+        command(words)
+    }
+}
