@@ -6,8 +6,6 @@ mod edit;
 mod leave_out;
 mod refuse;
 mod stop;
-#[cfg(test)]
-mod tests;
 
 pub use leave_out::{without_instructions, without_items};
 pub use refuse::{Fault, refusal};

@@ -5,8 +5,6 @@ mod fields;
 mod pending;
 mod server;
 mod tasks;
-#[cfg(test)]
-mod tests;
 
 use self::{pending::Pending, tasks::Tasks};
 use super::{Limits, jsonrpc::Envelope};
