@@ -2,7 +2,7 @@
 
 use super::{
     Document,
-    string::{self, ends_lines, quote_into},
+    string::{self, LINE_ENDS, quote_into},
 };
 
 /// The text of a value that every reader understands as most understand `document`: of members with one name the
@@ -148,5 +148,5 @@ impl Writer<'_> {
 /// Whether a string literal has in it what readers may differ about.
 fn is_ambiguous(literal: &str) -> bool {
     let lone = string::read(literal.as_bytes(), 1).is_ok_and(|read| read.lone_surrogate.is_some());
-    lone || literal.contains(ends_lines)
+    lone || literal.contains(LINE_ENDS)
 }

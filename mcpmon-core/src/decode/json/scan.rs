@@ -1,14 +1,16 @@
 //! The scanner: one pass over a line that checks everything and says whether the line may go on as it came.
 
+use memchr::memmem;
+
 use super::{
     DEEPEST, Defect, Document, Malformed,
     members::Names,
     number,
-    string::{self, ends_lines},
+    string::{self, LINE_ENDS},
 };
 
 /// Containers this long and longer are remembered with their end, so that walking over them costs nothing.
-const LONG: usize = 128;
+const LONG: usize = 32;
 
 /// Down to this depth: messages in a batch, their members, those of a result, items, and an item's members.
 const INDEXED: usize = 6;
@@ -116,11 +118,11 @@ impl Scanner {
 
 /// Whether a character beyond ASCII stands in it that some reader takes for the end of a line.
 fn has_line_ends(text: &str) -> bool {
-    !text.is_ascii()
-        && ['\u{85}', '\u{2028}', '\u{2029}'].into_iter().any(|character| {
-            debug_assert!(ends_lines(character));
-            text.contains(character)
-        })
+    let has = |character: char| {
+        let mut utf8 = [0; 4];
+        memmem::find(text.as_bytes(), character.encode_utf8(&mut utf8).as_bytes()).is_some()
+    };
+    !text.is_ascii() && LINE_ENDS.into_iter().any(has)
 }
 
 const fn malformed(position: usize, defect: Defect) -> Malformed {

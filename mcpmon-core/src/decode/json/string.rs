@@ -171,17 +171,15 @@ pub(super) fn unescape(inside: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether some reader takes this character for the end of a line.
-pub(super) const fn ends_lines(character: char) -> bool {
-    matches!(character, '\u{85}' | '\u{2028}' | '\u{2029}')
-}
+/// Characters beyond ASCII that some reader takes for the end of a line.
+pub(super) const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Appends `text` as a string literal, with its quotes; only what must be escaped is.
 pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let mut plain = 0;
     for (at, character) in text.char_indices() {
-        if !(matches!(character, '"' | '\\' | '\0'..' ') || ends_lines(character)) {
+        if !(matches!(character, '"' | '\\' | '\0'..' ') || LINE_ENDS.contains(&character)) {
             continue;
         }
         out.push_str(&text[plain..at]);

@@ -8,15 +8,13 @@ use super::{
         jsonrpc::{self, Envelope, Payload},
     },
     Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
-    fields::{meta, pick},
+    fields::{Params, meta},
     is_request, is_too_long,
 };
 use crate::model::{Call, Content, Era, FromClient, ListKind, Message, Question, RequestId, Trace};
 
 /// Ids of other layers that are longer are not kept for the answer.
 const LONGEST_TRACE: usize = 1 << 10;
-
-const MISSPELLED: Unfit = Unfit::Invalid("a parameter's name differs from a known one in case only");
 
 impl Dialogue {
     pub(super) fn read_client<'a>(&mut self, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {
@@ -55,67 +53,85 @@ impl Dialogue {
         method: &'a str,
         params: Option<Value<'a>>,
     ) -> Result<Reading<'a>, Unfit> {
-        let (era, trace) = meta(params);
-        let other = || FromClient::Request {
-            method: Cow::Borrowed(method),
-            params: params.map(Value::raw),
-        };
-        let question = || Question::Other {
-            method: method.into(),
-        };
-        let list = |kind| -> Result<_, Unfit> {
-            let [cursor] = picked(params, ["cursor"])?;
-            let page = if cursor.is_some() {
-                Page::Later
-            } else {
-                Page::First
-            };
-            Ok((other(), Question::List(kind), Purpose::List(page)))
-        };
-        let task = |purpose| -> Result<_, Unfit> {
-            let [task] = picked(params, ["taskId"])?;
-            let tool = task
-                .and_then(Value::string)
-                .and_then(|task| self.tasks.tool(&task));
-            let tool = tool.map(Box::from);
-            Ok((other(), Question::Call { tool }, purpose))
-        };
-        let (content, question, purpose) = match method {
-            "tools/call" => call(params)?,
-            "resources/read" => {
-                let uri = name(params, "uri")?;
-                let question = Question::Read { uri: (&*uri).into() };
-                (FromClient::Read { uri }, question, Purpose::Other)
-            }
-            "resources/subscribe" => {
-                let uri = name(params, "uri")?;
-                (FromClient::Read { uri }, question(), Purpose::Other)
-            }
-            "prompts/get" => prompt(params)?,
-            "tools/list" => list(ListKind::Tools)?,
-            "prompts/list" => list(ListKind::Prompts)?,
-            "resources/list" => list(ListKind::Resources)?,
-            "resources/templates/list" => list(ListKind::Templates)?,
-            "tasks/get" => task(Purpose::TaskStatus)?,
-            "tasks/result" => task(Purpose::TaskResult)?,
-            "initialize" => (other(), question(), Purpose::Introduction),
-            "server/discover" => (other(), question(), Purpose::Introduction),
-            _ => (other(), question(), Purpose::Other),
-        };
+        let params = Params::of(params);
+        let (era, trace) = meta(params.meta);
         // It exists in this era only, and a probe may tell no version.
         let era = if method == "server/discover" {
             Era::Stateless
         } else {
             era
         };
+        let (content, question, purpose) = self.meaning(method, &params)?;
         let request = Request {
             question,
             purpose,
             era,
-            tool_call: kept(&trace.tool_call),
-            parent: kept(&trace.parent),
+            tool_call: kept(trace.tool_call.as_deref()),
+            parent: kept(trace.parent.as_deref()),
         };
         Ok(reading(envelope, era, trace, content, Sequel::Answer(request)))
+    }
+
+    /// What a request says, and what its answer is read by.
+    fn meaning<'a>(
+        &self,
+        method: &'a str,
+        params: &Params<'a>,
+    ) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+        let other = FromClient::Request {
+            method: Cow::Borrowed(method),
+            params: params.whole.map(Value::raw),
+        };
+        let list = |kind| {
+            let page = match params.strict()?.cursor {
+                Some(_) => Page::Later,
+                None => Page::First,
+            };
+            Ok((Question::List(kind), Purpose::List(page)))
+        };
+        let task = |purpose| {
+            let id = params.strict()?.task_id.and_then(Value::string);
+            let tool = id.and_then(|id| self.tasks.tool(&id)).map(Box::from);
+            Ok((Question::Call { tool }, purpose))
+        };
+        let (question, purpose) = match method {
+            "tools/call" => return call(params),
+            "prompts/get" => return prompt(params),
+            "resources/read" => {
+                let uri = params.uri()?;
+                let question = Question::Read { uri: (&*uri).into() };
+                return Ok((FromClient::Read { uri }, question, Purpose::Other));
+            }
+            "resources/subscribe" => {
+                let read = FromClient::Read { uri: params.uri()? };
+                return Ok((
+                    read,
+                    Question::Other {
+                        method: method.into(),
+                    },
+                    Purpose::Other,
+                ));
+            }
+            "tools/list" => list(ListKind::Tools)?,
+            "prompts/list" => list(ListKind::Prompts)?,
+            "resources/list" => list(ListKind::Resources)?,
+            "resources/templates/list" => list(ListKind::Templates)?,
+            "tasks/get" => task(Purpose::TaskStatus)?,
+            "tasks/result" => task(Purpose::TaskResult)?,
+            "initialize" | "server/discover" => (
+                Question::Other {
+                    method: method.into(),
+                },
+                Purpose::Introduction,
+            ),
+            _ => (
+                Question::Other {
+                    method: method.into(),
+                },
+                Purpose::Other,
+            ),
+        };
+        Ok((other, question, purpose))
     }
 }
 
@@ -139,66 +155,39 @@ fn reading<'a>(
     }
 }
 
-fn kept(trace: &Option<Cow<'_, str>>) -> Option<Box<str>> {
-    let trace = trace.as_deref()?;
-    (trace.len() <= LONGEST_TRACE).then(|| trace.into())
+fn kept(trace: Option<&str>) -> Option<Box<str>> {
+    trace.filter(|trace| trace.len() <= LONGEST_TRACE).map(Box::from)
 }
 
-fn picked<'a, const N: usize>(
-    params: Option<Value<'a>>,
-    names: [&str; N],
-) -> Result<[Option<Value<'a>>; N], Unfit> {
-    params.map_or(Ok([None; N]), |params| pick(params, names).ok_or(MISSPELLED))
-}
-
-/// A parameter that names something, and must be there.
-fn name<'a>(params: Option<Value<'a>>, parameter: &'static str) -> Result<Cow<'a, str>, Unfit> {
-    let [value] = picked(params, [parameter])?;
-    named(value)
-}
-
-fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, Unfit> {
-    let name = value
-        .and_then(Value::string)
-        .ok_or(Unfit::Invalid("what is asked for is not named by a string"))?;
-    if name.len() > LONGEST_NAME {
-        return Err(Unfit::Refused("what is asked for has too long a name"));
-    }
-    Ok(name)
-}
-
-fn call(params: Option<Value<'_>>) -> Result<(FromClient<'_>, Question, Purpose), Unfit> {
-    let names = ["name", "arguments", "inputResponses", "requestState", "task"];
-    let [name, arguments, responses, state, task] = picked(params, names)?;
-    let tool = named(name)?;
+fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+    let tool = params.name()?;
+    let arguments = params.arguments;
     if arguments.is_some_and(|arguments| !arguments.is_object() && !arguments.is_null()) {
         return Err(Unfit::Invalid("the arguments are not an object"));
     }
     let question = Question::Call {
         tool: Some((&*tool).into()),
     };
-    let manner = if task.is_some() {
-        Manner::Task
-    } else {
-        Manner::Direct
+    let manner = match params.task {
+        Some(_) => Manner::Task,
+        None => Manner::Direct,
     };
     let call = Call {
         tool,
         arguments: arguments.map(Value::raw),
-        resumes: responses.or(state).map(Value::raw),
+        resumes: params.input_responses.or(params.request_state).map(Value::raw),
     };
     Ok((FromClient::Call(call), question, Purpose::Call(manner)))
 }
 
-fn prompt(params: Option<Value<'_>>) -> Result<(FromClient<'_>, Question, Purpose), Unfit> {
-    let [name, arguments] = picked(params, ["name", "arguments"])?;
-    let name = named(name)?;
+fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+    let name = params.name()?;
     let question = Question::Prompt {
         name: (&*name).into(),
     };
     let prompt = FromClient::Prompt {
         name,
-        arguments: arguments.map(Value::raw),
+        arguments: params.arguments.map(Value::raw),
     };
     Ok((prompt, question, Purpose::Other))
 }
@@ -213,7 +202,7 @@ fn notification<'a>(
         return Err(Unfit::Invalid("a request without an id"));
     }
     let sequel = cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled);
-    let (_, trace) = meta(params);
+    let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
     let notice = FromClient::Notice {
         method: Cow::Borrowed(method),
         params: params.map(Value::raw),

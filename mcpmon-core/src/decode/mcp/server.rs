@@ -58,7 +58,7 @@ impl Dialogue {
             "roots/list" => Ask::Roots,
             _ => Ask::Other,
         };
-        let (_, trace) = meta(params);
+        let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
         let content = FromServer::Ask {
             ask,
             method: Cow::Borrowed(method),
@@ -113,7 +113,7 @@ fn notification<'a>(
         },
     };
     let sequel = cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled);
-    let (_, trace) = meta(params);
+    let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
     Ok(reading(envelope, era, trace, content, sequel))
 }
 
