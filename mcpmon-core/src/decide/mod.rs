@@ -4,6 +4,7 @@ mod definitions;
 mod instances;
 mod lineage;
 mod monitor;
+pub mod names;
 mod order;
 pub mod pins;
 pub mod registry;

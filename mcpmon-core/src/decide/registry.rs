@@ -162,3 +162,92 @@ impl Registry {
 fn of_server_mut<'e>(entries: &'e mut [ToolEntry], server: &ServerId) -> Option<&'e mut ToolEntry> {
     entries.iter_mut().find(|entry| entry.server == *server)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> ServerId {
+        ServerId::new(name).expect("an id")
+    }
+
+    fn register(registry: &mut Registry, server: &str, tool: &str, content: &str) {
+        let hash = Digest::of(content.as_bytes());
+        registry.register(Timestamp(1), &id(server), ServerType::Stdio, tool, hash);
+    }
+
+    fn servers(registry: &Registry, tool: &str) -> Vec<String> {
+        let entries = registry.lookup(tool).iter();
+        entries.map(|entry| entry.server.to_string()).collect()
+    }
+
+    #[test]
+    fn a_tool_can_have_several_servers() {
+        let mut registry = Registry::default();
+        register(&mut registry, "fs", "read", "a");
+        register(&mut registry, "evil", "read", "b");
+        register(&mut registry, "fs", "read", "c");
+        register(&mut registry, "fs", "write", "d");
+        assert_eq!(servers(&registry, "read"), ["fs", "evil"]);
+        assert_eq!(registry.lookup("read")[0].tool_hash, Digest::of(b"c"));
+        assert_eq!(servers(&registry, "delete"), [""; 0]);
+        let batch = registry.lookup_batch(["read", "write", "delete"]);
+        assert_eq!(batch.keys().copied().collect::<Vec<_>>(), ["read", "write"]);
+        assert_eq!(registry.tools_of_others(&id("fs")).collect::<Vec<_>>(), ["read"]);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_forgotten() {
+        let mut registry = Registry::default();
+        for (server, tool) in [("fs", "read"), ("fs", "write"), ("evil", "read")] {
+            register(&mut registry, server, tool, "");
+        }
+        registry.remove(&id("fs"), "read");
+        registry.remove(&id("fs"), "nothing");
+        assert_eq!(servers(&registry, "read"), ["evil"]);
+        registry.remove_server(&id("evil"));
+        assert_eq!(
+            registry.tools().map(|(tool, _)| tool).collect::<Vec<_>>(),
+            ["write"]
+        );
+        registry.remove_server(&id("fs"));
+        assert_eq!(registry, Registry::default());
+    }
+
+    #[test]
+    fn addresses_come_from_the_policy() {
+        let server = |name: &str, host| crate::policy::Server {
+            id: id(name),
+            transport: Transport::Remote {
+                server_type: ServerType::Http,
+                url: String::new(),
+                host,
+                port: 443,
+                tls_fingerprint: None,
+            },
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            egress: None,
+        };
+        let address = |text: &str| RemoteHost::Address(text.parse().expect("an address"));
+        let policy = Policy {
+            servers: vec![
+                server("four", address("192.0.2.1")),
+                server("six", address("2001:db8::1")),
+            ],
+            ..Policy::default()
+        };
+        let mut registry = Registry::new(&policy);
+        let told: Vec<String> = registry
+            .server_addrs()
+            .iter()
+            .map(|(address, id)| format!("{address} {id}"))
+            .collect();
+        assert_eq!(told, ["192.0.2.1:443 four", "[2001:db8::1]:443 six"]);
+        register(&mut registry, "four", "read", "");
+        assert_eq!(
+            registry.lookup("read")[0].server_addr.as_deref(),
+            Some("192.0.2.1:443")
+        );
+    }
+}

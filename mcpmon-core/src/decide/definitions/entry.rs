@@ -94,10 +94,13 @@ impl Entry {
         }
     }
 
-    /// Takes what another process recorded of it; what this one saw stays.
+    /// Takes what another process recorded of it; what this one saw stays. A pin that the other does not know yet
+    /// stays too.
     pub(super) fn merge(&mut self, record: DefinitionRecord) {
-        self.record.pinned = record.pinned;
-        self.record.approved_by = record.approved_by;
+        if record.pinned.is_some() {
+            self.record.pinned = record.pinned;
+            self.record.approved_by = record.approved_by;
+        }
         self.record.first_seen = record.first_seen;
     }
 
@@ -162,8 +165,11 @@ impl Entry {
         self.generation = generation;
     }
 
-    /// What it is by now.
+    /// What it is by now. Once it is what it was, the next change is told again, even if it is the last one.
     pub(super) fn replace(&mut self, definition: Definition) {
+        if self.baseline().hash == definition.hash {
+            self.told = None;
+        }
         if definition.hash != self.record.seen.hash {
             self.approval = Approval::Unasked;
         }

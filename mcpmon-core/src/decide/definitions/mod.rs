@@ -137,15 +137,8 @@ impl DefinitionBook {
         self.0.get_mut(identity)
     }
 
-    /// Takes what earlier runs, or other processes, recorded. A definition they do not know loses its pin.
+    /// Takes what earlier runs, or other processes, recorded.
     pub(super) fn load(&mut self, records: Vec<DefinitionRecord>, policy: &Policy) {
-        for entry in self
-            .0
-            .values_mut()
-            .flat_map(|offers| offers.offers.iter_mut().flat_map(Offer::entries_mut))
-        {
-            entry.forget_pin();
-        }
         for record in records {
             let Some(offers) = self.open(&record.key.identity, policy) else {
                 continue;

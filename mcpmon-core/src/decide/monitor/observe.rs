@@ -81,11 +81,16 @@ impl Monitor {
         self
     }
 
-    /// Takes what other processes recorded: pins and approvals are theirs from now on, and what they do not know
-    /// is pinned no more.
+    /// Takes what other processes recorded: their pins and approvals hold from now on. What is not among it stays
+    /// as it is, see [`Self::forget_definitions`].
     pub fn load_definitions(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
         self.traffic.adopt(now, &self.policy);
         self.traffic.load(now, records);
+    }
+
+    /// Servers with whose names those of new ones are compared, beside the ones that are observed.
+    pub fn know_servers(&mut self, servers: Vec<ServerId>) {
+        self.traffic.know(servers);
     }
 
     /// Every definition that is known.

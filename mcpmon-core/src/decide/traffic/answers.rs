@@ -3,7 +3,6 @@
 use super::{
     Traffic,
     requests::{note, verdict},
-    scanner::Source,
     sieve::{MAX_TOLD, Sieved, sieve},
     tell::{MAX_TEXT, Teller, cut, objected, outcome, ruled},
 };
@@ -13,6 +12,7 @@ use crate::{
         rules::{Effect, Objection, Ruling},
         wording::command,
     },
+    inspect::scan::Source,
     model::{
         Answer, AnswerOutcome, Ask, Asked, CallOutcome, Event, EventKind, Finding, Question, RawJson,
         ResultKind, Severity, Subject,

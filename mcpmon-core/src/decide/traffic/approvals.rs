@@ -101,6 +101,9 @@ impl Traffic {
             let Some(entry) = self.book.entry_mut(&request.key) else {
                 continue;
             };
+            if !entry.standing.needs_approval(&self.policy) {
+                continue; // approved elsewhere, or it is another by now
+            }
             entry.approval = match self.policy.approvals.on_timeout {
                 OnTimeout::Deny => Approval::Refused,
                 OnTimeout::Allow => Approval::Waived,

@@ -2,9 +2,7 @@
 //! be used.
 
 use super::{
-    Traffic,
-    scanner::Scene as ScanScene,
-    sieve,
+    Traffic, sieve,
     tell::{Teller, cut, ruled},
 };
 use crate::{
@@ -14,6 +12,7 @@ use crate::{
         rules::{self, Effect, Ruling, Scene},
         wording::{command, shown},
     },
+    inspect::scan,
     model::{
         Action, Definition, DefinitionKind, DefinitionRecord, DefinitionStatus, Denial, Event, EventKind,
         Finding, Introduction, ListKind, Listing, RawJson, Severity, Subject, Verdict,
@@ -152,7 +151,7 @@ impl Traffic {
                 | Sight::Contradicted(_)
                 | Sight::Refused(_) => None,
             };
-            let scene = ScanScene {
+            let scene = scan::Scene {
                 own: &own,
                 others: &others,
                 previous,

@@ -7,23 +7,23 @@ mod asks;
 mod incidents;
 mod listings;
 mod requests;
-mod scanner;
 mod sessions;
 mod sieve;
-mod similarity;
 mod tell;
 
 use std::sync::Arc;
 
-use self::{approvals::Pending, scanner::Scanner, tell::Teller};
+use self::{approvals::Pending, tell::Teller};
 use super::{
     definitions::DefinitionBook,
     order::{Judgement, Order},
     registry::Registry,
 };
 use crate::{
+    inspect::scan::Scanner,
     model::{
-        Action, Content, Conversation, Denial, FromClient, FromServer, Message, Severity, Timestamp, Verdict,
+        Action, Content, Conversation, Denial, FromClient, FromServer, Message, ServerId, Severity,
+        Timestamp, Verdict,
     },
     policy::{Mode, Policy},
 };
@@ -38,6 +38,8 @@ pub(super) struct Traffic {
     book: DefinitionBook,
     registry: Registry,
     pending: Pending,
+    /// Servers that are pinned somewhere on this host.
+    known: Vec<ServerId>,
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
     /// When the next suppression ends.
@@ -52,6 +54,7 @@ impl Traffic {
             policy,
             book: DefinitionBook::default(),
             pending: Pending::default(),
+            known: Vec::new(),
             generation: 1,
             renewal: None,
         }

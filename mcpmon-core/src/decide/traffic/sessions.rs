@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Traffic,
-    similarity::{resembles, well_known},
-    tell::about,
-};
+use super::{Traffic, tell::about};
 use crate::{
     decide::order::Judgement,
+    inspect::similarity::{resembles, well_known},
     model::{
         Action, Conversation, DefinitionKind, DefinitionRecord, EventKind, ServerId, Severity, Timestamp,
     },
 };
 
+/// Names beside those of servers in sight that are compared.
+const MAX_KNOWN: usize = 4096;
 /// Resemblances that are told of one server.
 const MAX_TOLD: usize = 16;
 
@@ -39,6 +38,7 @@ impl Traffic {
         }
         let ids = others
             .iter()
+            .chain(&self.known)
             .chain(self.book.servers())
             .chain(self.policy.servers.iter().map(|declared| &declared.id));
         let known: BTreeSet<&str> = ids
@@ -82,6 +82,12 @@ impl Traffic {
             offers.of_mut(DefinitionKind::Tool).unregister();
         }
         Judgement::default()
+    }
+
+    /// Servers that names are compared with too.
+    pub(in crate::decide) fn know(&mut self, servers: Vec<ServerId>) {
+        self.known = servers;
+        self.known.truncate(MAX_KNOWN);
     }
 
     /// Takes what other processes recorded.

@@ -1,0 +1,375 @@
+//! How clients rename tools before a model sees them, as data; and which tool of which server a name that a model
+//! used can stand for.
+
+use std::collections::BTreeMap;
+
+use super::registry::Registry;
+use crate::model::ServerId;
+
+/// A client that talks to models, as far as its names differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Client {
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex; the name of a namespace and of the tool in it, joined.
+    Codex,
+    /// Gemini CLI.
+    GeminiCli,
+    /// opencode.
+    Opencode,
+    /// fast-agent.
+    FastAgent,
+    /// Copilot in VS Code.
+    Copilot,
+    /// Cline.
+    Cline,
+    /// Roo and Kilo.
+    Roo,
+    /// `LibreChat`.
+    LibreChat,
+    /// goose.
+    Goose,
+    /// OpenAI Agents SDK and `LangChain` adapters, as they are; and whatever hands names on untouched.
+    Bare,
+    /// OpenAI Agents SDK with prefixes.
+    AgentsSdk,
+    /// `LangChain` adapters and Pydantic AI with prefixes.
+    Prefixed,
+}
+
+/// How a client makes a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    /// Whose scheme it is.
+    pub client: Client,
+    prefix: &'static str,
+    between: &'static str,
+    order: Order,
+    /// Characters beside letters and digits that stay in a server's name.
+    server_keeps: &'static str,
+    /// The same for a tool's name.
+    tool_keeps: &'static str,
+    /// What stands for a character that does not stay.
+    instead: &'static str,
+    /// Longest name of a server, characters.
+    server_length: usize,
+    /// What becomes of a name that is too long.
+    length: Length,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    ServerFirst,
+    ToolFirst,
+    ToolOnly,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    /// It stays.
+    Any,
+    /// Its beginning stays.
+    Cut(usize),
+    /// Its beginning and its end stay, with `...` between them.
+    Middle(usize),
+}
+
+/// Every character stays.
+const ALL: &str = "*";
+
+const SCHEME: Scheme = Scheme {
+    client: Client::Bare,
+    prefix: "",
+    between: "",
+    order: Order::ServerFirst,
+    server_keeps: ALL,
+    tool_keeps: ALL,
+    instead: "_",
+    server_length: usize::MAX,
+    length: Length::Any,
+};
+
+/// Every scheme, one per client.
+pub const SCHEMES: [Scheme; 13] = [
+    Scheme {
+        client: Client::ClaudeCode,
+        prefix: "mcp__",
+        between: "__",
+        server_keeps: "_-",
+        tool_keeps: "_-",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Codex,
+        prefix: "mcp__",
+        between: "__",
+        server_keeps: "_",
+        tool_keeps: "_",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::GeminiCli,
+        prefix: "mcp_",
+        between: "_",
+        server_keeps: "_-.:",
+        tool_keeps: "_-.:",
+        length: Length::Middle(63),
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Opencode,
+        between: "_",
+        server_keeps: "_-",
+        tool_keeps: "_-",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::FastAgent,
+        between: "__",
+        length: Length::Cut(64),
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Copilot,
+        prefix: "mcp_",
+        between: "_",
+        server_keeps: "_-",
+        tool_keeps: "_-",
+        server_length: 18,
+        length: Length::Cut(64),
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Cline,
+        between: "0mcp0",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Roo,
+        prefix: "mcp--",
+        between: "--",
+        server_keeps: "_",
+        tool_keeps: "_",
+        instead: "___",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::LibreChat,
+        between: "_mcp_",
+        order: Order::ToolFirst,
+        length: Length::Cut(64),
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Goose,
+        between: "__",
+        server_keeps: "_-",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Bare,
+        order: Order::ToolOnly,
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::AgentsSdk,
+        prefix: "mcp_",
+        between: "__",
+        server_keeps: "_-",
+        tool_keeps: "_-",
+        length: Length::Cut(64),
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Prefixed,
+        between: "_",
+        ..SCHEME
+    },
+];
+
+/// What a name that a model used can stand for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// The server.
+    pub server: ServerId,
+    /// The tool, as its server knows it.
+    pub tool: String,
+    /// By whose scheme.
+    pub client: Client,
+}
+
+/// Names that models can use, made from the tools that are registered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(BTreeMap<String, Vec<Candidate>>);
+
+impl Scheme {
+    /// The name that a model sees for `tool` of `server`.
+    #[must_use]
+    pub fn visible(&self, server: &str, tool: &str) -> String {
+        let server: String = kept(server, self.server_keeps, self.instead)
+            .chars()
+            .take(self.server_length)
+            .collect();
+        let tool = kept(tool, self.tool_keeps, self.instead);
+        let (prefix, between) = (self.prefix, self.between);
+        let name = match self.order {
+            Order::ServerFirst => format!("{prefix}{server}{between}{tool}"),
+            Order::ToolFirst => format!("{prefix}{tool}{between}{server}"),
+            Order::ToolOnly => tool,
+        };
+        self.length.applied(name)
+    }
+}
+
+impl Length {
+    fn applied(self, name: String) -> String {
+        let length = name.chars().count();
+        match self {
+            Self::Cut(most) if length > most => name.chars().take(most).collect(),
+            Self::Middle(most) if length > most => {
+                let half = (most - 3) / 2;
+                let (first, last) = (name.chars().take(half), name.chars().skip(length - half));
+                first.chain("...".chars()).chain(last).collect()
+            }
+            Self::Any | Self::Cut(_) | Self::Middle(_) => name,
+        }
+    }
+}
+
+fn kept(name: &str, keeps: &str, instead: &str) -> String {
+    if keeps == ALL {
+        return name.to_owned();
+    }
+    let mut text = String::with_capacity(name.len());
+    for character in name.chars() {
+        if character.is_ascii_alphanumeric() || keeps.contains(character) {
+            text.push(character);
+        } else {
+            text.push_str(instead);
+        }
+    }
+    text
+}
+
+impl Names {
+    /// Every name of every tool in `registry`.
+    #[must_use]
+    pub fn new(registry: &Registry) -> Self {
+        let mut names = Self::default();
+        for (tool, entries) in registry.tools() {
+            for entry in entries {
+                for scheme in &SCHEMES {
+                    names.add(scheme, &entry.server, tool);
+                }
+            }
+        }
+        names
+    }
+
+    fn add(&mut self, scheme: &Scheme, server: &ServerId, tool: &str) {
+        let candidates = self.0.entry(scheme.visible(server.as_str(), tool)).or_default();
+        candidates.push(Candidate {
+            server: server.clone(),
+            tool: tool.to_owned(),
+            client: scheme.client,
+        });
+    }
+
+    /// What `name` can stand for, for any client or for one. Several different tools: it is ambiguous, and the
+    /// strictest of what holds for them holds.
+    #[must_use]
+    pub fn resolve(&self, name: &str, client: Option<Client>) -> Vec<&Candidate> {
+        let candidates = self.0.get(name).map_or(&[][..], Vec::as_slice);
+        let mut found: Vec<&Candidate> = Vec::new();
+        for candidate in candidates
+            .iter()
+            .filter(|candidate| client.is_none_or(|client| candidate.client == client))
+        {
+            let is_known = found
+                .iter()
+                .any(|known| (&known.server, &known.tool) == (&candidate.server, &candidate.tool));
+            if !is_known {
+                found.push(candidate);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::model::{Digest, ServerType, Timestamp};
+
+    fn scheme(client: Client) -> Scheme {
+        *SCHEMES
+            .iter()
+            .find(|scheme| scheme.client == client)
+            .expect("every client has one")
+    }
+
+    #[test_case(Client::ClaudeCode => "mcp__my_srv_v1__admin_tools_list")]
+    #[test_case(Client::Codex => "mcp__my_srv_v1__admin_tools_list")]
+    #[test_case(Client::GeminiCli => "mcp_my.srv_v1_admin.tools.list")]
+    #[test_case(Client::Opencode => "my_srv_v1_admin_tools_list")]
+    #[test_case(Client::FastAgent => "my.srv v1__admin.tools.list")]
+    #[test_case(Client::Copilot => "mcp_my_srv_v1_admin_tools_list")]
+    #[test_case(Client::Cline => "my.srv v10mcp0admin.tools.list")]
+    #[test_case(Client::LibreChat => "admin.tools.list_mcp_my.srv v1")]
+    #[test_case(Client::Bare => "admin.tools.list")]
+    fn names_as_the_model_sees_them(client: Client) -> String {
+        scheme(client).visible("my.srv v1", "admin.tools.list")
+    }
+
+    #[test]
+    fn codex_takes_hyphens_for_underscores_and_roo_for_three() {
+        assert_eq!(scheme(Client::Codex).visible("s", "a-b_c"), "mcp__s__a_b_c");
+        assert_eq!(scheme(Client::ClaudeCode).visible("s", "a-b_c"), "mcp__s__a-b_c");
+        assert_eq!(scheme(Client::Roo).visible("s", "a-b"), "mcp--s--a___b");
+    }
+
+    #[test]
+    fn long_names_are_cut_as_the_client_does() {
+        let tool = "t".repeat(90);
+        assert_eq!(scheme(Client::ClaudeCode).visible("s", &tool).len(), 98);
+        assert_eq!(scheme(Client::FastAgent).visible("s", &tool).len(), 64);
+        let gemini = scheme(Client::GeminiCli).visible("s", &tool);
+        assert_eq!((gemini.len(), gemini.contains("...")), (63, true));
+        assert_eq!(
+            scheme(Client::Copilot).visible(&"s".repeat(30), "t"),
+            format!("mcp_{}_t", "s".repeat(18))
+        );
+    }
+
+    fn names(tools: &[(&str, &str)]) -> Names {
+        let mut registry = Registry::default();
+        for (server, tool) in tools {
+            let server = ServerId::new(*server).expect("an id");
+            registry.register(Timestamp(0), &server, ServerType::Stdio, tool, Digest::of(b""));
+        }
+        Names::new(&registry)
+    }
+
+    #[test_case("mcp__fs__read", &[("fs", "read")] => vec!["fs read"]; "one")]
+    #[test_case("read", &[("fs", "read"), ("evil", "read")] => vec!["fs read", "evil read"]; "bare name of two servers")]
+    #[test_case("mcp__fs__a_b", &[("fs", "a.b"), ("fs", "a_b")] => vec!["fs a.b", "fs a_b"]; "two tools alike but for a dot")]
+    #[test_case("dup__name", &[("dup", "name"), ("x", "dup__name")] => vec!["x dup__name", "dup name"]; "a tool named like a prefix")]
+    #[test_case("mcp__fs__write", &[("fs", "read")] => Vec::<String>::new(); "none")]
+    fn names_are_resolved(name: &str, tools: &[(&str, &str)]) -> Vec<String> {
+        let names = names(tools);
+        let found = names.resolve(name, None);
+        found
+            .iter()
+            .map(|candidate| format!("{} {}", candidate.server, candidate.tool))
+            .collect()
+    }
+
+    #[test]
+    fn a_known_client_leaves_less_doubt() {
+        let names = names(&[("dup", "name"), ("x", "dup__name")]);
+        assert_eq!(names.resolve("dup__name", Some(Client::FastAgent)).len(), 1);
+        assert_eq!(names.resolve("dup__name", Some(Client::ClaudeCode)).len(), 0);
+    }
+}
