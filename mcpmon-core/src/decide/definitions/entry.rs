@@ -135,6 +135,11 @@ impl Entry {
         self.registered = None;
     }
 
+    /// Whether this process inspected it.
+    pub(super) const fn is_inspected(&self) -> bool {
+        self.generation > 0
+    }
+
     /// Whether the server lists it, as far as this process saw.
     pub(in crate::decide) const fn is_listed(&self) -> bool {
         self.place.round > 0
@@ -196,7 +201,6 @@ impl Entry {
     pub(in crate::decide) fn pin(&mut self, by: Option<&str>) {
         self.record.pinned = Some(self.record.seen.clone());
         self.record.approved_by = by.map(str::to_owned);
-        self.approval = Approval::Unasked;
     }
 
     /// What it is compared with: its pin, or what was listed before.

@@ -94,11 +94,12 @@ impl Offers {
         self.note_poisoned(policy);
     }
 
-    /// Finds the definition, if any, for which the whole server is refused.
+    /// Finds the definition, if any, for which the whole server is refused. It need not be listed any more: what
+    /// this process saw of its server it does not forget.
     pub(super) fn note_poisoned(&mut self, policy: &Policy) {
         let poisoned = self
             .entries()
-            .find(|entry| entry.is_listed() && entry.standing.refuses_server(policy))
+            .find(|entry| entry.is_inspected() && entry.standing.refuses_server(policy))
             .map(|entry| (entry.record.key.kind, entry.record.key.name.clone()));
         self.poisoned = poisoned;
     }

@@ -240,9 +240,6 @@ impl Traffic {
                 judgement.events.push(renaming(teller, entry, before));
             }
         }
-        if !gone.is_empty() {
-            offers.note_poisoned(&self.policy);
-        }
         if kind == DefinitionKind::Tool {
             gone.iter().for_each(|tool| self.registry.remove(server, tool));
             for (tool, hash) in offers.of_mut(kind).take_unregistered() {

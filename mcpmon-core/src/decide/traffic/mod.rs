@@ -42,7 +42,7 @@ pub(super) struct Traffic {
     known: Vec<ServerId>,
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
-    /// When the next suppression ends.
+    /// When the next suppression ends; at first, before anything.
     renewal: Option<Timestamp>,
 }
 
@@ -56,7 +56,7 @@ impl Traffic {
             pending: Pending::default(),
             known: Vec::new(),
             generation: 1,
-            renewal: None,
+            renewal: Some(Timestamp(i64::MIN)),
         }
     }
 
@@ -219,3 +219,6 @@ fn scanner(policy: &Policy) -> Scanner {
     Scanner::new(&inspection.builtin, &inspection.custom)
         .expect("the patterns of a policy were compiled on its way in")
 }
+
+#[cfg(test)]
+mod tests;

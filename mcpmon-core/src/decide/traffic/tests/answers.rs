@@ -1,0 +1,149 @@
+//! What servers answer.
+
+use test_case::test_case;
+
+use super::*;
+use crate::{
+    model::{CallOutcome, EventKind},
+    policy::OnOutput,
+};
+
+fn called() -> Question {
+    Question::Call {
+        tool: Some("read".into()),
+    }
+}
+
+fn outcome(judgement: &Judgement) -> Option<CallOutcome> {
+    judgement.events.iter().find_map(|event| match event.kind {
+        EventKind::ToolReturned { outcome, .. } => Some(outcome),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_result_is_told_with_how_long_it_took() {
+    let mut world = World::new(policy());
+    world.now = Timestamp(2_500_000);
+    let judgement = world.result(called(), r#"{"content":[]}"#, ResultKind::Complete);
+    assert_eq!(told(&judgement), ["mcp_tool_returned allow"]);
+    let EventKind::ToolReturned {
+        duration_us,
+        bytes,
+        outcome,
+        ..
+    } = judgement.events[0].kind
+    else {
+        panic!("a return is told");
+    };
+    assert_eq!((duration_us, bytes, outcome), (2500, 300, CallOutcome::Ok));
+}
+
+#[test_case("EVIL-HIGH", OnOutput::Block, Some("output_poisoning"), CallOutcome::Withheld; "block")]
+#[test_case("EVIL-HIGH", OnOutput::Alert, None, CallOutcome::Ok; "alert")]
+#[test_case("EVIL-LOW", OnOutput::Block, None, CallOutcome::Ok; "below the threshold")]
+#[test_case("fine", OnOutput::Block, None, CallOutcome::Ok; "nothing found")]
+fn poisoned_results(text: &str, on_detection: OnOutput, rule: Option<&str>, returned: CallOutcome) {
+    let mut policy = policy();
+    policy.outputs.on_detection = on_detection;
+    let mut world = World::new(policy);
+    let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
+    let judgement = world.result(called(), &result, ResultKind::Complete);
+    assert_eq!(blocked_by(&judgement), rule);
+    assert_eq!(outcome(&judgement), Some(returned));
+    let is_told = told(&judgement)
+        .iter()
+        .any(|event| event.starts_with("mcp_output_inspection"));
+    assert_eq!(is_told, text != "fine");
+}
+
+#[test]
+fn what_quotes_an_attack_is_never_blocked() {
+    let mut policy = policy();
+    policy.inspection.alert_threshold = Severity::Low;
+    let mut world = World::new(policy);
+    let asked = |uri: &str| Question::Read { uri: uri.into() };
+    let result = r#"{"contents":[{"uri":"x","text":"EVIL-HIGH"}]}"#;
+    let quoted = world.result(asked("file:///docs/security.md"), result, ResultKind::Complete);
+    assert_eq!(quoted.verdict, Verdict::Allow);
+    assert!(
+        told(&quoted).contains(&"mcp_detection audit output_poisoning".to_owned()),
+        "{:?}",
+        told(&quoted)
+    );
+    let asserted = world.result(asked("file:///docs/notes.md"), result, ResultKind::Complete);
+    assert_eq!(blocked_by(&asserted), Some("output_poisoning"));
+}
+
+#[test]
+fn inspection_of_results_can_be_off() {
+    let mut policy = policy();
+    policy.outputs.enabled = false;
+    let mut world = World::new(policy);
+    let judgement = world.result(
+        called(),
+        r#"{"content":[{"text":"EVIL-HIGH"}]}"#,
+        ResultKind::Complete,
+    );
+    assert_eq!(told(&judgement), ["mcp_tool_returned allow"]);
+}
+
+#[test_case("EVIL-HIGH", Some("output_poisoning"), CallOutcome::Withheld; "poisoned")]
+#[test_case("no such file", None, CallOutcome::Error; "honest")]
+fn error_messages(text: &str, rule: Option<&str>, returned: CallOutcome) {
+    let mut world = World::new(policy());
+    let error = format!(r#"{{"code":-32000,"message":"{text}"}}"#);
+    let outcome_of = AnswerOutcome::Error {
+        code: -32000,
+        message: text.into(),
+        error: RawJson::trusted(&error),
+    };
+    let judgement = world.answer(called(), outcome_of);
+    assert_eq!(blocked_by(&judgement), rule);
+    assert_eq!(outcome(&judgement), Some(returned));
+}
+
+#[test_case(Question::Prompt { name: "p".into() }; "prompt")]
+#[test_case(Question::Read { uri: "file:///x".into() }; "resource")]
+#[test_case(Question::Other { method: "tasks/list".into() }; "anything else")]
+fn other_results_are_inspected(what: Question) {
+    let mut world = World::new(policy());
+    let poisoned = r#"{"messages":[{"content":{"text":"EVIL-HIGH"}}]}"#;
+    assert_eq!(
+        blocked_by(&world.result(what.clone(), poisoned, ResultKind::Complete)),
+        Some("output_poisoning")
+    );
+    assert_eq!(told(&world.result(what, "{}", ResultKind::Complete)), [""; 0]);
+}
+
+#[test_case("sampling/createMessage", "{}", Some("sampling"); "sampling")]
+#[test_case("elicitation/create", r#"{"message":"Your name?"}"#, None; "a harmless question")]
+#[test_case("roots/list", "{}", None; "roots")]
+fn requests_for_input_are_judged_as_if_they_came_alone(method: &str, params: &str, rule: Option<&str>) {
+    let mut world = World::new(policy());
+    let result = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"a":{{"method":"{method}","params":{params}}}}}}}"#
+    );
+    let judgement = world.result(called(), &result, ResultKind::InputRequired);
+    assert_eq!(blocked_by(&judgement), rule);
+    let returned = if rule.is_some() {
+        CallOutcome::Withheld
+    } else {
+        CallOutcome::InputRequired
+    };
+    assert_eq!(outcome(&judgement), Some(returned));
+}
+
+#[test]
+fn too_many_requests_for_input_are_refused() {
+    let mut world = World::new(policy());
+    let request = r#"{"method":"roots/list"}"#;
+    for (count, rule) in [(64, None), (65, Some("max_batch"))] {
+        let requests: Vec<String> = (0..count).map(|n| format!(r#""{n}":{request}"#)).collect();
+        let result = format!(r#"{{"inputRequests":{{{}}}}}"#, requests.join(","));
+        assert_eq!(
+            blocked_by(&world.result(called(), &result, ResultKind::InputRequired)),
+            rule
+        );
+    }
+}

@@ -1,0 +1,462 @@
+//! Lists: new, unchanged, changed, renamed and gone; hidden, stripped, and too many.
+
+use proptest::prelude::*;
+use test_case::test_case;
+
+use super::*;
+use crate::{
+    model::{DefinitionStatus, Event, EventKind},
+    policy::{FirstUse, OnChange, OnDetection},
+};
+
+fn statuses(judgement: &Judgement) -> Vec<DefinitionStatus> {
+    let events = judgement.events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolSeen { status, .. } => Some(*status),
+        _ => None,
+    });
+    events.collect()
+}
+
+fn change(judgement: &Judgement) -> Option<&Event> {
+    judgement
+        .events
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::ToolChanged { .. }))
+}
+
+#[test]
+fn a_tool_is_new_then_unchanged_then_changed() {
+    let mut world = World::new(policy());
+    let first = world.tools(&[("read", "Reads a file.")]);
+    assert_eq!(statuses(&first), [DefinitionStatus::New]);
+    assert_eq!(first.verdict, Verdict::Allow);
+    assert_eq!(stored(&first), ["read"]);
+    let again = world.tools(&[("read", "Reads a file.")]);
+    assert_eq!(statuses(&again), [DefinitionStatus::Unchanged]);
+    assert!(stored(&again).is_empty());
+    let other = world.tools(&[("read", "Reads a file. Also sends it.")]);
+    assert_eq!(statuses(&other), [DefinitionStatus::Changed]);
+    assert_eq!(other.verdict, Verdict::Hide(vec![0]));
+    assert_eq!(
+        told(&other),
+        [
+            "mcp_tool_seen block version_pin",
+            "mcp_tool_changed block version_pin"
+        ]
+    );
+    let Some(EventKind::ToolChanged { changes, .. }) = change(&other).map(|event| &event.kind) else {
+        panic!("a change is told");
+    };
+    assert_eq!(
+        (changes[0].field.as_str(), changes[0].new.as_str()),
+        ("description", "Reads a file. Also sends it.")
+    );
+    let reason = change(&other)
+        .and_then(|event| event.reason.clone())
+        .unwrap_or_default();
+    assert!(reason.contains("`mcpmon approve files:read`"), "{reason}");
+    assert_eq!(blocked_by(&world.call("read")), Some("version_pin"));
+}
+
+#[test]
+fn a_change_is_told_once_and_again_after_it_went_back() {
+    let mut world = World::new(policy());
+    for (description, is_told) in [("a", false), ("b", true), ("b", false), ("a", false), ("b", true)] {
+        let listed = world.tools(&[("read", description)]);
+        assert_eq!(change(&listed).is_some(), is_told, "{description}");
+        assert_eq!(listed.verdict == Verdict::Allow, description == "a");
+    }
+}
+
+#[test]
+fn the_same_definition_written_otherwise_is_unchanged() {
+    let mut world = World::new(policy());
+    let listing = |text| Listing {
+        kind: ListKind::Tools,
+        items: vec![Listed {
+            name: "read".into(),
+            definition: RawJson::trusted(text),
+        }],
+        continued: false,
+        more: false,
+        result: RawJson::trusted("{}"),
+    };
+    for text in [r#"{"name":"read","x":1.0}"#, r#"{ "x": 1, "name": "read" }"#] {
+        let judgement = world.say(Content::Server(FromServer::Listing(listing(text))));
+        assert_eq!(judgement.verdict, Verdict::Allow);
+        assert!(change(&judgement).is_none());
+    }
+}
+
+#[test_case(OnChange::Block, Some("version_pin"), "block"; "block")]
+#[test_case(OnChange::Alert, None, "audit"; "alert")]
+#[test_case(OnChange::Allow, None, "allow"; "allow")]
+fn a_change_does_what_the_policy_says(on_change: OnChange, blocked: Option<&str>, action: &str) {
+    let mut policy = policy();
+    policy.definition_pinning.on_change = on_change;
+    let mut world = World::new(policy);
+    drop(world.tools(&[("read", "a")]));
+    let listed = world.tools(&[("read", "b")]);
+    assert_eq!(listed.verdict == Verdict::Hide(vec![0]), blocked.is_some());
+    assert_eq!(change(&listed).map(|event| event.action.as_str()), Some(action));
+    assert_eq!(blocked_by(&world.call("read")), blocked);
+}
+
+#[test_case(true, FirstUse::Pin, Some(true); "trusted and pinned")]
+#[test_case(true, FirstUse::Record, Some(false); "trusted and recorded")]
+#[test_case(false, FirstUse::Pin, None; "not trusted")]
+fn a_first_sight_is_judged_by_the_policy(
+    auto_trust_first: bool,
+    first_use: FirstUse,
+    is_pinned: Option<bool>,
+) {
+    let mut policy = policy();
+    policy.definition_pinning.auto_trust_first = auto_trust_first;
+    policy.first_use = first_use;
+    let mut world = World::new(policy);
+    let listed = world.tools(&[("read", "a")]);
+    let record = world.monitor.definitions().next().expect("it is kept");
+    match is_pinned {
+        Some(is_pinned) => {
+            assert_eq!(listed.verdict, Verdict::Allow);
+            assert_eq!(record.pinned.is_some(), is_pinned);
+        }
+        None => {
+            assert_eq!(listed.verdict, Verdict::Hide(vec![0]));
+            assert!(record.hidden && record.pinned.is_none());
+        }
+    }
+}
+
+#[test]
+fn pins_of_earlier_runs_hold() {
+    let mut before = World::new(policy());
+    drop(before.tools(&[("read", "a")]));
+    let records: Vec<_> = before.monitor.definitions().cloned().collect();
+    let mut world = World::new(policy());
+    world.monitor.load_definitions(world.now, records);
+    assert_eq!(
+        told(&world.call("read"))[0],
+        "mcp_tool_call_intercepted audit stale_definition"
+    );
+    assert_eq!(world.tools(&[("read", "b")]).verdict, Verdict::Hide(vec![0]));
+    assert_eq!(world.tools(&[("read", "a")]).verdict, Verdict::Allow);
+}
+
+#[test]
+fn a_rename_is_recognised_in_a_whole_list_only() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("read", "Reads."), ("write", "Writes.")]));
+    let first = world.page(ListKind::Tools, &[("write", "Writes.")], false, true);
+    assert!(change(&first).is_none());
+    let last = world.page(ListKind::Tools, &[("load", "Reads.")], true, false);
+    let Some(EventKind::ToolChanged {
+        tool_name,
+        renamed_from,
+        changes,
+        ..
+    }) = change(&last).map(|event| &event.kind)
+    else {
+        panic!("a rename is told");
+    };
+    assert_eq!(
+        (tool_name.as_str(), renamed_from.as_deref()),
+        ("load", Some("read"))
+    );
+    assert_eq!(changes.len(), 1);
+    assert_eq!(last.verdict, Verdict::Allow);
+    assert_eq!(world.monitor.registry().lookup("read"), []);
+    assert_eq!(world.monitor.registry().lookup("load").len(), 1);
+}
+
+#[test]
+fn what_has_another_definition_too_is_no_rename() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("read", "Reads.")]));
+    assert!(change(&world.tools(&[("load", "Loads.")])).is_none());
+}
+
+#[test]
+fn pages_of_two_clients_make_nothing_absent() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("a", "A"), ("b", "B")]));
+    drop(world.page(ListKind::Tools, &[("a", "A")], false, true));
+    world.conversation.session = Some(SessionId::new("s2"));
+    drop(world.page(ListKind::Tools, &[], true, false));
+    assert_eq!(world.monitor.registry().lookup("b").len(), 1);
+}
+
+#[test_case("EVIL-HIGH", OnDetection::Alert, None; "alert")]
+#[test_case("EVIL-HIGH", OnDetection::Hide, Some("tool_poisoning"); "hide")]
+#[test_case("EVIL-LOW", OnDetection::Hide, None; "below the threshold")]
+#[test_case("EVIL-CRITICAL", OnDetection::Alert, Some("approval"); "a person is asked")]
+fn a_poisoned_tool_does_what_the_policy_says(text: &str, on_detection: OnDetection, rule: Option<&str>) {
+    let mut policy = policy();
+    policy.inspection.on_detection = on_detection;
+    let mut world = World::new(policy);
+    let listed = world.tools(&[("good", "fine"), ("bad", text)]);
+    let hidden = if rule.is_some() {
+        Verdict::Hide(vec![1])
+    } else {
+        Verdict::Allow
+    };
+    assert_eq!(listed.verdict, hidden);
+    assert!(
+        listed
+            .events
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::Detection { .. }))
+    );
+    assert_eq!(blocked_by(&world.call("bad")), rule);
+    assert_eq!(blocked_by(&world.call("good")), None);
+    let record = world
+        .monitor
+        .definitions()
+        .find(|record| record.key.name == "bad")
+        .expect("kept");
+    assert_eq!(
+        (record.hidden, record.pinned.is_none()),
+        (rule.is_some(), rule.is_some())
+    );
+}
+
+#[test]
+fn a_poisoned_tool_can_block_its_server() {
+    let mut policy = policy();
+    policy.inspection.on_detection = OnDetection::Block;
+    let mut world = World::new(policy);
+    drop(world.tools(&[("good", "fine")]));
+    assert_eq!(blocked_by(&world.call("good")), None);
+    assert_eq!(
+        world.tools(&[("good", "fine"), ("bad", "EVIL-HIGH")]).verdict,
+        Verdict::Hide(vec![0, 1])
+    );
+    assert_eq!(blocked_by(&world.call("good")), Some("tool_poisoning"));
+    assert_eq!(blocked_by(&world.ask(Ask::Roots, "{}")), Some("tool_poisoning"));
+    // Not to list it any more does not help; a person's word does.
+    assert_eq!(world.tools(&[("good", "fine")]).verdict, Verdict::Hide(vec![0]));
+    let key = world.key("bad");
+    drop(
+        world
+            .monitor
+            .approve(world.now, &key, "eve")
+            .expect("it was listed"),
+    );
+    assert_eq!(blocked_by(&world.call("good")), None);
+    assert_eq!(world.tools(&[("good", "fine")]).verdict, Verdict::Allow);
+}
+
+#[test]
+fn a_suppression_lets_a_finding_pass_until_it_ends() {
+    let mut policy = policy();
+    policy.suppressions.push(crate::policy::Suppression {
+        rule: crate::model::NameGlob::new("evil_*"),
+        server: crate::model::NameGlob::new("files"),
+        tool: crate::model::NameGlob::new("bad"),
+        until: Some(Timestamp(1000)),
+        reason: "known".to_owned(),
+    });
+    let mut world = World::new(policy);
+    let items = [("bad", "EVIL-HIGH"), ("worse", "EVIL-HIGH")];
+    assert_eq!(world.tools(&items).verdict, Verdict::Hide(vec![1]));
+    assert_eq!(blocked_by(&world.call("bad")), None);
+    world.now = Timestamp(1000);
+    assert_eq!(blocked_by(&world.call("bad")), Some("tool_poisoning"));
+    assert_eq!(world.tools(&items).verdict, Verdict::Hide(vec![0, 1]));
+}
+
+#[test]
+fn another_policy_judges_what_is_known_anew() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("bad", "EVIL-HIGH")]));
+    assert_eq!(blocked_by(&world.call("bad")), Some("tool_poisoning"));
+    let mut milder = policy();
+    milder.inspection.alert_threshold = Severity::Critical;
+    world.install(milder);
+    assert_eq!(blocked_by(&world.call("bad")), None);
+}
+
+#[test_case("b", Verdict::Hide(vec![0, 1]), Some("duplicate_name"), "block"; "two definitions")]
+#[test_case("a", Verdict::Allow, None, "audit"; "the same twice")]
+fn one_name_twice_is_judged_strictly(second: &str, verdict: Verdict, rule: Option<&str>, action: &str) {
+    let mut world = World::new(policy());
+    let listed = world.tools(&[("read", "a"), ("read", second)]);
+    assert_eq!(listed.verdict, verdict);
+    assert!(
+        told(&listed).contains(&format!("mcp_tool_seen {action} duplicate_name")),
+        "{:?}",
+        told(&listed)
+    );
+    assert_eq!(blocked_by(&world.call("read")), rule);
+    assert_eq!(world.tools(&[("read", "a")]).verdict, Verdict::Allow);
+    assert_eq!(blocked_by(&world.call("read")), None);
+}
+
+#[test]
+fn an_attack_in_the_second_definition_of_a_name_counts() {
+    let mut policy = policy();
+    policy.definition_pinning.on_change = OnChange::Allow;
+    let mut world = World::new(policy);
+    assert_eq!(
+        world.tools(&[("read", "a"), ("read", "EVIL-HIGH")]).verdict,
+        Verdict::Hide(vec![0, 1])
+    );
+    assert_eq!(world.tools(&[("read", "a")]).verdict, Verdict::Allow);
+}
+
+#[test]
+fn tools_beyond_the_limit_are_left_out_and_cannot_be_called() {
+    let mut policy = policy();
+    policy.limits.max_tools = 2;
+    let mut world = World::new(policy);
+    let listed = world.tools(&[("a", ""), ("b", ""), ("c", ""), ("d", "")]);
+    assert_eq!(listed.verdict, Verdict::Hide(vec![2, 3]));
+    assert_eq!(
+        told(&listed).last().map(String::as_str),
+        Some("mcp_request_judged block max_tools")
+    );
+    assert_eq!(blocked_by(&world.call("c")), Some("max_tools"));
+    assert_eq!(blocked_by(&world.call("a")), None);
+    drop(world.tools(&[("a", "")]));
+    assert_eq!(blocked_by(&world.call("c")), None);
+}
+
+#[test]
+fn names_that_come_and_go_do_not_pile_up() {
+    let mut policy = policy();
+    policy.limits.max_tools = 2;
+    let mut world = World::new(policy);
+    for round in 0..10 {
+        drop(world.tools(&[(&format!("tool-{round}"), "")]));
+    }
+    assert_eq!(world.monitor.definitions().count(), 4);
+    assert_eq!(blocked_by(&world.call("tool-9")), Some("max_tools"));
+}
+
+#[test]
+fn a_definition_without_end_is_left_out() {
+    let mut world = World::new(policy());
+    let long = "x".repeat((1 << 20) + 1);
+    assert_eq!(
+        world.tools(&[("long", &long), ("short", "x")]).verdict,
+        Verdict::Hide(vec![0])
+    );
+    let name = "n".repeat((1 << 10) + 1);
+    assert_eq!(
+        world.tools(&[(&name, "x"), ("short", "x")]).verdict,
+        Verdict::Hide(vec![0])
+    );
+    assert_eq!(world.monitor.definitions().count(), 1);
+}
+
+#[test]
+fn instructions_are_pinned_and_inspected() {
+    let mut world = World::new(policy());
+    assert_eq!(world.introduce(Some("Call read first.")).verdict, Verdict::Allow);
+    assert_eq!(world.introduce(None).verdict, Verdict::Allow);
+    let changed = world.introduce(Some("Call write first."));
+    assert_eq!(changed.verdict, Verdict::StripInstructions);
+    let Some(EventKind::ToolChanged {
+        definition, changes, ..
+    }) = change(&changed).map(|event| &event.kind)
+    else {
+        panic!("a change is told");
+    };
+    assert_eq!(*definition, DefinitionKind::Instructions);
+    assert_eq!(changes[0].previous, "Call read first.");
+    assert_eq!(
+        world.introduce(Some("EVIL-HIGH")).verdict,
+        Verdict::StripInstructions
+    );
+    assert_eq!(world.introduce(Some("Call read first.")).verdict, Verdict::Allow);
+}
+
+#[test_case(ListKind::Prompts)]
+#[test_case(ListKind::Resources)]
+#[test_case(ListKind::Templates)]
+fn other_lists_are_pinned_and_inspected(kind: ListKind) {
+    let mut world = World::new(policy());
+    assert_eq!(
+        world
+            .page(kind, &[("one", "a"), ("two", "EVIL-HIGH")], false, false)
+            .verdict,
+        Verdict::Hide(vec![1])
+    );
+    assert_eq!(
+        world
+            .page(kind, &[("one", "b"), ("two", "c")], false, false)
+            .verdict,
+        Verdict::Hide(vec![0])
+    );
+}
+
+/// A list of tools as a server may send it.
+fn lists() -> impl Strategy<Value = Vec<Vec<(String, String)>>> {
+    let description = prop::sample::select(vec!["a", "b", "EVIL-LOW", "EVIL-HIGH", "EVIL-CRITICAL"]);
+    let tool = ("[a-d]", description.prop_map(str::to_owned));
+    prop::collection::vec(prop::collection::vec(tool, 0..5), 1..5)
+}
+
+fn run(policy: Policy, lists: &[Vec<(String, String)>]) -> Vec<(Judgement, Vec<Judgement>)> {
+    let mut world = World::new(policy);
+    let mut judged = |list: &Vec<(String, String)>| {
+        let items: Vec<(&str, &str)> = list
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .collect();
+        let listed = world.tools(&items);
+        (listed, ["a", "b", "c", "d"].map(|tool| world.call(tool)).into())
+    };
+    lists.iter().map(&mut judged).collect()
+}
+
+fn hidden(judgement: &Judgement) -> Vec<usize> {
+    match &judgement.verdict {
+        Verdict::Hide(hidden) => hidden.clone(),
+        Verdict::Allow | Verdict::StripInstructions | Verdict::Block(_) => Vec::new(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn observing_stops_nothing(lists in lists()) {
+        for (listed, calls) in run(observing(policy()), &lists) {
+            prop_assert!(lets_everything_through(&listed));
+            prop_assert!(calls.iter().all(lets_everything_through));
+        }
+    }
+
+    #[test]
+    fn hidden_positions_ascend_and_exist(lists in lists()) {
+        for ((listed, _), list) in run(policy(), &lists).iter().zip(&lists) {
+            let hidden = hidden(listed);
+            prop_assert!(hidden.is_sorted() && hidden.iter().all(|position| *position < list.len()));
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_cannot_be_called(lists in lists()) {
+        for ((listed, calls), list) in run(policy(), &lists).iter().zip(&lists) {
+            for position in hidden(listed) {
+                let tool = usize::from(list[position].0.as_bytes()[0] - b'a');
+                prop_assert!(matches!(calls[tool].verdict, Verdict::Block(_)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_stricter_hides_no_less(list in lists()) {
+        // One list: what was pinned before it depends on the policy too.
+        let list = &list[..1];
+        let mut milder = policy();
+        milder.inspection.on_detection = OnDetection::Alert;
+        milder.approvals.required_for = Severity::Critical;
+        let mut stricter = milder.clone();
+        stricter.inspection.on_detection = OnDetection::Hide;
+        stricter.inspection.alert_threshold = Severity::Low;
+        stricter.definition_pinning.auto_trust_first = false;
+        let (milder, stricter) = (run(milder, list), run(stricter, list));
+        let (milder, stricter) = (hidden(&milder[0].0), hidden(&stricter[0].0));
+        prop_assert!(milder.iter().all(|position| stricter.contains(position)));
+    }
+}
