@@ -6,6 +6,7 @@ mod build_ebpf;
 mod ci;
 mod demo;
 mod eval;
+mod fuzz;
 mod packages;
 mod privilege;
 mod run;
@@ -48,6 +49,8 @@ enum Command {
     Test,
     /// Run the kernel tests on other kernels, in QEMU under software emulation
     Vm(vm::VmArgs),
+    /// Look for bytes that break a decoder or a filter
+    Fuzz(fuzz::FuzzArgs),
     /// Measure detection on a folder of labelled items
     Eval(eval::EvalArgs),
     /// Measure what mcpmon costs
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
         Command::Vm(args) => vm::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),

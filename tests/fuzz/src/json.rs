@@ -1,0 +1,74 @@
+//! Strict JSON against serde_json.
+
+use mcpmon_core::decode::json::{Defect, Form, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+
+/// Depth that serde_json reads too.
+const DEPTH: usize = 127;
+
+/// Whatever is accepted, serde_json accepts and understands alike; what is refused, it refuses; what is written
+/// anew is stable.
+pub fn fuzz_json(data: &[u8]) {
+    let theirs = serde_json::from_slice::<serde_json::Value>(data);
+    let mut scanner = Scanner::new(DEPTH);
+    let (form, anew, length) = match scanner.scan(data, LoneSurrogate::Refuse) {
+        Ok(scan) => {
+            let mut length = 0;
+            walk(scan.document.root(), &mut length);
+            (scan.form, canonical(scan.document), length)
+        }
+        Err(malformed) => {
+            assert!(malformed.position <= data.len());
+            let ours_alone = matches!(malformed.defect, Defect::Range | Defect::Depth);
+            assert!(
+                ours_alone || theirs.is_err(),
+                "{malformed}: {}",
+                data.escape_ascii()
+            );
+            return tolerant(data);
+        }
+    };
+    let theirs = theirs.expect("accepted here");
+    assert!(length <= data.len());
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&anew).expect("JSON"),
+        theirs
+    );
+    assert_eq!(again(&anew), anew);
+    if form == Form::Exact {
+        assert!(!data.contains(&b'\r') && !data.contains(&b'\n'));
+    }
+}
+
+/// Where half a surrogate pair is let pass, what is written anew is strict.
+fn tolerant(data: &[u8]) {
+    let mut scanner = Scanner::new(DEPTH);
+    if let Ok(scan) = scanner.scan(data, LoneSurrogate::Replace) {
+        assert_eq!(scan.form, Form::Ambiguous);
+        let anew = canonical(scan.document);
+        assert_eq!(again(&anew), anew);
+    }
+}
+
+fn again(text: &str) -> String {
+    let mut scanner = Scanner::new(DEPTH);
+    let scan = scanner
+        .scan(text.as_bytes(), LoneSurrogate::Refuse)
+        .expect("what was written anew is strict");
+    canonical(scan.document)
+}
+
+/// Visits every value, and adds up the lengths of scalars and names.
+fn walk(value: Value<'_>, length: &mut usize) {
+    match value.kind() {
+        ValueKind::Object => {
+            for member in value.members() {
+                *length += member.name.len();
+                walk(member.value, length);
+            }
+        }
+        ValueKind::Array => value.items().for_each(|item| walk(item, length)),
+        ValueKind::Null | ValueKind::Boolean | ValueKind::Number | ValueKind::String => {
+            *length += value.text().len();
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Fuzz targets: for each decoder, and for the stdio filter, what holds for any bytes.
+//!
+//! `cargo test -p mcpmon-fuzz` replays the committed corpus; `cargo xtask fuzz TARGET` looks for more, with coverage
+//! as its guide, and with `--keep` adds to the corpus what reaches new code.
+
+mod json;
+mod lines;
+mod oversize;
+mod stdio;
+
+pub use json::fuzz_json;
+pub use lines::fuzz_lines;
+pub use oversize::fuzz_oversize;
+pub use stdio::fuzz_stdio;
+
+/// A target: it panics where something does not hold.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: [(&str, Target); 4] = [
+    ("json", fuzz_json),
+    ("lines", fuzz_lines),
+    ("oversize", fuzz_oversize),
+    ("stdio", fuzz_stdio),
+];

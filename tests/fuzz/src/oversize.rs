@@ -1,0 +1,40 @@
+//! What is learnt of a line that is too long, against what is read of it whole.
+
+use mcpmon_core::decode::{
+    json::{Form, LoneSurrogate, Scanner},
+    jsonrpc::{Envelope, Payload},
+    oversize::{Oversize, Skim},
+};
+
+/// However a line is cut, the same is learnt; of a message, what it is. The first byte chooses the size of chunks.
+pub fn fuzz_oversize(data: &[u8]) {
+    let Some((size, line)) = data.split_first() else {
+        return;
+    };
+    let learnt = skim(line, usize::from(*size) + 1);
+    assert_eq!(learnt, skim(line, usize::MAX));
+    let mut scanner = Scanner::new(127);
+    let Ok(scan) = scanner.scan(line, LoneSurrogate::Refuse) else {
+        return;
+    };
+    if scan.form != Form::Exact {
+        return;
+    }
+    let Ok(envelope) = Envelope::read(scan.document.root()) else {
+        return;
+    };
+    assert_eq!(
+        learnt.has_method,
+        matches!(envelope.payload, Payload::Method { .. })
+    );
+    // A long id is not kept.
+    if learnt.id.is_some() {
+        assert_eq!(learnt.id, envelope.id);
+    }
+}
+
+fn skim(line: &[u8], size: usize) -> Oversize {
+    let mut skim = Skim::default();
+    line.chunks(size).for_each(|chunk| skim.push(chunk));
+    skim.finish()
+}
