@@ -40,7 +40,16 @@ pub(super) struct Judged {
     /// What was judged.
     pub(super) text: String,
     /// What was found.
-    pub(super) found: Vec<String>,
+    pub(super) found: Vec<Found>,
+}
+
+/// Something found in an item.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its name, and how bad it is.
+    pub(super) name: String,
+    /// What it was found in.
+    pub(super) text: String,
 }
 
 impl Engines {
@@ -167,7 +176,10 @@ fn server_name(item: &Item) -> anyhow::Result<Judged> {
         text: payload.to_string(),
         found: found
             .into_iter()
-            .map(|found| format!("{} {}", found.method, found.similar_to))
+            .map(|found| Found {
+                name: found.method.to_owned(),
+                text: found.similar_to,
+            })
             .collect(),
     })
 }
@@ -189,9 +201,10 @@ fn is_malicious(item: &Item) -> anyhow::Result<bool> {
     }
 }
 
-fn named(findings: &[Finding]) -> Vec<String> {
-    findings
-        .iter()
-        .map(|finding| format!("{}:{}", finding.pattern, finding.severity.as_str()))
-        .collect()
+fn named(findings: &[Finding]) -> Vec<Found> {
+    let named = findings.iter().map(|finding| Found {
+        name: format!("{}:{}", finding.pattern, finding.severity.as_str()),
+        text: finding.matches.iter().map(|found| found.text.as_str()).collect::<Vec<_>>().join(" | "),
+    });
+    named.collect()
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     corpus::{Corpus, Item},
-    engines::{Engines, Judged, Judgement},
+    engines::{Engines, Found, Judged, Judgement},
     summary::Summary,
 };
 
@@ -58,7 +58,7 @@ pub(super) struct Miss {
     pub(super) id: String,
     pub(super) label: String,
     pub(super) text: String,
-    pub(super) found: Vec<String>,
+    pub(super) found: Vec<Found>,
 }
 
 impl Report {

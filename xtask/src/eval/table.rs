@@ -117,7 +117,11 @@ fn missed(missed: &[Miss], misses: Misses) -> String {
         };
         let mut text = format!("\nmisjudged {kind}: {}\n", of_kind.len());
         for miss in of_kind.iter().take(named) {
-            let found = miss.found.join(" ");
+            let found = miss.found.iter().map(|found| match misses {
+                Misses::Ids => found.name.clone(),
+                Misses::WithText => format!("{} {:?}", found.name, found.text),
+            });
+            let found = found.collect::<Vec<_>>().join(" ");
             text += &match misses {
                 Misses::Ids => format!("  {} is {} [{found}]\n", miss.id, miss.label),
                 Misses::WithText => format!(

@@ -10,6 +10,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
     lexicon,
+    rules::Place,
     signals::{self, Shape, Signal},
 };
 
@@ -17,6 +18,8 @@ use super::{
 const BEFORE: usize = 160;
 /// Bytes after an anchor that its pattern is run on.
 const AFTER: usize = 240;
+/// Bytes around a signal that opens in which others are looked for; rules look no further.
+const AROUND: usize = 400;
 /// Most bytes that a compiled pattern may take.
 const PATTERN_SIZE: usize = 4 << 20;
 /// Most bytes that running one pattern may keep.
@@ -37,10 +40,18 @@ pub(super) struct Sighting {
 
 /// Anchors and patterns, built once; patterns when they are first needed.
 pub(super) struct Engine {
-    anchors: AhoCorasick,
-    /// The shapes that each anchor opens windows for.
-    opens: Vec<Vec<usize>>,
     shapes: Vec<Lazy>,
+    /// Anchors of all shapes.
+    every: LazyLock<Anchors>,
+    /// Anchors of those that open windows in outputs.
+    outputs: LazyLock<Anchors>,
+}
+
+/// Literals, and what they open.
+struct Anchors {
+    automaton: AhoCorasick,
+    /// The shapes that each literal opens windows for.
+    opens: Vec<Vec<usize>>,
 }
 
 struct Lazy {
@@ -69,54 +80,67 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-impl Engine {
-    fn new() -> Self {
-        let shapes: Vec<Lazy> = signals::shapes()
-            .map(|shape| Lazy {
-                shape,
-                regex: OnceLock::new(),
-            })
-            .collect();
-        let mut literals: Vec<&'static str> = shapes
-            .iter()
-            .flat_map(|lazy| lazy.shape.anchors)
-            .copied()
-            .collect();
+impl Anchors {
+    fn of(chosen: fn(Signal) -> bool) -> Self {
+        let shapes: Vec<&'static Shape> = signals::shapes().collect();
+        let chosen = |shape: &&&'static Shape| chosen(shape.signal);
+        let mut literals: Vec<&'static str> =
+            shapes.iter().filter(chosen).flat_map(|shape| shape.anchors).copied().collect();
         literals.sort_unstable();
         literals.dedup();
-        let opens = literals
-            .iter()
-            .map(|literal| {
-                let opened = shapes
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, lazy)| lazy.shape.anchors.contains(literal));
-                opened.map(|(index, _)| index).collect()
-            })
-            .collect();
-        let anchors = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(&literals)
-            .expect("a few hundred short literals fit any limit");
+        let opened = |literal: &&'static str| {
+            let shapes = shapes.iter().enumerate().filter(|(_, shape)| chosen(shape));
+            shapes.filter(|(_, shape)| shape.anchors.contains(literal)).map(|(index, _)| index).collect()
+        };
         Self {
-            anchors,
-            opens,
-            shapes,
+            opens: literals.iter().map(opened).collect(),
+            automaton: AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(&literals)
+                .expect("a few hundred short literals fit any limit"),
+        }
+    }
+}
+
+impl Engine {
+    fn new() -> Self {
+        let lazy = |shape| Lazy {
+            shape,
+            regex: OnceLock::new(),
+        };
+        Self {
+            shapes: signals::shapes().map(lazy).collect(),
+            every: LazyLock::new(|| Anchors::of(|_| true)),
+            outputs: LazyLock::new(|| Anchors::of(Signal::opens_outputs)),
         }
     }
 
-    /// Whether any anchor stands in `text`.
+    /// Whether any anchor that opens a window in outputs stands in `text`.
     pub(super) fn is_anchored(&self, text: &str) -> bool {
-        self.anchors.is_match(text)
+        self.outputs.automaton.is_match(text)
     }
 
     /// The signals of `text` that have anchors, by place.
-    pub(super) fn sightings(&self, text: &str) -> Vec<Sighting> {
+    pub(super) fn sightings(&self, text: &str, place: Place) -> Vec<Sighting> {
+        match place {
+            Place::Definition => self.sighted(text, 0..text.len(), &self.every),
+            Place::Output => {
+                let opening = self.sighted(text, 0..text.len(), &self.outputs);
+                let mut found: Vec<Sighting> = Vec::new();
+                for region in regions(text, &opening) {
+                    found.extend(self.sighted(text, region, &self.every));
+                }
+                found
+            }
+        }
+    }
+
+    fn sighted(&self, text: &str, part: Range<usize>, anchors: &Anchors) -> Vec<Sighting> {
         let mut windows: Vec<Vec<Range<usize>>> = vec![Vec::new(); self.shapes.len()];
-        for anchor in self.anchors.find_overlapping_iter(text) {
-            let window = window(text, anchor.range());
-            for &shape in &self.opens[anchor.pattern().as_usize()] {
+        for anchor in anchors.automaton.find_overlapping_iter(&text[part.clone()]) {
+            let window = window(text, part.start + anchor.start()..part.start + anchor.end());
+            for &shape in &anchors.opens[anchor.pattern().as_usize()] {
                 match windows[shape].last_mut() {
                     Some(last) if window.start <= last.end => last.end = window.end.max(last.end),
                     Some(_) | None => windows[shape].push(window.clone()),
@@ -160,6 +184,20 @@ impl Lazy {
             });
         }
     }
+}
+
+/// The parts of `text` around what was sighted, apart from each other.
+fn regions(text: &str, sightings: &[Sighting]) -> Vec<Range<usize>> {
+    let mut regions: Vec<Range<usize>> = Vec::new();
+    for sighting in sightings {
+        let start = text.floor_char_boundary(sighting.span.start.saturating_sub(AROUND));
+        let end = text.ceil_char_boundary((sighting.span.end + AROUND).min(text.len()));
+        match regions.last_mut() {
+            Some(last) if start <= last.end + BEFORE + AFTER => last.end = end.max(last.end),
+            Some(_) | None => regions.push(start..end),
+        }
+    }
+    regions
 }
 
 /// The part of `text` around an anchor, between characters and not within a word.

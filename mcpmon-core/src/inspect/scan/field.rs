@@ -7,8 +7,7 @@ use crate::model::{Category, Severity, Standing};
 use super::{
     engine::{ENGINE, Sighting},
     finding::{Hit, raised},
-    rules::{Place, RULES, Rule, ToolNamed},
-    signals::Signal,
+    rules::{Place, Rule, ToolNamed},
     standing::Manner,
 };
 use crate::inspect::normalise::{
@@ -117,16 +116,13 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
 
 /// What the rules say of a skeleton.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let sightings = ENGINE.sightings(text);
+    let sightings = ENGINE.sightings(text, setting.place);
     if sightings.is_empty() {
         return Vec::new();
     }
     let manner = Manner::of(text);
     let mut hits: Vec<Hit<'static>> = Vec::new();
-    for rule in RULES {
-        let Some(severity) = rule.severity(setting.place) else {
-            continue;
-        };
+    for rule in setting.place.rules() {
         for (index, opener) in sightings.iter().enumerate() {
             if opener.signal != rule.opener || !holds(rule, text, &sightings, index, setting) {
                 continue;
@@ -134,8 +130,8 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
             let standing = manner.standing(&opener.span);
             // What is only told of is worth knowing and no alarm.
             let severity = match standing {
-                Standing::Asserted => severity,
-                Standing::Quoted => severity.min(Severity::Medium),
+                Standing::Asserted => rule.severity,
+                Standing::Quoted => rule.severity.min(Severity::Medium),
             };
             hits.push(Hit {
                 pattern: rule.name,
@@ -232,11 +228,4 @@ pub(super) fn may_say(text: &str) -> bool {
 /// Whether a span touches any of `parts`.
 pub(super) fn touches(span: &Range<usize>, part: &Range<usize>) -> bool {
     span.start < part.end && part.start < span.end.max(span.start + 1)
-}
-
-impl Signal {
-    /// Whether it is looked for only beside others.
-    const fn is_unanchored(self) -> bool {
-        matches!(self, Self::Must | Self::Secret)
-    }
 }

@@ -157,4 +157,9 @@ pub(super) const SHAPES: &[Shape] = &[
         anchors: CONTEXTS,
         pattern: r"\b%context%%s%(?:[a-z'-]{1,14}%s%){0,5}?(?:must|should|shall|needs? to|has to|have to|will|to)%s%(?:also%s%|always%s%)?be%s%(?:[a-z]{1,12}%s%)?(?:%send%|extracted|included|provided|passed|sent|revealed|returned|logged|shared|recorded|captured|printed|output|disclosed)\b",
     },
+    Shape {
+        signal: Signal::AskContext,
+        anchors: &["system prompt", "your instructions", "your initial", "your rules", "your prompt", "your guidelines", "initial prompt", "hidden instruction", "tool definitions", "system configuration", "your configuration", "conversation history", "chat history", "entire conversation", "names of the tools", "available tools", "full prompt", "the prompt above", "text above", "everything above", "system message", "system instruction"],
+        pattern: r"\b(?:reveal(?:s|ing)?|show|display|repeat|recite|disclose|divulge|expose|leak|tell me|give me|print|output|return|dump|export|send|share|provide|write(?: out| down)?|what (?:is|are|were)|summari[sz]e|translate|include|extract|copy|append|paste|list|save)%s%(?:(?:me|us|the|your|all|any|of|a|full|entire|complete|contents?|its|and|plus|verbatim|exact|exactly|current|original|initial|hidden|user'?s?|whole|out|word for word|to|with|names?)%s%){0,6}(?:system (?:prompts?|messages?|instructions?|configuration)|(?:your|the (?:assistant|model|agent|ai)'?s) (?:[a-z]{1,12} )?(?:instructions?|rules|prompt|guidelines|configuration|programming)|initial prompt|hidden (?:instructions?|prompt)|tool definitions|(?:conversation|chat) history|(?:entire|full|whole) (?:conversation|prompt|context)|names of (?:the |all )?tools|(?:the )?(?:prompt|text|instructions|everything) above)\b",
+    },
 ];

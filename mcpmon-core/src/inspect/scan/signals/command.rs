@@ -52,6 +52,26 @@ pub(super) const SHAPES: &[Shape] = &[
         pattern: r"\b(?:decode|decrypt|deobfuscate|decipher|unscramble|translate|base64[- ]decode|reverse)%s%(?:[a-z0-9'-]{1,16}%s%){0,8}?(?:and|then|before|to)%s%(?:[a-z]{1,12}%s%){0,2}?(?:follow|execute|run|obey|eval(?:uate)?|perform|comply|carry out|apply|act on|do what)\b",
     },
     Shape {
+        signal: Signal::YouMust,
+        anchors: &["you must", "you need to", "you have to", "you should", "you are required", "you shall", "please call", "please use", "please send", "please forward", "please read", "please visit", "must now", "now call", "immediately", "you are to ", "instructed to", "need you to", "want you to", "please do the following", "do the following"],
+        pattern: r"\b(?:you%s%(?:must|need to|have to|should|shall|are (?:now )?(?:required|instructed|obligated|to))|please%s%(?:call|use|send|forward|read|visit|run|execute|open|fetch|do the following|provide|transfer|invoke)|must now|now call|immediately%s%(?:call|send|run|execute|forward|use|read|transfer)|(?:need|want|require)%s%you%s%to|do the following)\b",
+    },
+    Shape {
+        signal: Signal::Obey,
+        anchors: &["adhere to", "adhere strictly", "obey", "comply with", "follow these", "follow the following", "follow the instruction", "follow my", "do whatever", "do as i", "do exactly", "carry out", "these instructions", "strictly follow", "following instruction", "new instruction", "new directive", "as instructed below"],
+        pattern: r"\b(?:(?:strictly|must|please|only|always|you|instead|now|and|then|exactly|immediately)%s%(?:[a-z]{1,12}%s%){0,3}?(?:adhere%s%(?:strictly%s%)?to|obey|comply%s%with|follow|carry out|execute|perform)%s%(?:[a-z]{1,12}%s%){0,4}?(?:instructions?|directives?|orders?|commands?|rules?|steps)|do%s%(?:whatever|as|exactly (?:what|as))%s%(?:i|the user|we|you are|it)%s%(?:say|says|tell|told|ask|instruct|command)\w{0,3}|new%s%(?:instructions?|directives?|orders)\b%s%?(?:received|follow|[:=#*]|are)|new (?:instructions?|directives?)\s{0,2}(?:[:=#*]|received))",
+    },
+    Shape {
+        signal: Signal::Exfil,
+        anchors: &["exfil"],
+        pattern: r"\bexfil(?:trat\w{1,3})?\b",
+    },
+    Shape {
+        signal: Signal::SendAny,
+        anchors: &[],
+        pattern: r"\b(?:send|sent|post|upload|transmit|forward|exfiltrate|pass|include|append|attach|email|submit|embed|share|copy|provide|encode|write|put|insert|return)(?:s|ed|ing|ting)?\b",
+    },
+    Shape {
         signal: Signal::Must,
         anchors: &[],
         pattern: r"\b%must%\b",

@@ -5,7 +5,11 @@ use super::{Shape, Signal};
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::Conceal,
-        anchors: &["not ", "n't ", "never ", "without ", "avoid ", "refrain "],
+        anchors: &[
+            "tell ", "telling", "mention", "inform", "reveal", "disclos", "notif", "alert", "exposing", "expose ", "divulg",
+            "acknowledg", "warn ", "warning", "show ", "showing", "display", "report", "explain", "discuss", "communicat", "indicat",
+            "announc", "let the user", "let them",
+        ],
         pattern: r"\b(?:do not|don.?t|never|must not|mustn.?t|should not|shouldn.?t|avoid|refrain from|without|need not|no need to|not to)%s%(?:(?:ever|explicitly|directly|be|also|even|try to|attempt to|openly|simply|under any circumstances)%s%){0,2}%tell%(?:%s%(?:[a-z'-]{1,16}%s%){0,7}?(?:to|with|from|for))?%s%(?:(?:the|any|your|our|this|that|it|these)%s%){0,2}(?:[a-z-]{1,12}%s%)?%person%\b",
     },
     Shape {

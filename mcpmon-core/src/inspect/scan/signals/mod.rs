@@ -11,7 +11,7 @@ mod tools;
 
 /// Something that a text does. Rules say what follows from which signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::inspect) enum Signal {
+pub(super) enum Signal {
     /// Earlier instructions are to be ignored.
     Override,
     /// The same, in words that documents also use.
@@ -78,6 +78,18 @@ pub(in crate::inspect) enum Signal {
     DecodeAndFollow,
     /// It has to be.
     Must,
+    /// You have to.
+    YouMust,
+    /// What follows is to be done to the letter.
+    Obey,
+    /// What is sent is taken without leave, by the word for it.
+    Exfil,
+    /// Something is sent or handed on.
+    SendAny,
+    /// What a conversation holds is asked for outright.
+    AskContext,
+    /// Every other tool is led.
+    EveryTool,
 }
 
 /// How a signal is found.
@@ -89,6 +101,58 @@ pub(super) struct Shape {
     pub(super) anchors: &'static [&'static str],
     /// The pattern, see [`super::lexicon`].
     pub(super) pattern: &'static str,
+}
+
+impl Signal {
+    /// Whether it is looked for only beside others: its words are everywhere.
+    pub(super) const fn is_unanchored(self) -> bool {
+        matches!(self, Self::Must | Self::Secret | Self::SendAny)
+    }
+
+    /// Whether it opens a window in outputs; the others are looked for only there. What data is full of opens nothing.
+    pub(super) const fn opens_outputs(self) -> bool {
+        match self {
+            Self::Override
+            | Self::WeakOverride
+            | Self::Precedence
+            | Self::ChatToken
+            | Self::RoleTag
+            | Self::AlertTag
+            | Self::HiddenPlace
+            | Self::Address
+            | Self::FalseUser
+            | Self::Persona
+            | Self::Unrestricted
+            | Self::Conceal
+            | Self::TakeFile
+            | Self::Hostile
+            | Self::Beacon
+            | Self::Redirect
+            | Self::DecodeAndFollow
+            | Self::YouMust
+            | Self::Obey
+            | Self::Exfil
+            | Self::AskContext => true,
+            Self::Silent
+            | Self::NoConsent
+            | Self::TakeSecret
+            | Self::File
+            | Self::Secret
+            | Self::TakeContext
+            | Self::SendAway
+            | Self::SendTo
+            | Self::SendAny
+            | Self::Before
+            | Self::OtherTool
+            | Self::EveryTool
+            | Self::Preferred
+            | Self::CallTool
+            | Self::Shell
+            | Self::Run
+            | Self::Climb
+            | Self::Must => false,
+        }
+    }
 }
 
 /// Every shape.

@@ -92,16 +92,13 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::RoleTag,
         anchors: &[
-            "system",
-            "admin",
-            "override",
-            "developer",
-            "privileged",
-            "directive",
-            "jailbreak",
-            "bypass",
+            "system:", "system]", "system>", "system =", "system}", "system)", "system -", "system #", "system*", "system_", "system prompt", "system note", "system notice", "system message", "system update", "system alert", "system override",
+            "system instruction", "system directive", "system command", "system reminder", "system policy", "system mode", "admin:", "admin]", "admin>", "admin_", "admin override", "admin note", "administrator:",
+            "administrator]", "administrator note", "developer:", "developer]", "developer note", "developer mode", "developer message", "override]", "override>", "override:", "_override", "root:", "directive:", "directive>",
+            "directive]", "priority]", "priority>", "priority ", "jailbreak]", "jailbreak>", "_bypass", "security override", "security directive", "security bypass", "safety override", "global override", "privileged]", "internal_prompt", "system!", "admin!",
+            "new instruction", "system (", "system/",
         ],
-        pattern: r"(?:[<\[{#*=_(-]{1,4}\s{0,2}(?:/?\s?(?:new|begin|end|global|hidden|urgent|updated)[ _-])?(?:system|admin(?:istrator)?|developer|root|override|security|priority|privileged|directive|jailbreak)(?:[ _-](?:message|prompt|override|instructions?|directive|note|notice|update|alert|mode|command|role|bypass|policy|admin|reminder))?\s{0,2}[>\]}#*=_:)]{1,4}|(?:^|[\n\r.>\]}'\x22`:!-]\s{0,6})(?:new |urgent |updated )?(?:system|admin(?:istrator)?|developer|root)(?:[ _-](?:message|prompt|override|instructions?|directive|note|notice|update|alert|mode|command|reminder|policy))?(?:\s?\([^)]{0,40}\))?\s?(?::|!|\u{2014}|->|=>)|\b(?:system|admin|administrator|developer|security|global|safety)[ _-](?:override|directive|bypass)\b|[<\[](?:override|global_override|admin_override|security_bypass)[>\]])",
+        pattern: r"(?:[<\[{#*=_(-]{1,4}\s{0,2}(?:/?\s?(?:new|begin|end|global|hidden|urgent|updated)[ _-])?(?:system|admin(?:istrator)?|developer|root|override|security|priority|privileged|directive|jailbreak)(?:[ _-](?:message|prompt|override|instructions?|directive|note|notice|update|alert|mode|command|role|bypass|policy|admin|reminder))?\s{0,2}[>\]}#*=_:)]{1,4}|(?:^|[\n\r.>\]}'\x22`:!-]\s{0,6})(?:new |urgent |updated )?(?:system|admin(?:istrator)?|developer|root)(?:[ _-](?:message|prompt|override|instructions?|directive|note|notice|update|alert|mode|command|reminder|policy))?(?:\s?\([^)]{0,40}\))?\s?(?::|!|\u{2014}|->|=>)|\b(?:system|admin|administrator|developer|security|global|safety)[ _-](?:override|directive|bypass)\b|[<\[](?:override|global_override|admin_override|security_bypass|internal_prompt)[>\]]|[=#*-]{2,5}\s{0,2}new (?:instructions?|directives?|task|rules?|system message)\s{0,2}[=#*:-]{1,5})",
     },
     Shape {
         signal: Signal::AlertTag,

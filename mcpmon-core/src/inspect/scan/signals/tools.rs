@@ -20,41 +20,38 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         pattern: r"\b(?:before|prior to|after|when|whenever|each time|every time)%s%(?:you%s%|the%s%|any%s%|ever%s%|each%s%|can%s%){0,3}(?:us(?:e|es|ing)|call(?:s|ed|ing)?|invok(?:e|es|ing|ed)|run(?:s|ning)?|execut(?:e|es|ing|ed)|perform(?:ing)?|proceed(?:ing)?|continu(?:e|ing)|answer(?:ing)?|respond(?:ing)?|return(?:ing|s)?|complet(?:e|ing)|process(?:ing)?|read(?:ing)?|writ(?:e|ing)|send(?:ing)?|any|solv(?:e|ing)|initializ\w+|help(?:ing)?)\b|\botherwise%s%(?:the|this|it)%s%[^.!?\n]{0,40}(?:not work|fail|crash|error|break|lost|block)|\bon (?:each|every) (?:call|use|invocation|request)\b|\bin order to (?:get|obtain|receive|complete|continue|proceed|use|access)\b",
     },
+    // A tool by its name: `instead of write_file`.
     Shape {
         signal: Signal::OtherTool,
         anchors: &[
-            "instead of",
-            "rather than",
-            "in place of",
-            "replace",
-            "deprecated",
-            "do not use",
-            "don't use",
-            "never use",
-            "supersede",
-            "stop using",
-            "version of the",
+            "instead of", "rather than", "in place of", "replac", "do not use", "don't use", "never use", "supersede",
+            "stop using", "not call", "never call", "avoid using", "avoid calling",
         ],
-        pattern: r"\b(?:instead of|rather than|in place of|replac(?:es?|ing)|supersedes?|do not (?:use|call|invoke)|don.?t (?:use|call)|never (?:use|call|invoke)|stop using|not use|version of(?: the)?(?: built-?in| default| standard| native| existing)?)%s%(?:(?:the|any|other|using|calling|built-?in|default|standard|native|existing|original|system|your)%s%){0,5}(?:(?P<tool>[a-z][a-z0-9]*(?:[_.:-][a-z0-9]+)+|[a-z]+[a-z0-9]*)\b.{0,3})?(?:%s%)?(?:tools?|functions?|servers?|commands?|methods?|for (?:all|any|every)|directly)\b",
+        pattern: r"\b(?:instead of|rather than|in place of|replac(?:es?|ing|ement for)|supersedes?|(?:do not|don.?t|never) (?:use|call|invoke|run|trust)|stop (?:using|calling)|avoid (?:using|calling))%s%(?:(?:the|any|using|calling|built-?in|default|standard|native|existing|original|system|your)%s%){0,4}?(?P<tool>[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6})\b",
     },
+    // A tool by its kind: `instead of the built-in search function`.
     Shape {
         signal: Signal::OtherTool,
-        anchors: &["tool", "function"],
-        pattern: r"\b(?:when|whenever|if|before|after|every time|each time|prior to)%s%(?:[a-z'-]{1,14}%s%){0,5}?(?:us(?:e|es|ed|ing)|call(?:s|ed|ing)?|invok(?:e|es|ed|ing)|run(?:s|ning)?)%s%(?:(?:the|any|to|use|call|of|a|an|other)%s%){0,4}?.{0,2}(?P<tool>[a-z][a-z0-9]*(?:[_.:-][a-z0-9]+)+|other|another|any other)\b.{0,2}%s%(?:tools?|function)\b",
+        anchors: &["built-in", "builtin", "built in", "native", "default ", "standard ", "original "],
+        pattern: r"\b(?:instead of|rather than|in place of|replac(?:es?|ing|ement for)|supersedes?|overrid(?:e|es|ing)|(?:do not|don.?t|never) (?:use|call|invoke|run|trust)|stop (?:using|calling)|avoid (?:using|calling)|shadows?|(?:version|replacement|copy) (?:of|for))%s%(?:(?:the|any|all|using|calling|your|other)%s%){0,3}?(?:built-?in|built in|native|default|standard|original)%s%(?:[a-z0-9_-]{1,24}%s%){0,2}?(?:tools?|functions?)\b",
     },
+    // What another tool is used for leads to this one.
     Shape {
         signal: Signal::OtherTool,
-        anchors: &[
-            "tool is",
-            "tool has",
-            "other tools",
-            "all tools",
-            "any tool",
-            "other tool",
-            "another tool",
-            "other mcp",
-        ],
-        pattern: r"\b(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+).{0,2}%s%(?:tool%s%|function%s%)?(?:is|has been|was)%s%(?:now%s%|currently%s%|temporarily%s%)?(?:deprecated|broken|disabled|unavailable|compromised|insecure|unsafe|obsolete|replaced|vulnerable|removed|down)\b|\b(?P<every>before|prior to|instead of|override|modify|change|affects?|intercepts?|when)%s%(?:[a-z'-]{1,14}%s%){0,3}?(?:any other|all other|other|all|any|another) (?:mcp )?tools?\b",
+        anchors: &["when ", "whenever", "before ", "after ", "every time", "each time", "prior to", "asks to use", "wants to use"],
+        pattern: r"\b(?:when|whenever|if|before|after|every time|each time|prior to|once)%s%(?:[a-z'-]{1,14}%s%){0,5}?(?:us(?:e|es|ed|ing)|call(?:s|ed|ing)?|invok(?:e|es|ed|ing)|run(?:s|ning)?)%s%(?:(?:the|any|to|use|call|of|a|an|my|your)%s%){0,3}?.{0,2}(?P<tool>[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6})\b",
+    },
+    // A tool is said to be bad.
+    Shape {
+        signal: Signal::OtherTool,
+        anchors: &["deprecated", "broken", "compromised", "insecure", "unsafe", "obsolete", "vulnerable", "unavailable", "no longer"],
+        pattern: r"\b(?P<tool>[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}).{0,2}%s%(?:tool%s%|function%s%)?(?:is|has been|was)%s%(?:now%s%|currently%s%|temporarily%s%|no longer%s%)?(?:deprecated|broken|disabled|unavailable|compromised|insecure|unsafe|obsolete|replaced|vulnerable|removed|safe|supported)\b",
+    },
+    // All other tools.
+    Shape {
+        signal: Signal::EveryTool,
+        anchors: &["any other tool", "all other tools", "other tools", "any tool", "all tools", "every tool", "other tool", "any other function", "other mcp", "another tool", "every other tool", "any mcp tool", "any file", "any operation"],
+        pattern: r"\b(?:before|prior to|instead of|overrid(?:e|es|ing)|modif(?:y|ies)|chang(?:e|es)|intercepts?|in place of|supersedes?|first,? before|precede)%s%(?:(?:the|you|using|use|calling|call|execut\w{1,3}|invok\w{1,3}|running|run|behaviou?r|of|can)%s%){0,5}?(?:any|all|every|each)%s%(?:other%s%)?(?:mcp%s%|available%s%)?(?:tools?|functions?)\b|\b(?:any|all|every|each)%s%(?:other%s%)?(?:tools?|functions?)%s%(?:calls?%s%|invocations?%s%|outputs?%s%)?(?:must|should|shall|has to|have to|need to|will|are required to)%s%(?:[a-z]{1,12}%s%){0,3}?(?:call|use|pass|go|be|route|first|send|include|forward)\b",
     },
     Shape {
         signal: Signal::Preferred,

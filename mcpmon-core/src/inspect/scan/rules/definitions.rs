@@ -1,0 +1,89 @@
+//! What follows in definitions and instructions.
+
+use super::{HIDES, MARKS, OVERRULES, Rule, TAKES};
+use crate::{
+    inspect::scan::signals::Signal::*,
+    model::{
+        Category::{
+            CredentialTheft, CrossToolOverride, Exfiltration, HiddenInstructions, PathTraversal, ShellInjection,
+            StealthInstruction,
+        },
+        Severity::{Critical, High, Low, Medium},
+    },
+};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule::new("instruction_override", HiddenInstructions, High, Override),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[MARKS]),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[OVERRULES]),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(60, &[&[Must, Run]]),
+    Rule::new("instruction_override", HiddenInstructions, Medium, WeakOverride),
+    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[OVERRULES]),
+    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[HIDES]),
+    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[MARKS]),
+    Rule::new("claimed_precedence", HiddenInstructions, Medium, Precedence),
+    Rule::new("chat_format", HiddenInstructions, High, ChatToken),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(240, &[OVERRULES]),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(240, &[TAKES]),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(240, &[HIDES]),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag)
+        .near(240, &[&[CallTool, SendTo, Run, Before, OtherTool, Shell], &[Must, YouMust]]),
+    Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(300, &[OVERRULES]),
+    Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(300, &[TAKES]),
+    Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(300, &[&[Conceal, NoConsent, FalseUser, Address, Shell]]),
+    Rule::new("alert_tag", HiddenInstructions, Medium, AlertTag).near(120, &[&[Must, YouMust]]),
+    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[OVERRULES]),
+    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[TAKES]),
+    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[&[Conceal, NoConsent, Address, Shell, SendTo, YouMust]]),
+    Rule::new("hidden_text", HiddenInstructions, Medium, HiddenPlace),
+    Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[OVERRULES]),
+    Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[TAKES]),
+    Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[&[Conceal, Silent, FalseUser, Shell, Run]]),
+    Rule::new("addresses_model", HiddenInstructions, Medium, Address),
+    Rule::new("false_user", HiddenInstructions, High, FalseUser)
+        .near(240, &[&[Before, CallTool, Override, Address, FalseUser, YouMust, TakeFile, TakeSecret]]),
+    Rule::new("persona", HiddenInstructions, High, Persona),
+    Rule::new("persona", HiddenInstructions, High, Unrestricted).near(240, &[OVERRULES]),
+    Rule::new("persona", HiddenInstructions, High, Unrestricted).near(240, &[MARKS]),
+    Rule::new("concealment", StealthInstruction, High, Conceal),
+    Rule::new("silent_action", StealthInstruction, High, Silent).near(120, &[TAKES]),
+    Rule::new("silent_action", StealthInstruction, High, Silent).near(120, &[&[SendTo, Shell, Conceal, Secret]]),
+    Rule::new("silent_action", StealthInstruction, Low, Silent),
+    Rule::new("consent_bypass", StealthInstruction, High, NoConsent)
+        .near(160, &[&[Must, YouMust, Address], &[SendAny, SendTo, SendAway, Override, WeakOverride, TakeFile, TakeSecret, Address]]),
+    Rule::new("consent_bypass", StealthInstruction, High, NoConsent).near(160, &[OVERRULES]),
+    Rule::new("consent_bypass", StealthInstruction, Medium, NoConsent),
+    Rule::new("credential_theft", CredentialTheft, Critical, TakeFile)
+        .near(160, &[&[Must, YouMust, Before, SendTo, SendAway, Conceal, Silent, Hostile, Run]]),
+    Rule::new("credential_theft", CredentialTheft, High, TakeFile),
+    Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(140, &[&[Before, Conceal, Silent, Hostile, SendAway]]),
+    Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(240, &[OVERRULES]),
+    Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(240, &[MARKS]),
+    Rule::new("credential_theft", CredentialTheft, Medium, TakeSecret),
+    Rule::new("credential_theft", CredentialTheft, Low, File),
+    Rule::new("context_theft", Exfiltration, High, TakeContext)
+        .near(200, &[&[Before, Conceal, Silent, SendTo, SendAway, SendAny, RoleTag, ChatToken, Address, Hostile, HiddenPlace, AlertTag]]),
+    Rule::new("context_theft", Exfiltration, High, TakeContext).near(200, &[OVERRULES]),
+    Rule::new("context_theft", Exfiltration, High, TakeContext).near(20, &[&[Must, YouMust]]),
+    Rule::new("context_theft", Exfiltration, Medium, TakeContext),
+    Rule::new("exfiltration", Exfiltration, High, SendAway)
+        .near(160, &[&[Must, YouMust, Before, Conceal, Silent, Hostile, TakeFile, TakeSecret, TakeContext]]),
+    Rule::new("exfiltration", Exfiltration, High, SendAway).near(200, &[MARKS]),
+    Rule::new("exfiltration", Exfiltration, Critical, SendTo).near(80, &[&[Hostile]]),
+    Rule::new("exfiltration", Exfiltration, Medium, SendAway),
+    Rule::new("hostile_address", Exfiltration, High, Hostile),
+    Rule::new("data_beacon", Exfiltration, High, Beacon),
+    Rule::new("redirection", Exfiltration, High, Redirect),
+    Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool).foreign(),
+    Rule::new("cross_tool_override", CrossToolOverride, High, EveryTool),
+    Rule::new("cross_tool_override", CrossToolOverride, Medium, Preferred),
+    Rule::new("cross_tool_override", CrossToolOverride, High, CallTool)
+        .foreign()
+        .near(200, &[&[Before, Must, YouMust], &[Conceal, TakeFile, TakeSecret, TakeContext, SendAway, Silent, NoConsent, File, FalseUser]]),
+    Rule::new("shell_command", ShellInjection, High, Shell),
+    Rule::new("shell_command", ShellInjection, Critical, Shell).near(200, &[MARKS]),
+    Rule::new("shell_command", ShellInjection, Critical, Shell).near(200, &[HIDES]),
+    Rule::new("path_traversal", PathTraversal, Medium, Climb),
+    Rule::new("path_traversal", PathTraversal, High, Climb).near(40, &[&[File]]),
+    Rule::new("decode_and_follow", HiddenInstructions, High, DecodeAndFollow),
+];
