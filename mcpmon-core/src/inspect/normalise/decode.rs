@@ -193,7 +193,7 @@ fn is_prose(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic() || *c == ' ').count();
     text.len() >= MIN_DECODED
         && is_text(text.as_bytes())
-        && letters * 10 >= text.chars().count() * 6
+        && letters * 10 >= text.chars().count() * 4
         && text.contains([' ', '/', '\n'])
 }
 

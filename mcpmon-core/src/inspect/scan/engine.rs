@@ -15,9 +15,9 @@ use super::{
 };
 
 /// Bytes before an anchor that its pattern is run on.
-const BEFORE: usize = 160;
+const BEFORE: usize = 120;
 /// Bytes after an anchor that its pattern is run on.
-const AFTER: usize = 240;
+const AFTER: usize = 180;
 /// Bytes around a signal that opens in which others are looked for; rules look no further.
 const AROUND: usize = 400;
 /// Most bytes that a compiled pattern may take.
@@ -84,13 +84,20 @@ impl Anchors {
     fn of(chosen: fn(Signal) -> bool) -> Self {
         let shapes: Vec<&'static Shape> = signals::shapes().collect();
         let chosen = |shape: &&&'static Shape| chosen(shape.signal);
-        let mut literals: Vec<&'static str> =
-            shapes.iter().filter(chosen).flat_map(|shape| shape.anchors).copied().collect();
+        let mut literals: Vec<&'static str> = shapes
+            .iter()
+            .filter(chosen)
+            .flat_map(|shape| shape.anchors)
+            .copied()
+            .collect();
         literals.sort_unstable();
         literals.dedup();
         let opened = |literal: &&'static str| {
             let shapes = shapes.iter().enumerate().filter(|(_, shape)| chosen(shape));
-            shapes.filter(|(_, shape)| shape.anchors.contains(literal)).map(|(index, _)| index).collect()
+            shapes
+                .filter(|(_, shape)| shape.anchors.contains(literal))
+                .map(|(index, _)| index)
+                .collect()
         };
         Self {
             opens: literals.iter().map(opened).collect(),
@@ -153,8 +160,28 @@ impl Engine {
                 lazy.run(text, window, &mut found);
             }
         }
+        self.weigh(text, &mut found);
         found.sort_by_key(|sighting| (sighting.span.start, sighting.signal));
         found
+    }
+
+    /// What is sent somewhere is sent away where it is worth something. As one pattern this would be slow.
+    fn weigh(&self, text: &str, found: &mut Vec<Sighting>) {
+        let sent: Vec<Range<usize>> = found
+            .iter()
+            .filter(|sighting| sighting.signal == Signal::SendTo)
+            .map(|sighting| sighting.span.clone())
+            .collect();
+        for span in sent {
+            let part = text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end);
+            if self.beside(Signal::Goods, text, part).is_some() {
+                found.push(Sighting {
+                    signal: Signal::SendAway,
+                    span,
+                    tool: None,
+                });
+            }
+        }
     }
 
     /// Where a signal without anchors stands in a part of `text`.

@@ -7,7 +7,7 @@ use crate::model::{Category, Severity, Standing};
 use super::{
     engine::{ENGINE, Sighting},
     finding::{Hit, raised},
-    rules::{Place, Rule, ToolNamed},
+    rules::{Place, Rule, Told, ToolNamed},
     standing::Manner,
 };
 use crate::inspect::normalise::{
@@ -129,9 +129,9 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
             }
             let standing = manner.standing(&opener.span);
             // What is only told of is worth knowing and no alarm.
-            let severity = match standing {
-                Standing::Asserted => rule.severity,
-                Standing::Quoted => rule.severity.min(Severity::Medium),
+            let severity = match (standing, rule.told) {
+                (Standing::Asserted, _) | (_, Told::Counts) => rule.severity,
+                (Standing::Quoted, Told::Softens) => rule.severity.min(Severity::Medium),
             };
             hits.push(Hit {
                 pattern: rule.name,
@@ -149,7 +149,12 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
 /// Whether all that a rule wants stands near its opener.
 fn holds(rule: &Rule, text: &str, sightings: &[Sighting], opener: usize, setting: &Setting<'_>) -> bool {
     let sighting = &sightings[opener];
-    if rule.tool == ToolNamed::Foreign && !names_foreign_tool(text, sighting, setting) {
+    let tool_fits = match rule.tool {
+        ToolNamed::Any => true,
+        ToolNamed::Foreign => names_foreign_tool(text, sighting, setting),
+        ToolNamed::Others => named_tool(text, sighting).is_some_and(|name| is_among(setting.others, name)),
+    };
+    if !tool_fits {
         return false;
     }
     let from = text.floor_char_boundary(sighting.span.start.saturating_sub(rule.within));
@@ -204,17 +209,18 @@ const NO_TOOL_NAMES: [&str; 32] = [
 
 /// Whether the tool that a sighting names is not the server's own; no name at all counts as the tools of others.
 fn names_foreign_tool(text: &str, sighting: &Sighting, setting: &Setting<'_>) -> bool {
-    let Some(name) = sighting.tool.clone().and_then(|span| text.get(span)) else {
-        return true;
-    };
-    let is = |tool: &&str| tool.eq_ignore_ascii_case(name);
-    if setting.own.iter().any(|tool| is(tool)) {
-        return false;
-    }
-    if setting.others.iter().any(|tool| is(tool)) {
-        return true;
-    }
-    !NO_TOOL_NAMES.contains(&name.to_ascii_lowercase().as_str())
+    named_tool(text, sighting).is_none_or(|name| {
+        let is_name = !NO_TOOL_NAMES.contains(&name.to_ascii_lowercase().as_str());
+        !is_among(setting.own, name) && (is_name || is_among(setting.others, name))
+    })
+}
+
+fn named_tool<'t>(text: &'t str, sighting: &Sighting) -> Option<&'t str> {
+    text.get(sighting.tool.clone()?)
+}
+
+fn is_among(tools: &[&str], name: &str) -> bool {
+    tools.iter().any(|tool| tool.eq_ignore_ascii_case(name))
 }
 
 /// Whether a text can hold anything at all: a quick look that is never wrong when it says no.

@@ -5,11 +5,13 @@
 /// Each class and its expression; a class may use those above it.
 const CLASSES: &[(&str, &str)] = &[
     // Between words: spaces, punctuation, marks of lists and quotes.
-    ("s", r"[^a-z]{1,12}"),
+    ("s", r"[^a-z]+"),
+    // Between words of one sentence.
+    ("w", r"[^a-z.!?;]+"),
     // The rest of a sentence, short and long.
-    ("near", r"[^.!?;]{0,60}?"),
-    ("gap", r"[^!?]{0,110}?"),
-    ("few", r"(?:[a-z'-]{1,20}[^a-z.!?;]{1,6}){0,4}?"),
+    ("near", r"[^.!?;]*?"),
+    ("gap", r"[^!?;]*?"),
+    ("few", r"(?:[a-z'-]+[^a-z.!?;]+){0,4}?"),
     (
         "not",
         r"(?:do not|don.?t|never|must not|mustn.?t|should not|shouldn.?t|may not|cannot|can.?t|avoid|refrain from|without|not to|no need to|need not|rather than|instead of|will not|won.?t|not be|not)",
@@ -53,7 +55,7 @@ const CLASSES: &[(&str, &str)] = &[
     // Files that hold secrets, by their usual names.
     (
         "file",
-        r"(?:\.ssh\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|authorized_keys|\.aws\b|\.env\b(?:\.\w+)?|/etc/(?:passwd|shadow|sudoers)|\.kube/config|kubeconfig|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.gnupg|\.docker/config|\.config/gcloud|\.azure\b|mcp\.json|claude_desktop_config|\.(?:bash|zsh)_history|wallet\.dat|\bkeychain\b|login data\b|cookies\.sqlite|\.pem\b|\.p12\b|shadow file|/proc/self/environ|\.vault-token|secrets?\.(?:json|ya?ml|toml|txt)|credentials?\.(?:json|ya?ml|db|txt|csv))",
+        r"(?:[^a-z0-9]\.(?:ssh|aws|env(?:\.\w+)?|kube/config|netrc|npmrc|pypirc|pgpass|git-credentials|gnupg|docker/config|config/gcloud|azure|(?:bash|zsh)_history|vault-token|bashrc|zshrc|profile|bash_profile)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|authorized_keys|/etc/(?:passwd|shadow|sudoers|cron|hosts\b)|kubeconfig|mcp\.json|claude_desktop_config|wallet\.dat|\bkeychain\b|\blogin data\b|cookies\.sqlite|\.pem\b|\.p12\b|shadow file|/proc/self/environ|secrets?\.(?:json|ya?ml|toml|txt)|\bcrontab\b|credentials?\.(?:json|ya?ml|db|txt|csv))",
     ),
     (
         "secret",
@@ -66,11 +68,16 @@ const CLASSES: &[(&str, &str)] = &[
     ),
     (
         "address",
-        r"(?:https?://|\bwww\.|[a-z0-9_.+-]{1,40}@[a-z0-9-]{1,40}\.[a-z]{2,}|\b(?:external|remote|attacker|malicious|third[ -]party|another|exfil\w*|callback|collector|collection|monitoring|logging|c2) ?[a-z-]{0,12} ?(?:server|host|url|endpoint|site|address|domain|service|webhook|collector|api|account)s?\b|\bweb ?hook|\battacker|\bexternal(?:ly)?\b|\boutside (?:the|of)\b|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b|\b[a-z0-9-]{1,40}\.(?:evil|attacker|example)\.(?:com|org|net)\b|\b(?:evil|attacker|malicious)[a-z0-9.-]{0,20}\.(?:com|net|org|io|xyz|site))",
+        r"(?:https?://|\bwww\.|[a-z0-9_.+-]+@[a-z0-9-]+\.[a-z]{2,}|\b(?:external|remote|attacker|malicious|third[ -]party|another|exfil\w*|callback|collector|collection|monitoring|logging|c2) ?[a-z-]{0,12} ?(?:server|host|url|endpoint|site|address|domain|service|webhook|collector|api|account)s?\b|\bweb ?hook|\battacker|\bexternal(?:ly)?\b|\boutside (?:the|of)\b|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b|\b[a-z0-9-]+\.(?:evil|attacker|example)\.(?:com|org|net)\b|\b(?:evil|attacker|malicious)[a-z0-9.-]{0,20}\.(?:com|net|org|io|xyz|site))",
     ),
     (
         "hostile",
-        r"(?:\b(?:evil|attacker|malicious|hacker|exfil|c2|phish\w*|steal\w*|badguy|bad)(?:[.-][a-z0-9-]{1,30}){0,3}\.(?:com|net|org|io|xyz|site|tk|ru|cn|actor|example|test|local|evil)\b|\b[a-z0-9.+_-]{0,30}@(?:[a-z0-9-]{1,20}[.-]){0,2}(?:evil|attacker|malicious|hacker|exfil|phish\w{0,6})[a-z0-9-]{0,20}\.[a-z]{2,}|\b(?:attacker|hacker|evil|malicious)[a-z0-9._-]{0,20}@|webhook\.site|requestbin|\.ngrok(?:-free)?\.(?:io|app)|pipedream\.net|burpcollaborator|oastify\.com|interact\.sh|\boast\.(?:fun|me|live|pro)|requestcatcher|beeceptor\.com|pastebin\.com/|transfer\.sh|attacker[ -]controlled|attacker'?s? (?:server|collector|endpoint|host|url|domain|site|address))",
+        r"(?:\b(?:evil|attacker|malicious|hacker|exfil|c2|phish[a-z]*|steal[a-z]*|badguy|bad)(?:[.-][a-z0-9-]+)*\.(?:com|net|org|io|xyz|site|tk|ru|cn|actor|example|test|local|evil)\b|@(?:[a-z0-9-]+[.-])*(?:evil|attacker|malicious|hacker|exfil|phish)[a-z0-9-]*\.[a-z]{2,}|\b(?:attacker|hacker|evil|malicious)[a-z0-9._-]*@|webhook\.site|requestbin|\.ngrok(?:-free)?\.(?:io|app)|pipedream\.net|burpcollaborator|oastify\.com|interact\.sh|\boast\.(?:fun|me|live|pro)|requestcatcher|beeceptor\.com|pastebin\.com/|transfer\.sh|attacker[ -]controlled|attacker'?s? (?:server|collector|endpoint|host|url|domain|site|address))",
+    ),
+    // What is worth sending away.
+    (
+        "goods",
+        r"(?:\b(?:user|customer|client|company|employee|financial|medical|health|patient)(?:'?s)?[ _-](?:data|records?|info[a-z]*|files?|details|queries|inputs?|messages?)|\b(?:all|every|any) (?:[a-z]+ )?(?:data|messages?|emails?|files?|contents?|inputs?|outputs?|queries|query|results?|information|parameters|code|documents?|invoices?|payments?)|\bfile contents?|\bextracted [a-z]+|\bstolen [a-z]+|\b(?:source|your) code|\ba copy\b|\bcopies\b|\b(?:the|their|its) (?:full |entire |complete |raw )?(?:contents?|data|body|payload|transcripts?|results?|records?)\b)",
     ),
     (
         "must",
@@ -78,7 +85,7 @@ const CLASSES: &[(&str, &str)] = &[
     ),
     (
         "shell",
-        r"(?:(?:curl|wget|fetch)\b[^\n|;]{1,160}\|\s{0,4}(?:sudo\s+)?(?:ba|z|da|k)?sh\b|(?:ba|z)?sh\s+-c\s+.{0,3}\$\((?:curl|wget)|(?:curl|wget)\b[^\n]{0,80}(?:-d|--data|--data-binary|-F|-T|--upload-file|--post-file)[ =]?.{0,3}(?:@|\$\(|`|~?/)|\brm\s+-(?:rf|fr|r\s+-f)\s+[~/*$]|/dev/tcp/|\bn(?:c|cat|etcat)\s+(?:-\w+\s+){0,4}(?:-e|-c)\b|\bn(?:c|cat)\s+[\w.-]+\s+\d{2,5}\b|powershell[^\n]{0,40}-e(?:nc(?:odedcommand)?)?\s|\bmkfifo\b[^\n]{0,60}\bn(?:c|cat)\b|base64\s+(?:-d|--decode)\b[^\n]{0,40}\|\s*(?:ba|z)?sh\b|python[23]?\s+-c\s+.{0,3}import\s+(?:os|socket|pty|subprocess|base64|urllib)|:\(\)\s*\{\s*:\|:&\s*\};:|\bchmod\s+(?:777|\+s|u\+s)\b|invoke-expression|\biex\s*\(|\bcrontab\s+-|>>?\s*~?/(?:[\w.]+/){0,4}(?:\.bashrc|\.zshrc|\.profile|authorized_keys|crontab))",
+        r"(?:(?:curl|wget|fetch)\b[^\n|;]+\|\s{0,4}(?:sudo\s+)?(?:ba|z|da|k)?sh\b|(?:ba|z)?sh\s+-c\s+.{0,3}\$\((?:curl|wget)|(?:curl|wget)\b[^\n]*?(?:-d|--data|--data-binary|-F|-T|--upload-file|--post-file)[ =]?.{0,3}(?:@|\$\(|`|~?/)|\brm\s+-(?:rf|fr|r\s+-f)\s+[~/*$]|/dev/tcp/|\bn(?:c|cat|etcat)\s+(?:-\w+\s+){0,4}(?:-e|-c)\b|\bn(?:c|cat)\s+[\w.-]+\s+\d{2,5}\b|powershell[^\n]*?-e(?:nc(?:odedcommand)?)?\s|\bmkfifo\b[^\n]*?\bn(?:c|cat)\b|base64\s+(?:-d|--decode)\b[^\n]*?\|\s*(?:ba|z)?sh\b|python[23]?\s+-c\s+.{0,3}import\s+(?:os|socket|pty|subprocess|base64|urllib)|:\(\)\s*\{\s*:\|:&\s*\};:|\bchmod\s+(?:777|\+s|u\+s)\b|invoke-expression|\biex\s*\(|\bcrontab\s+-|>>?\s*~?/(?:[\w.]+/){0,4}(?:\.bashrc|\.zshrc|\.profile|authorized_keys|crontab))",
     ),
 ];
 

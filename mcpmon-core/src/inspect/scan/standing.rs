@@ -17,7 +17,7 @@ const DOCUMENT_LENGTH: usize = 700;
 /// Words of those who write about attacks.
 static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
     compile(
-        r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?)\b",
+        r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?|(?:checks?|tests?|determines?|verif\w+|classif\w+|evaluates?|reports?|flags?) (?:whether|if|when)|(?:readme|documentation|docs?|guide|manual|page) (?:shows?|says?|describes?|lists?|mentions?|uses?))\b",
     )
 });
 

@@ -17,14 +17,14 @@ pub struct Resemblance {
     pub similar_to: String,
     /// How alike they are, from 0 to 1: 1 minus the edit distance by the longer name's length.
     pub score: f64,
-    /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `suffix`, `owner`, `levenshtein`.
+    /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`, `owner`, `levenshtein`.
     pub method: &'static str,
 }
 
 /// The known name that `name` could be taken for, the likest one; `None` if it is one of them.
 ///
-/// `threshold` is the least similarity (0 to 1) of names that differ in more than one edit; one edit in a word of six
-/// letters or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
+/// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of nine
+/// or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
 #[must_use]
 pub fn resembles<'k>(
     name: &str,
@@ -70,6 +70,8 @@ const SLIP: usize = 6;
 const SWAP: usize = 5;
 /// Least length of a word in which two edits are a slip.
 const TWO_SLIPS: usize = 9;
+/// Names above this length are compared as a whole; in shorter ones, more edits make another name.
+const LONG: usize = 16;
 
 /// A name, taken apart.
 struct Name {
@@ -180,8 +182,10 @@ fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> 
     if distance == 1 && length >= SLIP && shorter >= SWAP {
         return Some("edit");
     }
-    let is_alike = score(&name.folded, &known.folded) >= threshold;
-    (distance == 2 && length >= TWO_SLIPS && same_start(a, b) && is_alike).then_some("levenshtein")
+    if distance == 2 && length >= TWO_SLIPS && same_start(a, b) {
+        return Some("edits");
+    }
+    (length > LONG && score(&name.folded, &known.folded) >= threshold).then_some("levenshtein")
 }
 
 /// The one word in which names of as many words differ.
@@ -227,7 +231,7 @@ mod tests {
     #[test_case("thinking-sequential", "sequential-thinking", Some("word_order"); "words in another order")]
     #[test_case("puppeteerjs", "puppeteer", Some("suffix"); "an ending")]
     #[test_case("git.host/them/tool-kit", "git.host/us/tool-kit", Some("owner"); "another owner of a module")]
-    #[test_case("elasticserach2", "elasticsearch", Some("levenshtein"); "two slips in a long word")]
+    #[test_case("elasticserach2", "elasticsearch", Some("edits"); "two slips in a long word")]
     #[test_case("github", "github", None; "the same")]
     #[test_case("@acme/mcp-server-github", "github", None; "the same in a scope")]
     #[test_case("github_mcp", "server-github", None; "the same with other affixes")]

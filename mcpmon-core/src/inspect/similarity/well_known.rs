@@ -96,7 +96,6 @@ pub(super) const NAMES: &[&str] = &[
     "notion",
     "obsidian",
     "okta",
-    "openai",
     "pagerduty",
     "paypal",
     "perplexity",

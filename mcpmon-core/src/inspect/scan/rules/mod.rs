@@ -42,6 +42,8 @@ pub(super) struct Rule {
     pub(super) within: usize,
     /// Whether the tool that the opener names decides.
     pub(super) tool: ToolNamed,
+    /// What becomes of it where the text only tells of it.
+    pub(super) told: Told,
 }
 
 /// What the tool that a text names has to do with its server.
@@ -51,6 +53,17 @@ pub(super) enum ToolNamed {
     Any,
     /// It is none of the server's own.
     Foreign,
+    /// It is another server's.
+    Others,
+}
+
+/// What becomes of a rule where a text only tells of what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Its findings are worth knowing and no alarm.
+    Softens,
+    /// Nothing: nobody has a reason to tell of it there.
+    Counts,
 }
 
 impl Rule {
@@ -64,12 +77,29 @@ impl Rule {
             near: &[],
             within: 0,
             tool: ToolNamed::Any,
+            told: Told::Softens,
         }
     }
 
     /// It needs one signal of each group near its opener.
     const fn near(self, within: usize, near: &'static [&'static [Signal]]) -> Self {
         Self { near, within, ..self }
+    }
+
+    /// It holds where the tool that the opener names is another server's.
+    const fn of_others(self) -> Self {
+        Self {
+            tool: ToolNamed::Others,
+            ..self
+        }
+    }
+
+    /// It counts where the text only tells of it, too.
+    const fn told(self) -> Self {
+        Self {
+            told: Told::Counts,
+            ..self
+        }
     }
 
     /// It holds where the tool that the opener names is not the server's own.
@@ -82,7 +112,7 @@ impl Rule {
 }
 
 /// Marks of someone who pretends to be someone, or hides.
-const MARKS: &[Signal] = &[ChatToken, RoleTag, AlertTag, HiddenPlace, Address, FalseUser];
+const MARKS: &[Signal] = &[ChatToken, RoleTag, NewOrders, AlertTag, HiddenPlace, Address, FalseUser];
 /// Instructions about instructions.
 const OVERRULES: &[Signal] = &[Override, WeakOverride, Precedence, Persona, Unrestricted];
 /// What is taken or sent.

@@ -90,6 +90,20 @@ pub(super) enum Signal {
     AskContext,
     /// Every other tool is led.
     EveryTool,
+    /// A mark that claims to hold a task or a part of a conversation.
+    TaskTag,
+    /// A heading that announces new instructions.
+    NewOrders,
+    /// Another tool is used, which is to lead to something.
+    ToolTrigger,
+    /// What is handed to a tool is to be changed.
+    Tamper,
+    /// A claim that holds for all uses.
+    EveryUse,
+    /// Something is to be done first, or also.
+    ThisFirst,
+    /// Something worth sending away.
+    Goods,
 }
 
 /// How a signal is found.
@@ -106,7 +120,10 @@ pub(super) struct Shape {
 impl Signal {
     /// Whether it is looked for only beside others: its words are everywhere.
     pub(super) const fn is_unanchored(self) -> bool {
-        matches!(self, Self::Must | Self::Secret | Self::SendAny)
+        matches!(
+            self,
+            Self::Must | Self::Secret | Self::SendAny | Self::EveryUse | Self::ThisFirst | Self::Goods
+        )
     }
 
     /// Whether it opens a window in outputs; the others are looked for only there. What data is full of opens nothing.
@@ -132,6 +149,7 @@ impl Signal {
             | Self::YouMust
             | Self::Obey
             | Self::Exfil
+            | Self::NewOrders
             | Self::AskContext => true,
             Self::Silent
             | Self::NoConsent
@@ -150,6 +168,12 @@ impl Signal {
             | Self::Shell
             | Self::Run
             | Self::Climb
+            | Self::TaskTag
+            | Self::ToolTrigger
+            | Self::Tamper
+            | Self::EveryUse
+            | Self::ThisFirst
+            | Self::Goods
             | Self::Must => false,
         }
     }
