@@ -7,7 +7,7 @@ const MAX_LAYERS: usize = 40;
 /// Longest encoded text that is decoded, bytes.
 const MAX_ENCODED: usize = 20 << 10;
 /// Shortest run that can be base64 or hexadecimal of a phrase.
-pub(in crate::inspect) const MIN_RUN: usize = 24;
+pub(in crate::inspect) const MIN_RUN: usize = 20;
 /// Shortest decoded text that can say something.
 const MIN_DECODED: usize = 12;
 
@@ -18,6 +18,8 @@ pub(in crate::inspect) struct Layer {
     pub(in crate::inspect) text: String,
     /// Where the encoded text stands.
     pub(in crate::inspect) origin: Range<usize>,
+    /// Whether nobody can read what is encoded.
+    pub(in crate::inspect) is_opaque: bool,
 }
 
 /// The texts that `text` encodes.
@@ -32,7 +34,11 @@ pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
         let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
         let says = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(text) = says.filter(|text| is_prose(text)) {
-            found.push(Layer { text, origin: run });
+            found.push(Layer {
+                text,
+                origin: run,
+                is_opaque: true,
+            });
         }
     }
     spelled_out(text, &mut found);
@@ -88,6 +94,7 @@ fn escapes(text: &str, found: &mut Vec<Layer>) {
             found.push(Layer {
                 text: decoded,
                 origin: first..end,
+                is_opaque: false,
             });
         }
     }
@@ -227,6 +234,7 @@ fn spelled_out(text: &str, found: &mut Vec<Layer>) {
             found.push(Layer {
                 text: word,
                 origin: start..at.min(text.len()),
+                is_opaque: false,
             });
         }
     }

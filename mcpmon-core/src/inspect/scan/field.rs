@@ -1,6 +1,8 @@
 //! One text: what is unseen in it, what it says, and what its encodings say.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
+
+use regex::Regex;
 
 use crate::model::{Category, Severity, Standing};
 
@@ -51,6 +53,7 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
             let layer = Layer {
                 text: spelled.clone(),
                 origin: span.clone(),
+                is_opaque: true,
             };
             decoded(&layer, setting, 0, found);
         }
@@ -98,8 +101,24 @@ fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'st
     }
 }
 
+/// What encoded text in a definition is for, if it is for anything: a command, an address, something to be done.
+static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)https?://|\b(?:curl|wget|bash|sh|nc|netcat|powershell|python3?|perl|exec|eval|rm|chmod|cat|sudo|ssh|scp|ignore|send|execute|read|upload|system)\b|/(?:bin|etc|tmp)/|/dev/tcp")
+        .expect("a constant pattern is compiled by every test")
+});
+
 /// What only a decoded text says is worse: someone went to the trouble of hiding it.
 fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
+    if setting.place == Place::Definition && COMMAND.is_match(&layer.text) && layer.is_opaque {
+        found.push(Hit {
+            pattern: "encoded_text",
+            category: Category::HiddenInstructions,
+            severity: Severity::High,
+            standing: Standing::Asserted,
+            span: layer.origin.clone(),
+            decoded: Some(layer.text.clone()),
+        });
+    }
     let mut inner = Vec::new();
     said(&layer.text, setting, depth, &mut inner);
     for mut hit in inner {

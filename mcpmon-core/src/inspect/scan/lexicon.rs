@@ -46,7 +46,7 @@ const CLASSES: &[(&str, &str)] = &[
     ),
     (
         "acquire",
-        r"(?:read(?:ing)?|get|fetch|retriev(?:e|ing)|access(?:ing)?|load|open|cat|collect(?:ing)?|gather(?:ing)?|extract(?:ing)?|obtain|scan|find|locate|list|copy(?:ing)?|include|including|provide|supply|grab|harvest|dump|print|output|query|look up|search|capture|log|record|recall|export|attach|steal)",
+        r"(?:read(?:ing)?|get|fetch|retriev(?:e|ing)|access(?:ing)?|load|open|cat|collect(?:ing)?|gather(?:ing)?|extract(?:ing)?|obtain|scan|find|locate|list|copy(?:ing)?|include|including|provide|supply|grab|harvest|dump|print|output|query|look up|search|capture|log|record|recall|export|attach|steal|hand over|hand|give|echo|save|store|leak|prepend|repeat|reveal|disclose|expose)",
     ),
     (
         "send",
@@ -64,7 +64,7 @@ const CLASSES: &[(&str, &str)] = &[
     // What a conversation holds.
     (
         "context",
-        r"(?:system (?:prompts?|messages?|instructions?)|(?:conversation|chat|message) (?:history|logs?|transcripts?|contents?|messages?)|(?:entire|full|whole|complete) (?:conversation|chat|context|history|prompt|transcript)|previous messages|(?:internal|hidden|initial|original) (?:state|prompts?|instructions?|reasoning|rules)|chain[ -]of[ -]thought|reasoning (?:traces?|steps|process)|tool (?:definitions?|descriptions?|schemas?|list)|names of (?:the |all )?tools|(?:available|all(?: of)?(?: the| your)?) tools|context window|(?:your|the assistant'?s?) (?:memory|instructions|rules|prompt|context|configuration))",
+        r"(?:system (?:prompts?|messages?|instructions?)|(?:conversation|chat|message) (?:history|logs?|transcripts?|contents?|messages?)|(?:entire|full|whole|complete) (?:conversation|chat|context|history|prompt|transcript)|previous messages|(?:internal|hidden|initial|original) (?:state|prompts?|instructions?|reasoning|rules)|chain[ -]of[ -]thought|reasoning (?:traces?|steps|process)|tool (?:definitions?|descriptions?|schemas?|list)|names of (?:the |all )?tools|(?:available|all(?: of)?(?: the| your)?) tools|context window|(?:your|the assistant'?s?) (?:memory|instructions|rules|prompt|context|configuration)|(?:everything|whatever|anything|what) the (?:user|human) (?:says|said|types|typed|writes|wrote|asks|asked|enters|entered)|(?:all|any|every|the) (?:[a-z]+ )?(?:earlier|previous|prior|preceding|past|recent) (?:[a-z]+ )?(?:messages?|queries|inputs?|prompts?|requests?|results|outputs?|responses?|turns|exchanges|conversations?)|(?:the |all |every )?user'?s? (?:messages?|queries|query|inputs?|prompts?|questions?|requests?|conversations?)|(?:conversation|chat|dialog(?:ue)?|discussion) (?:so far|up to|until|contents?|with the user)|scratchpad|thought process|(?:session|dialogue|dialog|agent|model) (?:history|memory|state|context|instructions|configuration)|developer (?:message|prompt|instructions)|prior turns|internal (?:instructions|prompt|context|configuration|policies|reasoning)|(?:internal|hidden) (?:thoughts|notes|monologue))",
     ),
     (
         "address",

@@ -17,7 +17,7 @@ const DOCUMENT_LENGTH: usize = 700;
 /// Words of those who write about attacks.
 static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
     compile(
-        r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?|(?:checks?|tests?|determines?|verif\w+|classif\w+|evaluates?|reports?|flags?) (?:whether|if|when)|(?:readme|documentation|docs?|guide|manual|page) (?:shows?|says?|describes?|lists?|mentions?|uses?))\b",
+        r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|(?:malicious|attack|test|injection|xss) payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?|(?:checks?|tests?|determines?|verif\w+|classif\w+|evaluates?|reports?|flags?) (?:whether|if|when)|(?:readme|documentation|docs?|guide|manual|page) (?:shows?|says?|describes?|lists?|mentions?|uses?))\b",
     )
 });
 
@@ -53,7 +53,7 @@ impl<'a> Manner<'a> {
     /// Whether what stands at `span` is said or told of.
     pub(super) fn standing(&self, span: &Range<usize>) -> Standing {
         let bytes = self.text.as_bytes();
-        let before = &bytes[span.start.saturating_sub(INTRODUCTION)..span.start];
+        let before = same_sentence(&bytes[span.start.saturating_sub(INTRODUCTION)..span.start]);
         let after = &bytes[span.end..(span.end + NAMING).min(bytes.len())];
         let is_about = ABOUT.is_match(before) || ABOUT.is_match(after);
         let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
@@ -63,6 +63,12 @@ impl<'a> Manner<'a> {
             Standing::Asserted
         }
     }
+}
+
+/// The end of `before` that belongs to the sentence that follows it.
+fn same_sentence(before: &[u8]) -> &[u8] {
+    let ends = before.windows(2).rposition(|pair| matches!(pair, [b'.' | b'!' | b'?', b' ' | b'\n'] | b"\n\n"));
+    ends.map_or(before, |end| &before[end + 2..])
 }
 
 /// Whether a quotation opens right before the match.

@@ -133,4 +133,8 @@ pub(super) const RULES: &[Rule] = &[
         .near(200, &[&[Address, RoleTag, ChatToken, HiddenPlace], HIDES]),
     Rule::new("shell_command", ShellInjection, High, Shell).near(160, &[&[YouMust], &[CallTool, Hostile]]),
     Rule::new("decode_and_follow", HiddenInstructions, High, DecodeAndFollow),
+    Rule::new("exfiltration", Exfiltration, High, SendSecret),
+    Rule::new("breakout", HiddenInstructions, High, Breakout).near(240, &[OVERRULES]),
+    Rule::new("breakout", HiddenInstructions, High, Breakout).near(240, &[&[RoleTag, NewOrders, Obey, ChatToken, Address, TaskTag]]),
+    Rule::new("breakout", HiddenInstructions, Medium, Breakout),
 ];

@@ -118,7 +118,7 @@ const CONTEXTS: &[&str] = &[
     "transcript",
     "full prompt",
     "entire prompt",
-    "the assistant",
+    "the assistant", "the user says", "the user said", "the user types", "the user asks", "the user writes", "the user enters", "earlier messages", "previous", "prior ", "user messages", "user queries", "user input", "user prompt", "user's messages", "user's quer", "user's prompt", "user's input", "user's question", "user's request", "scratchpad", "thought process", "session ", "dialogue", "dialog ", "agent ", "model ", "developer ", "internal ",
 ];
 
 pub(super) const SHAPES: &[Shape] = &[

@@ -86,4 +86,10 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         pattern: r"\b(?:always|also|must|automatically|silently|secretly|first|every|all|and|please|should|then|could)%s%(?:[a-z'-]+%s%){0,3}?(?:add(?:s|ed)?|append|bcc|cc|include|insert|set|change|replace|redirect(?:s|ed)?|forward(?:s|ed)?|copy|send|loop)%s%(?:[a-z'-]+%s%){0,6}?[^.!?\n]*?(?:\S*?@[a-z0-9.-]+|\b(?:bcc|cc)\b field|\bbcc\b|\b0x[0-9a-f]{6,})|\b(?:redirect|forward|bcc|cc|re-?route)%s%(?:(?:all|every|any|each|a copy of|copy)%s%(?:[a-z-]+%s%){0,4}?)to%s%[^.!?\n]*?(?:\S*?@[a-z0-9.-]+|https?://|\b0x[0-9a-f]{6,})",
     },
+    // Something sensitive, an address: no document asks for it in one breath.
+    Shape {
+        signal: Signal::SendSecret,
+        anchors: &["exfil", "leak the", "leak all", "send the", "send all", "send your", "send any", "send every", "send my", "post the", "post all", "post your", "upload the", "upload all", "upload your", "upload any", "transmit", "forward the", "forward all", "forward any", "forward your", "submit the", "submit your", "email the", "email all", "ship the", "share the", "share your", "copy the", "copy all"],
+        pattern: r"\b(?:send|post|upload|transmit|forward|exfiltrate|leak|submit|email|ship|share|copy)%w%(?:(?:the|all|any|every|your|my|user'?s?|of|its|their|entire|full|stolen|these|contents?|and|a|those|found|collected|harvested|copy)%w%){1,6}(?:[a-z_-]+%w%){0,2}?(?:%secret%|%context%|%file%|data\b|files\b|emails\b|messages\b|contents?\b|information\b)[^.!?;]*?\b(?:to|at|via)%s%[^.!?;]*?(?:https?://|[a-z0-9_.+-]+@[a-z0-9-]+\.[a-z]|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b|\b(?:external|remote|attacker|third[ -]party|exfil)[a-z]*%w%(?:[a-z]+%w%)?(?:server|host|endpoint|site|address|url|webhook|domain))",
+    },
 ];

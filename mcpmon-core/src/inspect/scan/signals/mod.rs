@@ -104,6 +104,28 @@ pub(super) enum Signal {
     ThisFirst,
     /// Something worth sending away.
     Goods,
+    /// Something that a user would mind happens unnoticed.
+    SilentAct,
+    /// A parameter that takes what is handed over.
+    Sink,
+    /// Something happens besides, or each time.
+    Also,
+    /// An address that is spelled out.
+    Literal,
+    /// Something sensitive goes to an address, in one breath.
+    SendSecret,
+    /// What was given to the model is said to end.
+    Breakout,
+    /// A tag of one's own in capitals.
+    CapsTag,
+    /// Something is to happen later.
+    Delay,
+    /// A tool that every client has is to be replaced.
+    BuiltinTool,
+    /// Something holds for all that is done.
+    EveryOperation,
+    /// A reason that allows no question: compliance, security, an administrator.
+    Authority,
 }
 
 /// How a signal is found.
@@ -122,7 +144,7 @@ impl Signal {
     pub(super) const fn is_unanchored(self) -> bool {
         matches!(
             self,
-            Self::Must | Self::Secret | Self::SendAny | Self::EveryUse | Self::ThisFirst | Self::Goods
+            Self::Must | Self::Secret | Self::SendAny | Self::EveryUse | Self::ThisFirst | Self::Goods | Self::Sink | Self::Also | Self::Literal
         )
     }
 
@@ -150,6 +172,8 @@ impl Signal {
             | Self::Obey
             | Self::Exfil
             | Self::NewOrders
+            | Self::SendSecret
+            | Self::Breakout
             | Self::AskContext => true,
             Self::Silent
             | Self::NoConsent
@@ -174,6 +198,15 @@ impl Signal {
             | Self::EveryUse
             | Self::ThisFirst
             | Self::Goods
+            | Self::SilentAct
+            | Self::Sink
+            | Self::Also
+            | Self::Literal
+            | Self::EveryOperation
+            | Self::Authority
+            | Self::CapsTag
+            | Self::Delay
+            | Self::BuiltinTool
             | Self::Must => false,
         }
     }

@@ -62,6 +62,11 @@ pub(super) const SHAPES: &[Shape] = &[
         pattern: r"\b(?:previous|prior|above|earlier|all|your|preceding|original|existing|subsequent|security|safety|any)%s%(?:[a-z]+%s%){0,3}?%rules%%s%(?:[a-z]+%s%){0,4}?(?:ignored|disregarded|void|null|obsolete|overridden|superseded|suspended|lifted|revoked|disabled|removed|no longer apply|(?:do|does) not apply|outdated)\b",
     },
     Shape {
+        signal: Signal::Override,
+        anchors: &["instruction", "direction", "guideline", "system prompt", "told", "directive", "developer's"],
+        pattern: r"\b(?:set aside|put aside|throw (?:out|away)|cancel|replace|void|skip|drop|disobey|defy|reject|no longer (?:follow|apply|obey)|replaces|cancels|voids|disobeying|clear|erase|delete|wipe|overwrite|reset|override|overrides)%w%(?:%filler%%w%){0,3}(?:previous(?:ly)?|prior|above|earlier|preceding|original|your|developer'?s?|system'?s?)%w%(?:(?:%prior%|%filler%)%w%){0,3}?(?:instructions?|directions?|guidelines?|directives?|system prompt)\b|\b(?:replaces?|overrides?|supersedes?|cancels?|trumps?|instead of)%w%(?:everything|anything|all|what|whatever|those|that)%w%(?:[a-z']+%w%){0,4}?(?:told|instructed|instructions?|said|directions?|user|guidelines?)\b|\btreat%w%(?:[a-z]+%w%){0,3}?(?:instructions?|directions?|rules|guidelines?)%w%as%w%(?:void|obsolete|invalid|null|outdated|cancel+ed)\b|\b(?:instructions?|directions?|orders|rules|guidelines?)%w%(?:[a-z]+%w%){0,3}?(?:are|is|were)%w%(?:now%w%|hereby%w%)?(?:cancel+ed|void|voided|revoked|replaced|obsolete|withdrawn)\b",
+    },
+    Shape {
         signal: Signal::WeakOverride,
         anchors: VERBS,
         pattern: r"\b(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|es|ing)|bypass(?:es|ing)?|disabl(?:e|ing))%s%(?:[a-z]+%s%){0,3}?(?:safety|security|validation|authorization|access|moderation|normal|ethical|content|instructions?|guidelines|restrictions?|the user'?s?)%s%(?:[a-z]+%s%){0,2}?(?:%rules%|request|validation|access)\b",
@@ -192,5 +197,17 @@ pub(super) const SHAPES: &[Shape] = &[
             "[//]: #",
         ],
         pattern: r"<!--|display:\s?none|visibility:\s?hidden|font-size:\s?0|color:\s?(?:white|#fff)|opacity:\s?0|hidden (?:directive|instruction)s?|\[hidden\]|\[//\]: #",
+    },
+    // The end of what was given to the model is claimed, so that what follows seems to stand outside.
+    Shape {
+        signal: Signal::Breakout,
+        anchors: &["end of", "end user", "end context", "end prompt", "end system", "end instruction", "end input", "end_of", "</user", "</system", "</context", "</instructions", "</prompt", "</untrusted", "</tool_result", "</function", "</document", "</data", "</input", "begin system", "begin new", "begin admin", "start system"],
+        pattern: r"[\[<#*=-]{1,5}\s*(?:end|begin|start)(?:[ _-]of)?(?:[ _-](?:the|user|system|new|untrusted|admin|all|previous|original))*[ _-](?:input|context|prompt|instructions?|conversation|query|system|message|override|document|data|content|task)\s*[\]>#*=-]{1,5}|</(?:user(?:_(?:input|query|message|prompt))?|system(?:_prompt)?|context|instructions|prompt|untrusted[a-z_-]*|tool_results?|function_(?:results?|calls?)|input)>",
+    },
+    // A tag of one's own in capitals, closed again.
+    Shape {
+        signal: Signal::CapsTag,
+        anchors: &["</"],
+        pattern: r"(?-i:</[A-Z][A-Z_ -]{3,30}>)",
     },
 ];

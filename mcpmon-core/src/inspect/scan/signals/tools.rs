@@ -42,7 +42,7 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     // A tool by its kind: `instead of the built-in search function`.
     Shape {
-        signal: Signal::OtherTool,
+        signal: Signal::BuiltinTool,
         anchors: &[
             "built-in",
             "builtin",
@@ -142,6 +142,32 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::ThisFirst,
         anchors: &[],
-        pattern: r"\b(?:first,? (?:call|use|run|invoke|read|get|send)|(?:call|use|run|invoke) this (?:tool )?(?:first|instead)|must (?:first|also|always|instead|call|use|be)|always (?:also )?(?:add|include|set|send|call|append|bcc|use|pass)|silently|you must|also (?:send|call|add|include|forward|bcc|copy))\b",
+        pattern: r"\b(?:first,? (?:call|use|run|invoke|read|get|send)|(?:call|use|run|invoke) this (?:tool )?(?:first|instead)|(?:must|should|shall) (?:first|also|always|instead|call|use|be|go|pass|silently)|always (?:also )?(?:add|include|set|send|call|append|bcc|use|pass)|silently|you must|instead|through this|rout(?:e|ed|ing)|redirect(?:ed)?|intercept(?:s|ed)?|also (?:send|call|add|include|forward|bcc|copy))\b",
+    },
+    Shape {
+        signal: Signal::Sink,
+        anchors: &[],
+        pattern: r"\b(?:as|in|into|via|through|to|under|with|using|within)%w%(?:(?:the|a|an|its|this|tool'?s?|request|optional|hidden|required|extra|additional|separate)%w%){0,3}(?:[a-z0-9_-]+[^a-z0-9.!?;]+)?(?:parameters?|arguments?|params?|args?|fields?|property|header|input|payload|metadata|value|option|request)\b|\b(?:as|into|in)\s+['`\x22][a-z0-9_-]+['`\x22]",
+    },
+    Shape {
+        signal: Signal::Also,
+        anchors: &[],
+        pattern: r"\b(?:also|additionally|in addition|furthermore|each time|every time|automatically|behind the scenes|in the background|afterwards?|then|always|on (?:each|every)|with (?:each|every)|for (?:each|every)|whenever)\b",
+    },
+    Shape {
+        signal: Signal::Literal,
+        anchors: &[],
+        pattern: r"https?://|@[a-z0-9-]+\.[a-z]|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b",
+    },
+    Shape {
+        signal: Signal::EveryOperation,
+        anchors: &["operation", "any action", "any request", "any command", "any task", "any other action", "any query", "every request", "every task", "every action", "all requests", "all tasks"],
+        pattern: r"\b(?:before|prior to|after|instead of|on|for|with|during|whenever|when)%w%(?:(?:you|the|performing|executing|doing|carrying|out|handling|answering|starting|running|making|using|perform|execute)%w%){0,3}?(?:any|all|every|each)%w%(?:other%w%)?(?:[a-z-]+%w%){0,2}?(?:operations?|actions?|requests?|commands?|tasks?|quer(?:y|ies)|steps?)\b",
+    },
+    // The same, said of the other tool: `when send_mail is called`.
+    Shape {
+        signal: Signal::ToolTrigger,
+        anchors: &["is used", "is called", "is invoked", "is run", "is requested", "is available", "gets called", "are called", "are used", "calls to", "call to", "requests to", "output of", "outputs of", "results of", "result of", "results from", "output from", "use of", "usage of", "invocation of", "behavior of", "behaviour of", "the arguments of", "the parameters of"],
+        pattern: r"\b(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)[^a-z0-9.!?;]{0,3}(?:%w%)?(?:tool%w%|function%w%)?(?:is|gets|are|was)%w%(?:used|called|invoked|run|requested|available|present|being)\b|\b(?:calls?|requests?|invocations?|outputs?|results?|use|usage|behaviou?r|arguments|parameters)%w%(?:to|of|from|for)%w%(?:the%w%|any%w%)?[^a-z0-9.!?;]{0,2}(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b",
     },
 ];
