@@ -9,7 +9,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use super::{
     Definition, Digest, RawJson,
-    reader::{MAX_DEPTH, Reader, escape, unescape},
+    reader::{MAX_DEPTH, Quoted, Reader, escape},
 };
 
 impl Definition {
@@ -40,6 +40,8 @@ fn canonical(text: &str) -> Option<String> {
     let mut writer = Writer {
         reader: Reader::new(text),
         out: String::with_capacity(text.len()),
+        members: Vec::new(),
+        scratch: String::new(),
     };
     writer.value(MAX_DEPTH)?;
     writer.reader.is_done().then_some(writer.out)
@@ -48,6 +50,10 @@ fn canonical(text: &str) -> Option<String> {
 struct Writer<'a> {
     reader: Reader<'a>,
     out: String,
+    /// Members of the objects that are open, the innermost last.
+    members: Vec<Member<'a>>,
+    /// What an object was written as while its members are put in order.
+    scratch: String,
 }
 
 /// A member that was written: its name, and where it stands.
@@ -64,8 +70,8 @@ impl Writer<'_> {
             b'{' => self.object(depth),
             b'[' => self.list(depth),
             b'"' => {
-                let raw = self.reader.string()?;
-                self.string(raw);
+                let quoted = self.reader.string()?;
+                self.string(quoted);
                 Some(())
             }
             b'-' | b'0'..=b'9' => {
@@ -100,46 +106,53 @@ impl Writer<'_> {
     fn object(&mut self, depth: usize) -> Option<()> {
         self.reader.take(b'{')?;
         self.out.push('{');
-        let first = self.out.len();
-        let mut members: Vec<Member<'_>> = Vec::new();
+        let (first, own) = (self.out.len(), self.members.len());
         let mut is_sorted = true;
         let mut open = !self.reader.is_empty(b'}')?;
         while open {
-            let raw = self.reader.string()?;
-            let name = unescape(raw);
+            let quoted = self.reader.string()?;
+            let name = quoted.text();
             let start = self.out.len();
-            self.string(raw);
+            self.string(quoted);
             self.reader.take(b':')?;
             self.out.push(':');
             self.value(depth)?;
             self.out.push(',');
-            is_sorted &= members
-                .last()
-                .is_none_or(|last| utf16_order(&last.name, &name).is_le());
+            let last = self.members[own..].last();
+            is_sorted &= last.is_none_or(|last| utf16_order(&last.name, &name).is_le());
             let end = self.out.len();
-            members.push(Member { name, start, end });
+            self.members.push(Member { name, start, end });
             open = self.reader.more(b'}')?;
         }
         if !is_sorted {
-            members.sort_by(|one, other| utf16_order(&one.name, &other.name));
-            let written = self.out[first..].to_owned();
-            self.out.truncate(first);
-            for member in &members {
-                self.out
-                    .push_str(&written[member.start - first..member.end - first]);
-            }
+            self.sort(first, own);
         }
-        if !members.is_empty() {
+        if self.members.len() > own {
             self.out.pop();
         }
+        self.members.truncate(own);
         self.out.push('}');
         Some(())
     }
 
-    /// Writes a string from what stood between its quotes. Most escapes are canonical already.
-    fn string(&mut self, raw: &str) {
+    /// Puts the members from `own` on in order; they are written from `first` on.
+    fn sort(&mut self, first: usize, own: usize) {
+        self.members[own..].sort_by(|one, other| utf16_order(&one.name, &other.name));
+        self.scratch.clear();
+        self.scratch.push_str(&self.out[first..]);
+        self.out.truncate(first);
+        for member in &self.members[own..] {
+            self.out
+                .push_str(&self.scratch[member.start - first..member.end - first]);
+        }
+    }
+
+    fn string(&mut self, quoted: Quoted<'_>) {
+        if quoted.is_plain {
+            return self.out.push_str(quoted.whole());
+        }
         self.out.push('"');
-        let mut rest = raw;
+        let mut rest = quoted.inside();
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
             self.out.push_str(&rest[..at]);
             let escaped = &rest[at..];

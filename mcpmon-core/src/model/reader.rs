@@ -7,6 +7,35 @@ use std::borrow::Cow;
 /// Deepest nesting that is followed.
 pub(super) const MAX_DEPTH: usize = 256;
 
+/// A string, as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quoted<'a> {
+    /// Its quotes, and what stands between them.
+    whole: &'a str,
+    /// Whether it means just what is written: there is no escape in it.
+    pub(super) is_plain: bool,
+}
+
+impl<'a> Quoted<'a> {
+    /// With its quotes.
+    pub(super) const fn whole(self) -> &'a str {
+        self.whole
+    }
+
+    /// What stands between its quotes.
+    pub(super) fn inside(self) -> &'a str {
+        &self.whole[1..self.whole.len() - 1]
+    }
+
+    /// What it means. A lone surrogate means U+FFFD.
+    pub(super) fn text(self) -> Cow<'a, str> {
+        if self.is_plain {
+            return Cow::Borrowed(self.inside());
+        }
+        unescape(self.inside())
+    }
+}
+
 /// A place in a JSON text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
@@ -59,17 +88,20 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a string and returns what stands between its quotes, as written.
-    pub(super) fn string(&mut self) -> Option<&'a str> {
+    /// Reads a string.
+    pub(super) fn string(&mut self) -> Option<Quoted<'a>> {
         self.take(b'"')?;
         let bytes = self.text.as_bytes();
-        let start = self.at;
+        let start = self.at - 1;
+        let mut is_plain = true;
         loop {
             self.at += memchr::memchr2(b'"', b'\\', bytes.get(self.at..)?)?;
             if bytes[self.at] == b'"' {
                 self.at += 1;
-                return self.text.get(start..self.at - 1);
+                let whole = self.text.get(start..self.at)?;
+                return Some(Quoted { whole, is_plain });
             }
+            is_plain = false;
             self.at += 2;
         }
     }
@@ -125,7 +157,7 @@ pub(super) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
         if !open {
             return None;
         }
-        let name = unescape(reader.string()?);
+        let name = reader.string()?.text();
         reader.take(b':')?;
         let value = reader.value()?;
         open = reader.more(b'}').unwrap_or(false);

@@ -135,6 +135,11 @@ impl Entry {
         self.registered = None;
     }
 
+    /// Whether a person is to be asked about it now.
+    pub(in crate::decide) fn needs_asking(&self, policy: &Policy) -> bool {
+        self.approval == Approval::Unasked && self.standing.needs_approval(policy)
+    }
+
     /// Whether this process inspected it.
     pub(super) const fn is_inspected(&self) -> bool {
         self.generation > 0

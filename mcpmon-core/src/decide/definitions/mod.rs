@@ -131,8 +131,10 @@ impl DefinitionBook {
             if self.0.len() >= MAX_SERVERS {
                 return None;
             }
-            let mut offers = Offers::default();
-            offers.admission = Admission::of(&identity.server, policy);
+            let offers = Offers {
+                admission: Admission::of(&identity.server, policy),
+                ..Offers::default()
+            };
             self.0.insert(identity.clone(), offers);
         }
         self.0.get_mut(identity)

@@ -29,3 +29,22 @@ impl Rule for Contradicted {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    #[test_case("b", OnChange::Block => Some(Effect::Block); "another definition")]
+    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "another definition, where changes are reported")]
+    #[test_case("a", OnChange::Block => None; "the same definition twice")]
+    fn names_that_stand_twice(second: &str, on_change: OnChange) -> Option<Effect> {
+        let mut policy = crate::policy::Policy::default();
+        policy.definition_pinning.on_change = on_change;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a"), ("read", second)]);
+        stage.judge(&Contradicted, "read")
+    }
+}

@@ -2,6 +2,8 @@
 //! first that blocks decides; what only notes adds up.
 
 mod contradicted;
+#[cfg(test)]
+mod fixture;
 mod no_room;
 mod poisoning;
 mod server;
@@ -115,6 +117,14 @@ pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
 }
 
 impl Ruling {
+    /// What is to follow.
+    pub(super) const fn effect(&self) -> Effect {
+        match self.block {
+            Some(_) => Effect::Block,
+            None => Effect::Audit,
+        }
+    }
+
     /// The objection that is told: the one that blocks, else the worst of the others.
     pub(super) fn told(&self) -> Option<&Objection> {
         // Of equally bad ones the first.
@@ -143,7 +153,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What is known of what is used.
-    const fn entry(&self) -> Option<&'a Entry> {
+    pub(super) const fn entry(&self) -> Option<&'a Entry> {
         match self.used {
             Used::Offered { entry, .. } => entry,
             Used::Server => None,

@@ -28,3 +28,24 @@ impl Rule for NoRoom {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    #[test_case(&["a", "b"], "b" => None; "within the limit")]
+    #[test_case(&["a", "b", "c"], "c" => Some(Effect::Block); "beyond the limit")]
+    #[test_case(&["a", "b", "c"], "a" => None; "one that had room")]
+    #[test_case(&["a", "b"], "c" => None; "unknown, where there was room for all")]
+    fn tools_without_room(listed: &[&str], name: &str) -> Option<Effect> {
+        let mut policy = crate::policy::Policy::default();
+        policy.limits.max_tools = 2;
+        let mut stage = Stage::new(policy);
+        let tools: Vec<(&str, &str)> = listed.iter().map(|name| (*name, "")).collect();
+        stage.list(&tools);
+        stage.judge(&NoRoom, name)
+    }
+}

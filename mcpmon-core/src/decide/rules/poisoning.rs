@@ -38,3 +38,27 @@ impl Rule for ToolPoisoning {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    use crate::model::Severity;
+
+    #[test_case(Severity::High, OnDetection::Hide => Some(Effect::Block); "at the threshold")]
+    #[test_case(Severity::High, OnDetection::Block => Some(Effect::Block); "where its server is blocked too")]
+    #[test_case(Severity::High, OnDetection::Alert => Some(Effect::Audit); "where it is reported")]
+    #[test_case(Severity::Medium, OnDetection::Hide => None; "below the threshold")]
+    fn definitions_with_findings(severity: Severity, on_detection: OnDetection) -> Option<Effect> {
+        let mut policy = crate::policy::Policy::default();
+        policy.inspection.on_detection = on_detection;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", ""), ("write", "")]);
+        stage.found("read", severity);
+        assert_eq!(stage.judge(&ToolPoisoning, "write"), None);
+        stage.judge(&ToolPoisoning, "read")
+    }
+}

@@ -58,3 +58,41 @@ impl Rule for ServerAdmission {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    use crate::{
+        model::NameGlob,
+        policy::{OnDetection, Policy, ServerPolicy},
+    };
+
+    #[test_case("files", false => Some(Effect::Block); "denied")]
+    #[test_case("file", false => None; "another name")]
+    #[test_case("file", true => Some(Effect::Block); "not declared, where that is needed")]
+    fn servers_by_name(denied: &str, fail_closed: bool) -> Option<Effect> {
+        let server_policy = ServerPolicy::Denylist(vec![NameGlob::new(denied)]);
+        Stage::new(Policy {
+            server_policy,
+            fail_closed,
+            ..Policy::default()
+        })
+        .judge_server(&ServerAdmission)
+    }
+
+    #[test_case(OnDetection::Block, Severity::High => Some(Effect::Block); "blocked for a tool")]
+    #[test_case(OnDetection::Block, Severity::Medium => None; "below the threshold")]
+    #[test_case(OnDetection::Hide, Severity::High => None; "where the tool alone is hidden")]
+    fn servers_by_what_they_offer(on_detection: OnDetection, severity: Severity) -> Option<Effect> {
+        let mut policy = Policy::default();
+        policy.inspection.on_detection = on_detection;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", ""), ("write", "")]);
+        stage.found("read", severity);
+        stage.judge(&ServerAdmission, "write")
+    }
+}

@@ -34,3 +34,36 @@ impl Rule for StaleDefinition {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    use crate::model::DefinitionKind;
+
+    #[test_case(&[DefinitionKind::Tool] => Some(Effect::Audit); "its list changed")]
+    #[test_case(&[DefinitionKind::Prompt] => None; "another list changed")]
+    #[test_case(&[] => None; "nothing changed")]
+    fn tools_whose_list_changed(changed: &[DefinitionKind]) -> Option<Effect> {
+        let mut stage = Stage::new(crate::policy::Policy::default());
+        stage.list(&[("read", "")]);
+        changed.iter().for_each(|kind| stage.changed(*kind));
+        stage.judge(&StaleDefinition, "read")
+    }
+
+    #[test]
+    fn a_tool_that_is_listed_no_more_is_stale_until_it_is() {
+        let mut stage = Stage::new(crate::policy::Policy::default());
+        for (tools, effect) in [
+            (&[("read", "")][..], None),
+            (&[], Some(Effect::Audit)),
+            (&[("read", "")], None),
+        ] {
+            stage.list(tools);
+            assert_eq!(stage.judge(&StaleDefinition, "read"), effect);
+        }
+    }
+}

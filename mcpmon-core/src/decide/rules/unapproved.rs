@@ -32,3 +32,34 @@ impl Rule for Unapproved {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    use crate::model::Severity;
+
+    #[test_case(Severity::Critical, Approval::Asked => Some(Effect::Block); "a person is asked")]
+    #[test_case(Severity::Critical, Approval::Refused => Some(Effect::Block); "a person refused")]
+    #[test_case(Severity::Critical, Approval::Waived => None; "silence is consent")]
+    #[test_case(Severity::High, Approval::Unasked => None; "not so bad")]
+    fn definitions_that_a_person_has_to_see(severity: Severity, approval: Approval) -> Option<Effect> {
+        let mut stage = Stage::new(crate::policy::Policy::default());
+        stage.list(&[("read", "")]);
+        stage.found("read", severity);
+        stage.with("read", |entry| entry.approval = approval);
+        stage.judge(&Unapproved, "read")
+    }
+
+    #[test]
+    fn an_approval_ends_it() {
+        let mut stage = Stage::new(crate::policy::Policy::default());
+        stage.list(&[("read", "")]);
+        stage.found("read", Severity::Critical);
+        stage.with("read", |entry| entry.pin(Some("eve")));
+        assert_eq!(stage.judge(&Unapproved, "read"), None);
+    }
+}

@@ -28,3 +28,24 @@ impl Rule for UnknownTool {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    #[test_case("other", DefinitionKind::Tool, false => Some(Effect::Audit); "never listed")]
+    #[test_case("other", DefinitionKind::Tool, true => Some(Effect::Block); "never listed, and the unknown is refused")]
+    #[test_case("read", DefinitionKind::Tool, true => None; "listed")]
+    #[test_case("other", DefinitionKind::Resource, true => None; "a resource can come of a template")]
+    fn tools_that_were_not_listed(name: &str, kind: DefinitionKind, fail_closed: bool) -> Option<Effect> {
+        let mut stage = Stage::new(crate::policy::Policy {
+            fail_closed,
+            ..Default::default()
+        });
+        stage.list(&[("read", "")]);
+        stage.judge_kind(&UnknownTool, kind, name)
+    }
+}

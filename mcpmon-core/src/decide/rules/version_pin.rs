@@ -40,3 +40,37 @@ impl Rule for VersionPin {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::decide::rules::fixture::Stage;
+
+    #[test_case("b", OnChange::Block => Some(Effect::Block); "changed")]
+    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "changed, and reported")]
+    #[test_case("b", OnChange::Allow => None; "changed, and allowed")]
+    #[test_case("a", OnChange::Block => None; "as it is pinned")]
+    fn definitions_with_a_pin(now: &str, on_change: OnChange) -> Option<Effect> {
+        let mut policy = crate::policy::Policy::default();
+        policy.definition_pinning.on_change = on_change;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a")]);
+        stage.with("read", |entry| entry.pin(None));
+        stage.list(&[("read", now)]);
+        stage.judge(&VersionPin, "read")
+    }
+
+    #[test_case(true, true => None; "trusted on first sight")]
+    #[test_case(true, false => Some(Effect::Block); "not trusted")]
+    #[test_case(false, false => None; "pins are off")]
+    fn definitions_without_one(enabled: bool, auto_trust_first: bool) -> Option<Effect> {
+        let mut policy = crate::policy::Policy::default();
+        policy.definition_pinning.enabled = enabled;
+        policy.definition_pinning.auto_trust_first = auto_trust_first;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a")]);
+        stage.judge(&VersionPin, "read")
+    }
+}

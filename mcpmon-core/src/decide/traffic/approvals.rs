@@ -129,7 +129,7 @@ impl Traffic {
         let entry = self.seen(key)?;
         entry.pin(Some(by));
         entry.record.hidden = false;
-        Ok(self.settle(now, key, by, ApprovalState::Granted))
+        Ok(self.word_of(now, key, by, ApprovalState::Granted))
     }
 
     /// A person accepts a definition, if it is the one of `hash`.
@@ -160,7 +160,7 @@ impl Traffic {
         by: &str,
     ) -> Result<Judgement, NotSeen> {
         self.seen(key)?.approval = Approval::Refused;
-        Ok(self.settle(now, key, by, ApprovalState::Denied))
+        Ok(self.word_of(now, key, by, ApprovalState::Denied))
     }
 
     fn seen(&mut self, key: &DefinitionKey) -> Result<&mut Entry, NotSeen> {
@@ -171,7 +171,7 @@ impl Traffic {
     }
 
     /// What follows from a person's word.
-    fn settle(&mut self, now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Judgement {
+    fn word_of(&mut self, now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Judgement {
         let mut judgement = Judgement::default();
         let kind = approval(key, by, state);
         let event = match self.pending.answered(key) {

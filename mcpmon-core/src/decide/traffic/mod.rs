@@ -5,6 +5,7 @@ mod answers;
 mod approvals;
 mod asks;
 mod incidents;
+mod listed;
 mod listings;
 mod requests;
 mod sessions;

@@ -1,0 +1,117 @@
+//! What the tests of rules need: a server with a few definitions, without a Monitor around it.
+
+use super::{Effect, Rule, Scene, Used};
+use crate::{
+    decide::definitions::{DefinitionBook, Entry, Offers, Page},
+    model::{Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp},
+    policy::Policy,
+};
+
+/// A server and a policy.
+pub(super) struct Stage {
+    pub(super) policy: Policy,
+    book: DefinitionBook,
+    identity: PinKey,
+}
+
+impl Stage {
+    pub(super) fn new(policy: Policy) -> Self {
+        let server = ServerId::new("files").expect("an id");
+        Self {
+            policy,
+            book: DefinitionBook::default(),
+            identity: PinKey {
+                server,
+                name: "files".to_owned(),
+                uid: 0,
+            },
+        }
+    }
+
+    fn offers(&mut self) -> &mut Offers {
+        self.book
+            .open(&self.identity, &self.policy)
+            .expect("there is room")
+    }
+
+    /// The server lists these tools, each with its description.
+    pub(super) fn list(&mut self, tools: &[(&str, &str)]) {
+        let (policy, identity) = (self.policy.clone(), self.identity.clone());
+        let offer = self.offers().of_mut(DefinitionKind::Tool);
+        let page = Page {
+            now: Timestamp(0),
+            identity: &identity,
+            kind: DefinitionKind::Tool,
+            generation: 1,
+            policy: &policy,
+        };
+        offer.begin(None, false);
+        for (name, description) in tools {
+            let text = format!(r#"{{"name":"{name}","description":"{description}"}}"#);
+            drop(offer.note(&page, name, RawJson::trusted(&text)));
+        }
+        drop(offer.end("name", false));
+        self.stand();
+    }
+
+    /// The server says that its list changed.
+    pub(super) fn changed(&mut self, kind: DefinitionKind) {
+        self.offers().of_mut(kind).changed();
+    }
+
+    /// Something is done to a tool that was listed.
+    pub(super) fn with(&mut self, tool: &str, edit: impl FnOnce(&mut Entry)) {
+        edit(
+            self.offers()
+                .of_mut(DefinitionKind::Tool)
+                .get_mut(tool)
+                .expect("it was listed"),
+        );
+        self.stand();
+    }
+
+    /// Something of `severity` was found in a tool.
+    pub(super) fn found(&mut self, tool: &str, severity: Severity) {
+        let finding = Finding {
+            pattern: "pattern".to_owned(),
+            category: Category::Custom,
+            severity,
+            field: "description".to_owned(),
+            matches: Vec::new(),
+            standing: Standing::Asserted,
+        };
+        self.with(tool, |entry| entry.inspected(vec![finding]));
+    }
+
+    fn stand(&mut self) {
+        let (policy, server) = (self.policy.clone(), self.identity.server.clone());
+        self.offers().renew(&server, Timestamp(0), &policy);
+    }
+
+    /// What `rule` says of the use of a tool.
+    pub(super) fn judge(&mut self, rule: &dyn Rule, tool: &str) -> Option<Effect> {
+        self.judge_kind(rule, DefinitionKind::Tool, tool)
+    }
+
+    /// What `rule` says of the use of something.
+    pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
+        drop(self.offers());
+        let offers = self.book.get(&self.identity).expect("it was opened");
+        let scene = Scene::of(&self.policy, &self.identity.server, offers, kind, name);
+        rule.judge(&scene).map(|objection| objection.effect)
+    }
+
+    /// What `rule` says of the server itself.
+    pub(super) fn judge_server(&mut self, rule: &dyn Rule) -> Option<Effect> {
+        drop(self.offers());
+        let offers = self.book.get(&self.identity).expect("it was opened");
+        let (policy, server) = (&self.policy, &self.identity.server);
+        rule.judge(&Scene {
+            policy,
+            server,
+            offers,
+            used: Used::Server,
+        })
+        .map(|objection| objection.effect)
+    }
+}
