@@ -1,4 +1,4 @@
-//! What follows: the running servers, their pins, and the Monitor every layer asks.
+//! What follows: the running servers and their pins, what servers offer and say, and the Monitor every layer asks.
 
 mod definitions;
 mod instances;

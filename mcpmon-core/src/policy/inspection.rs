@@ -95,11 +95,12 @@ pub struct Suppression {
 }
 
 impl Suppression {
-    /// Whether a finding of `rule` in `tool` of `server` is accepted at `now`.
+    /// Whether what `rule` or `pattern` says of `tool` of `server` is accepted at `now`.
     #[must_use]
-    pub fn covers(&self, rule: &str, server: &str, tool: &str, now: Timestamp) -> bool {
+    pub fn covers(&self, rule: &str, pattern: &str, server: &str, tool: &str, now: Timestamp) -> bool {
+        let is_meant = self.rule.matches(pattern) || self.rule.matches(rule);
         let holds = self.until.is_none_or(|until| now < until);
-        holds && self.rule.matches(rule) && self.server.matches(server) && self.tool.matches(tool)
+        holds && is_meant && self.server.matches(server) && self.tool.matches(tool)
     }
 }
 
@@ -197,4 +198,29 @@ pub enum OnTimeout {
     Deny,
     /// It goes on.
     Allow,
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("secret_file", "fs", "read", 9 => true; "by pattern")]
+    #[test_case("tool_poisoning", "fs", "read", 9 => true; "by rule")]
+    #[test_case("override", "fs", "read", 9 => false; "another pattern")]
+    #[test_case("*", "other", "read", 9 => false; "another server")]
+    #[test_case("*", "fs", "write", 9 => false; "another tool")]
+    #[test_case("*", "*", "*", 9 => true; "everything")]
+    #[test_case("*", "*", "*", 10 => false; "over")]
+    fn findings_are_accepted(rule: &str, server: &str, tool: &str, now: i64) -> bool {
+        let suppression = Suppression {
+            rule: NameGlob::new(rule),
+            server: NameGlob::new(server),
+            tool: NameGlob::new(tool),
+            until: Some(Timestamp(10)),
+            reason: String::new(),
+        };
+        suppression.covers("tool_poisoning", "secret_file", "fs", "read", Timestamp(now))
+    }
 }

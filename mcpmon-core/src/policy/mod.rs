@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{NameGlob, ServerId, one_spelling};
+use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
 mod inspection;
 pub mod network;
@@ -52,6 +52,22 @@ pub struct Policy {
     pub name_similarity: Option<f64>,
     /// Starting of servers.
     pub exec: ExecPolicy,
+}
+
+impl Policy {
+    /// Whether what `rule` or `pattern` says of `tool` of `server` is accepted at `now`.
+    #[must_use]
+    pub fn suppresses(
+        &self,
+        rule: &str,
+        pattern: &str,
+        server: &ServerId,
+        tool: &str,
+        now: Timestamp,
+    ) -> bool {
+        let mut known = self.suppressions.iter();
+        known.any(|known| known.covers(rule, pattern, server.as_str(), tool, now))
+    }
 }
 
 /// Whether verdicts are carried out.

@@ -2,7 +2,7 @@
 
 use super::{Full, Standing};
 use crate::{
-    model::{Definition, DefinitionRecord, Digest, Finding, RawJson, Timestamp},
+    model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp},
     policy::Policy,
 };
 
@@ -240,10 +240,10 @@ impl Entry {
         now: Timestamp,
         policy: &Policy,
     ) -> impl Iterator<Item = &Finding> {
-        let server = self.record.key.identity.server.as_str();
-        self.record.findings.iter().filter(move |finding| {
-            let mut known = policy.suppressions.iter();
-            !known.any(|known| known.covers(&finding.pattern, server, &self.record.key.name, now))
+        let DefinitionKey { identity, name, .. } = &self.record.key;
+        let found = self.record.findings.iter();
+        found.filter(move |finding| {
+            !policy.suppresses("tool_poisoning", &finding.pattern, &identity.server, name, now)
         })
     }
 }

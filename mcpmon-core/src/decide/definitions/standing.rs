@@ -2,7 +2,7 @@
 
 use crate::{
     model::{DefinitionRecord, Severity, Timestamp},
-    policy::{FirstUse, OnChange, OnDetection, Policy, Suppression},
+    policy::{FirstUse, OnChange, OnDetection, Policy},
 };
 
 /// How a definition stands, by a policy.
@@ -41,7 +41,7 @@ impl Standing {
         let danger = if is_approved {
             None
         } else {
-            danger(record, now, &policy.suppressions)
+            danger(record, now, policy)
         };
         Self {
             pin: PinStanding::of(record, policy),
@@ -90,16 +90,10 @@ impl PinStanding {
     }
 }
 
-fn danger(
-    record: &DefinitionRecord,
-    now: Timestamp,
-    suppressions: &[Suppression],
-) -> Option<(Severity, usize)> {
-    let server = record.key.identity.server.as_str();
+fn danger(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Option<(Severity, usize)> {
+    let server = &record.key.identity.server;
     let open = record.findings.iter().enumerate().filter(|(_, finding)| {
-        !suppressions
-            .iter()
-            .any(|known| known.covers(&finding.pattern, server, &record.key.name, now))
+        !policy.suppresses("tool_poisoning", &finding.pattern, server, &record.key.name, now)
     });
     // Of equally bad ones the first is told.
     open.map(|(index, finding)| (finding.severity, index))

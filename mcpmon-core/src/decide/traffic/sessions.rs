@@ -49,6 +49,12 @@ impl Traffic {
         let Some(found) = resembles(server.as_str(), known, threshold) else {
             return Judgement::default();
         };
+        if self
+            .policy
+            .suppresses("name_similarity", found.method, server, "", now)
+        {
+            return Judgement::default();
+        }
         let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
             return Judgement::default();
         };

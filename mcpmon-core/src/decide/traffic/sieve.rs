@@ -30,11 +30,8 @@ pub(super) fn sieve(
     name: &str,
     mut findings: Vec<Finding>,
 ) -> Sieved {
-    let server = teller.conversation.identity.server.as_str();
-    findings.retain(|finding| {
-        let mut known = policy.suppressions.iter();
-        !known.any(|known| known.covers(&finding.pattern, server, name, teller.now))
-    });
+    let server = &teller.conversation.identity.server;
+    findings.retain(|finding| !policy.suppresses(rule(subject), &finding.pattern, server, name, teller.now));
     let worst = findings
         .iter()
         .filter(|finding| finding.severity >= policy.inspection.alert_threshold)
@@ -49,7 +46,7 @@ pub(super) fn sieve(
             shown(&finding.pattern),
             finding.category.as_str()
         ),
-        remedy: Some(command(&["detections", "--server", server])),
+        remedy: Some(command(&["detections", "--server", server.as_str()])),
     });
     Sieved { findings, objection }
 }
