@@ -95,16 +95,20 @@ impl Stage {
 
     /// What `rule` says of the use of something.
     pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
-        drop(self.offers());
-        let offers = self.book.get(&self.identity).expect("it was opened");
+        let offers = self
+            .book
+            .open(&self.identity, &self.policy)
+            .expect("there is room");
         let scene = Scene::of(&self.policy, &self.identity.server, offers, kind, name);
         rule.judge(&scene).map(|objection| objection.effect)
     }
 
     /// What `rule` says of the server itself.
     pub(super) fn judge_server(&mut self, rule: &dyn Rule) -> Option<Effect> {
-        drop(self.offers());
-        let offers = self.book.get(&self.identity).expect("it was opened");
+        let offers = self
+            .book
+            .open(&self.identity, &self.policy)
+            .expect("there is room");
         let (policy, server) = (&self.policy, &self.identity.server);
         rule.judge(&Scene {
             policy,

@@ -15,9 +15,12 @@ fn called() -> Question {
 }
 
 fn outcome(judgement: &Judgement) -> Option<CallOutcome> {
-    judgement.events.iter().find_map(|event| match event.kind {
-        EventKind::ToolReturned { outcome, .. } => Some(outcome),
-        _ => None,
+    let mut kinds = judgement.events.iter().map(|event| &event.kind);
+    kinds.find_map(|kind| {
+        if let EventKind::ToolReturned { outcome, .. } = kind {
+            return Some(*outcome);
+        }
+        None
     })
 }
 

@@ -10,9 +10,11 @@ use crate::{
 };
 
 fn states(judgement: &Judgement) -> Vec<ApprovalState> {
-    let states = judgement.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Approval { state, .. } => Some(*state),
-        _ => None,
+    let states = judgement.events.iter().filter_map(|event| {
+        if let EventKind::Approval { state, .. } = &event.kind {
+            return Some(*state);
+        }
+        None
     });
     states.collect()
 }

@@ -10,9 +10,11 @@ use crate::{
 };
 
 fn statuses(judgement: &Judgement) -> Vec<DefinitionStatus> {
-    let events = judgement.events.iter().filter_map(|event| match &event.kind {
-        EventKind::ToolSeen { status, .. } => Some(*status),
-        _ => None,
+    let events = judgement.events.iter().filter_map(|event| {
+        if let EventKind::ToolSeen { status, .. } = &event.kind {
+            return Some(*status);
+        }
+        None
     });
     events.collect()
 }

@@ -217,11 +217,13 @@ pub(super) fn blocked_by(judgement: &Judgement) -> Option<&str> {
 
 /// Names of the definitions that are to be stored.
 pub(super) fn stored(judgement: &Judgement) -> Vec<&str> {
-    let stored = judgement.orders.iter().filter_map(|order| match order {
-        Order::StoreDefinition(record) => Some(record.key.name.as_str()),
-        _ => None,
-    });
-    stored.collect()
+    let mut stored = Vec::new();
+    for order in &judgement.orders {
+        if let Order::StoreDefinition(record) = order {
+            stored.push(record.key.name.as_str());
+        }
+    }
+    stored
 }
 
 /// Nothing is stopped, hidden or stripped, and nothing is told to have been.
