@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_core::model::PinnedFile;
 
-use crate::intercept::kernel::hash::{FileError, FileHasher, Root};
+use crate::intercept::hash::{FileError, FileHasher, Root};
 
 /// Where the host's files are seen from inside a container too that shares its processes.
 const HOST: &str = "/proc/1/root";

@@ -1,3 +1,4 @@
-//! The senses.
+//! The senses, and what more than one of them needs.
 
+pub mod hash;
 pub mod kernel;

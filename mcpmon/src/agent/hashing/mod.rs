@@ -20,7 +20,7 @@ use mcpmon_core::{
 
 use self::fair::Fair;
 use super::{engine::Message, host, inbox::Sender};
-use crate::intercept::kernel::hash::{Entry, HashError, Hasher, Process};
+use crate::intercept::hash::{Entry, HashError, Hasher, Process};
 
 /// A serving process to be hashed.
 #[derive(Clone, Debug)]

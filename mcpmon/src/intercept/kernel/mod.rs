@@ -4,7 +4,6 @@ pub mod addresses;
 pub mod btf;
 pub mod cgroup;
 pub mod container;
-pub mod hash;
 pub mod preflight;
 pub mod processes;
 pub mod records;

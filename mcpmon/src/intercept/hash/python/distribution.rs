@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::intercept::kernel::hash::{
+use crate::intercept::hash::{
     Cancel,
     package::{PackageError, go_on},
     root::{Kind, Root},

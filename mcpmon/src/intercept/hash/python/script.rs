@@ -6,7 +6,7 @@ const NEUTRAL: &str = "#!python\n";
 /// The text of a script whose first lines do nothing but start the environment's own Python, with those lines
 /// replaced: the interpreter is pinned by its content, and two environments would otherwise never be equal.
 /// `None` where the first lines do anything else; then they count.
-pub(in crate::intercept::kernel::hash) fn without_interpreter(text: &str) -> Option<String> {
+pub(in crate::intercept::hash) fn without_interpreter(text: &str) -> Option<String> {
     let (first, rest) = text.split_once('\n')?;
     let command = first.strip_prefix("#!")?;
     if is_python(command) {

@@ -246,7 +246,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::intercept::kernel::hash::fixture::Waiting;
+    use crate::intercept::hash::fixture::Waiting;
 
     #[test]
     fn a_process_is_described_even_if_its_file_is_replaced() -> Result<(), Box<dyn std::error::Error>> {

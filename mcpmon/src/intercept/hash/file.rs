@@ -211,7 +211,7 @@ mod tests {
     use std::{cell::Cell, fs, os::unix::fs::FileExt as _, path::Path};
 
     use super::*;
-    use crate::intercept::kernel::hash::root::Root;
+    use crate::intercept::hash::root::Root;
 
     fn go_on() -> bool {
         false

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use test_case::test_case;
 
 use super::*;
-use crate::intercept::kernel::hash::fixture::{Fixture, paths};
+use crate::intercept::hash::fixture::{Fixture, paths};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

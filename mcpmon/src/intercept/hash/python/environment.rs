@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::intercept::kernel::hash::{
+use crate::intercept::hash::{
     Setting,
     root::{Kind, Root},
 };
