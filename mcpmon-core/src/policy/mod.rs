@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
+mod environment;
 mod inspection;
 pub mod network;
 mod server;
 
+pub use environment::{EnvironmentRules, Passage};
 pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,
     Suppression,
