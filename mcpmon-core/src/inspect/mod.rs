@@ -5,6 +5,7 @@ pub mod launch;
 pub mod mask;
 pub mod scan;
 pub mod similarity;
+pub mod session;
 pub mod starter;
 
 mod normalise;
