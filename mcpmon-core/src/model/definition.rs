@@ -46,7 +46,7 @@ impl From<ListKind> for DefinitionKind {
 }
 
 /// What a pin of a definition belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DefinitionKey {
     /// The server.
     pub identity: PinKey,
@@ -57,7 +57,7 @@ pub struct DefinitionKey {
 }
 
 /// A definition at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// SHA-256 of the canonical text.
     pub hash: Digest,
@@ -66,7 +66,7 @@ pub struct Definition {
 }
 
 /// A definition in the registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionRecord {
     /// What it is.
     pub key: DefinitionKey,

@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for ServerId {
 }
 
 /// What pins belong to. Two packages can share a server id, and two users can have different versions of one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PinKey {
     /// The server.
     pub server: ServerId,
