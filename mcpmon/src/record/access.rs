@@ -91,6 +91,11 @@ impl Access {
         Ok(())
     }
 
+    /// Sets mode and group of one more file beside a store.
+    pub(super) fn apply_to(self, path: &Path) -> Result<(), AccessError> {
+        self.set(path, FILE_MODE)
+    }
+
     fn make_directory(self, path: &Path) -> Result<(), AccessError> {
         DirBuilder::new()
             .recursive(true)

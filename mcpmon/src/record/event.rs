@@ -1,8 +1,14 @@
 //! An event as it is kept: with identity and host, its own fields as JSON.
 
-use mcpmon_core::model::{Action, ContainerRef, Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
+use mcpmon_core::{
+    inspect::mask::mask_json,
+    model::{Action, ContainerRef, Event, EventKind, Layer, ProcessRef, Severity, Timestamp},
+};
 use serde_json::{Map, Value};
 use uuid::{NoContext, Uuid};
+
+/// Arguments of a call that are kept, in characters; what is cut off ends with `…`.
+const LONGEST_INPUT: usize = 16 << 10;
 
 /// An event with the identity it got when it was recorded.
 ///
@@ -43,9 +49,10 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Gives `event` an identity.
+    /// Gives `event` an identity, and masks the secrets in the arguments of a call.
     #[must_use]
-    pub fn new(id: Uuid, host: &str, event: Event) -> Self {
+    pub fn new(id: Uuid, host: &str, mut event: Event) -> Self {
+        mask_input(&mut event.kind);
         Self {
             seq: 0,
             id,
@@ -83,6 +90,23 @@ pub(super) fn new_id(timestamp: Timestamp) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, rest))
 }
 
+/// Nothing is kept or sent that did not come through here.
+fn mask_input(kind: &mut EventKind) {
+    if let EventKind::ToolCallIntercepted {
+        input: Some(input), ..
+    }
+    | EventKind::ToolCalled {
+        input: Some(input), ..
+    } = kind
+    {
+        *input = mask_json(input);
+        if let Some((end, _)) = input.char_indices().nth(LONGEST_INPUT) {
+            input.truncate(end);
+            input.push('…');
+        }
+    }
+}
+
 fn own_fields(kind: &EventKind) -> Map<String, Value> {
     match serde_json::to_value(kind) {
         Ok(Value::Object(mut fields)) => {
@@ -113,6 +137,32 @@ mod tests {
         let mut stored = StoredEvent::new(Uuid::nil(), "host", sample::started("a", 1));
         stored.kind = "mcp_mind_read".to_owned();
         assert_eq!(stored.parse_kind(), None);
+    }
+
+    fn stored_input(input: &str) -> String {
+        let mut event = sample::called("read_file", 1);
+        if let EventKind::ToolCalled { input: given, .. } = &mut event.kind {
+            *given = Some(input.to_owned());
+        }
+        let stored = StoredEvent::new(Uuid::nil(), "host", event);
+        stored.data["input"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_masked_before_anything_is_kept() {
+        let input = r#"{"path":"/a","headers":{"Authorization":"Bearer abc"},"n":1}"#;
+        assert_eq!(
+            stored_input(input),
+            r#"{"path":"/a","headers":{"Authorization":"***"},"n":1}"#
+        );
+    }
+
+    #[test]
+    fn long_arguments_are_cut() {
+        let long = format!(r#"{{"text":"{}"}}"#, "é ".repeat(LONGEST_INPUT));
+        let stored = stored_input(&long);
+        assert_eq!(stored.chars().count(), LONGEST_INPUT + 1);
+        assert!(stored.ends_with('…'));
     }
 
     #[test]

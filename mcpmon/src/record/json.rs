@@ -2,6 +2,7 @@
 
 use jiff::Timestamp as Instant;
 use mcpmon_core::model::{ContainerRef, ProcessRef, Timestamp};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{StoredEvent, names};
@@ -34,6 +35,31 @@ pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
     fields
 }
 
+/// The event that [`to_json`] made such an object of, `None` where it is none. Its position is not known.
+#[must_use]
+pub fn from_json(mut fields: Map<String, Value>) -> Option<StoredEvent> {
+    let id = take_text(&mut fields, "id")?.parse().ok()?;
+    let kind = take_text(&mut fields, "type")?;
+    let timestamp: Instant = take_text(&mut fields, "timestamp")?.parse().ok()?;
+    Some(StoredEvent {
+        seq: 0,
+        id,
+        kind,
+        timestamp: Timestamp(i64::try_from(timestamp.as_nanosecond()).ok()?),
+        host: take_text(&mut fields, "host")?,
+        session_id: take_text(&mut fields, "session_id"),
+        server_id: take_text(&mut fields, "server_id"),
+        layer: take_named(&mut fields, "layer")?,
+        severity: take_named(&mut fields, "severity")?,
+        action: take_named(&mut fields, "action")?,
+        rule: take_text(&mut fields, "rule"),
+        reason: take_text(&mut fields, "reason"),
+        process: take_process(&mut fields),
+        container: take_container(&mut fields),
+        data: fields,
+    })
+}
+
 /// RFC 3339 in UTC with nine digits of the second.
 #[must_use]
 pub fn rfc3339(timestamp: Timestamp) -> String {
@@ -57,6 +83,39 @@ fn put_container(fields: &mut Fields, container: &ContainerRef) {
     fields.put_known("pod_uid", container.pod_uid.as_deref());
     fields.put_known("namespace", container.namespace.as_deref());
     fields.put_known("pod", container.pod.as_deref());
+}
+
+fn take_process(fields: &mut Map<String, Value>) -> Option<ProcessRef> {
+    let pid = fields.shift_remove("pid")?.as_u64()?;
+    Some(ProcessRef {
+        pid: u32::try_from(pid).ok()?,
+        exe: take_text(fields, "exe").map(Into::into),
+        comm: take_text(fields, "comm"),
+        uid: fields
+            .shift_remove("uid")
+            .and_then(|uid| u32::try_from(uid.as_u64()?).ok()),
+    })
+}
+
+fn take_container(fields: &mut Map<String, Value>) -> Option<ContainerRef> {
+    let container = ContainerRef {
+        container_id: take_text(fields, "container_id"),
+        pod_uid: take_text(fields, "pod_uid"),
+        namespace: take_text(fields, "namespace"),
+        pod: take_text(fields, "pod"),
+    };
+    (container != ContainerRef::default()).then_some(container)
+}
+
+fn take_text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
+    match fields.shift_remove(name)? {
+        Value::String(text) => Some(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn take_named<T: DeserializeOwned>(fields: &mut Map<String, Value>, name: &str) -> Option<T> {
+    names::parse_name(&take_text(fields, name)?).ok()
 }
 
 struct Fields(Map<String, Value>);
@@ -120,6 +179,15 @@ mod tests {
           "given_addr": "[::ffff:203.0.113.9]:443"
         }
         "#);
+    }
+
+    #[test]
+    fn every_kind_is_read_back_as_it_was() {
+        for event in sample::every_kind() {
+            let stored = StoredEvent::new(Uuid::from_u128(7), "laptop", event);
+            assert_eq!(from_json(to_json(&stored)), Some(stored));
+        }
+        assert_eq!(from_json(Map::new()), None);
     }
 
     #[test]

@@ -3,11 +3,15 @@
 //! [`Recorder`] writes, [`Reader`] reads; neither knows why something happened.
 
 mod access;
+mod definitions;
+mod entry;
 mod event;
 mod follow;
+mod journal;
 pub mod json;
 mod launches;
 mod names;
+mod outlets;
 mod pins;
 mod query;
 mod queue;
@@ -17,6 +21,7 @@ mod retention;
 mod row;
 mod schema;
 mod servers;
+mod sessions;
 mod store;
 mod writer;
 
@@ -24,15 +29,20 @@ mod writer;
 pub(crate) mod sample;
 
 pub use access::{Access, AccessError};
+pub use definitions::{Approved, Selection};
+pub use entry::{Destination, Entry, Progress};
 pub use event::StoredEvent;
 pub use follow::Follow;
 pub use launches::{Ending, Launch};
 pub use names::{name, parse_name};
+pub use outlets::OutletSettings;
 pub use pins::BinaryPin;
 pub use query::Filter;
 pub use queue::Refused;
 pub use reader::{OpenError, QueryError, Reader};
 pub use recorder::{Recorder, RecorderStatus, Settings, Unsettled};
+pub use retention::Limits;
 pub use schema::SchemaError;
 pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};
+pub use sessions::{Member, SessionSummary};
 pub use store::{Store, StoreError};

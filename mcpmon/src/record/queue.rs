@@ -9,16 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Event, EventKind, PinKey, ServerId, Severity};
+use mcpmon_core::model::{Action, Event, EventKind, Severity};
 
-use super::{BinaryPin, DeclaredServer, RecorderStatus};
+use super::{Entry, RecorderStatus, StoredEvent};
 
 /// Whose room in the queue an event takes.
 ///
 /// What any process can cause by the thousand must not push out a pin, or the news that something was refused or
 /// does not work.
 #[derive(Clone, Copy)]
-enum Room {
+pub(super) enum Room {
     /// All but an eighth: connections.
     Bulk,
     /// All but a sixteenth: what else comes of ordinary activity.
@@ -28,7 +28,7 @@ enum Room {
 }
 
 impl Room {
-    const fn of(kind: &EventKind) -> Self {
+    pub(super) const fn of(kind: &EventKind) -> Self {
         match kind {
             EventKind::NetworkConnection { .. }
             | EventKind::ToolCalled { .. }
@@ -64,15 +64,15 @@ impl Room {
     }
 }
 
-/// Something to write; `E` is an event without or with its identity.
+/// Something to write. Small, because it is moved while others wait.
 #[derive(Debug)]
-pub(super) enum Message<E> {
-    Event(E),
-    PutPin(Box<BinaryPin>),
-    DeletePins(ServerId),
-    DeletePinSet(Box<PinKey>, u32),
-    Declare(Vec<DeclaredServer>),
-    ForgetRunning,
+pub(super) enum Message {
+    /// An event that gets its identity when it is written.
+    Event(Event),
+    /// An event that has it, and is in the journal.
+    Kept(Box<StoredEvent>),
+    /// Anything else.
+    Entry(Box<Entry>),
 }
 
 /// The queue is full or closed; nothing was changed.
@@ -84,7 +84,7 @@ pub struct Refused;
 #[derive(Debug)]
 pub(super) struct Batch {
     /// At most one batch of messages, in the order they came; empty when the interval passed without any.
-    pub(super) messages: Vec<Message<Event>>,
+    pub(super) messages: Vec<Message>,
     /// What did not fit since the last time, by kind.
     pub(super) overflow: BTreeMap<&'static str, u64>,
 }
@@ -110,8 +110,8 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    filling: Vec<Message<Event>>,
-    full: VecDeque<Vec<Message<Event>>>,
+    filling: Vec<Message>,
+    full: VecDeque<Vec<Message>>,
     queued: usize,
     /// Messages ever taken in, and those of them that were written or given up.
     accepted: u64,
@@ -140,19 +140,33 @@ impl Queue {
     /// Takes `event` in, or counts it as lost.
     pub(super) fn push_event(&self, event: Event) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
-        let kind = event.kind.name();
-        let limit = Room::of(&event.kind).limit(self.capacity);
+        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
+        self.take_in(Message::Event(event), kind, room, urgent);
+    }
+
+    /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
+    pub(super) fn push_kept(&self, event: StoredEvent, kind: &'static str, room: Room) {
+        self.take_in(Message::Kept(Box::new(event)), kind, room, true);
+    }
+
+    /// Takes in an event that has its identity, or counts it as lost.
+    pub(super) fn push_stored(&self, event: StoredEvent, kind: &'static str, room: Room) {
+        self.take_in(Message::Entry(Box::new(Entry::Event(event))), kind, room, true);
+    }
+
+    fn take_in(&self, message: Message, kind: &'static str, room: Room, urgent: bool) {
         let mut state = self.lock();
-        if !state.has_room(limit) {
+        if !state.has_room(room.limit(self.capacity)) {
             *state.overflow.entry(kind).or_default() += 1;
             state.lost += 1;
             return;
         }
-        self.add(state, Message::Event(event), urgent);
+        self.add(state, message, urgent);
     }
 
     /// Takes in what must not be lost unnoticed; it is written at once.
-    pub(super) fn push(&self, message: Message<Event>) -> Result<(), Refused> {
+    pub(super) fn push(&self, entry: Entry) -> Result<(), Refused> {
+        let message = Message::Entry(Box::new(entry));
         let state = self.lock();
         if !state.has_room(self.capacity) {
             return Err(Refused);
@@ -255,7 +269,7 @@ impl Queue {
         }
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State>, message: Message<Event>, urgent: bool) {
+    fn add(&self, mut state: MutexGuard<'_, State>, message: Message, urgent: bool) {
         state.filling.push(message);
         state.queued += 1;
         state.accepted += 1;
@@ -353,8 +367,8 @@ mod tests {
         }
         assert_eq!(queue.status().queued, 14);
         queue.push_event(sample::denied("a"));
-        assert_eq!(queue.push(Message::ForgetRunning), Ok(()));
-        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+        assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
+        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
         let overflow = queue.take().unwrap().overflow;
         assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
     }
@@ -377,15 +391,15 @@ mod tests {
     #[test]
     fn a_message_that_does_not_fit_is_refused() {
         let queue = Queue::new(1, 10, LONG);
-        assert_eq!(queue.push(Message::ForgetRunning), Ok(()));
-        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+        assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
+        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
     }
 
     #[test]
     fn a_closed_queue_takes_nothing_and_ends() {
         let queue = Queue::new(10, 10, LONG);
         queue.close();
-        assert_eq!(queue.push(Message::ForgetRunning), Err(Refused));
+        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
         assert!(queue.take().is_none());
     }
 

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_core::model::{DefinitionRecord, PinKey, SessionId};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -14,10 +15,11 @@ use nix::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
-    BinaryPin, Filter, Launch, ServerSummary, StoredEvent, launches, pins,
+    BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, definitions,
+    launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
-    servers,
+    servers, sessions,
 };
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -154,6 +156,38 @@ impl Reader {
     /// Where the store, or one of the pins, cannot be read.
     pub fn pins(&self) -> Result<Vec<BinaryPin>, QueryError> {
         self.run(pins::load)
+    }
+
+    /// The definitions that are selected, by server, package, user, kind and name.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn definitions(&self, selection: &Selection) -> Result<Vec<DefinitionRecord>, QueryError> {
+        self.run(|connection| definitions::load(connection, selection))
+    }
+
+    /// Definitions of one server, package and user, by kind and name.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn definitions_of(&self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, QueryError> {
+        self.run(|connection| definitions::of(connection, identity))
+    }
+
+    /// Who is in a session and has not left; some of them may be gone.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn members(&self, session: &SessionId) -> Result<Vec<Member>, QueryError> {
+        self.run(|connection| sessions::members(connection, session))
+    }
+
+    /// The newest `limit` sessions, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn sessions(&self, limit: u32) -> Result<Vec<SessionSummary>, QueryError> {
+        self.run(|connection| sessions::load(connection, limit))
     }
 
     /// The highest position given so far, 0 in a new store.

@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Event, PinKey, ServerId};
+use mcpmon_core::model::{Action, Event, PinKey, ServerId};
 
 use super::{
-    Access, BinaryPin, DeclaredServer, Store, StoreError,
-    queue::{Message, Queue, Refused},
+    Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
+    StoredEvent, event,
+    journal::{self, Journal},
+    queue::{Queue, Refused, Room},
     writer::Writer,
 };
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub retention: Duration,
     /// Size in bytes at which the oldest events are removed.
     pub max_size: u64,
+    /// Where events go beside the store.
+    pub outlets: OutletSettings,
 }
 
 impl Settings {
@@ -50,6 +54,14 @@ impl Settings {
             flush_interval: Duration::from_millis(50),
             retention: Duration::from_hours(30 * 24),
             max_size: 1 << 30,
+            outlets: OutletSettings::default(),
+        }
+    }
+
+    pub(super) const fn limits(&self) -> Limits {
+        Limits {
+            retention: self.retention,
+            max_size: self.max_size,
         }
     }
 }
@@ -84,6 +96,8 @@ pub struct Recorder(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    host: String,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -94,25 +108,66 @@ impl Recorder {
     /// Where the store cannot be opened or made, or no thread can be started.
     pub fn start(settings: Settings) -> Result<Self, StoreError> {
         let store = Store::open(&settings.path, settings.access)?;
+        Self::with(Box::new(store), settings)
+    }
+
+    /// Starts a writer that takes everything to `destination`. What was stopped is in a journal beside the path of
+    /// the settings until it is there; journals of processes that were killed are taken over.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn with(destination: Box<dyn Destination>, settings: Settings) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::new(
             settings.capacity,
             settings.batch,
             settings.flush_interval,
         ));
-        let writer = Writer::new(store, Arc::clone(&queue), settings);
+        let journal = Arc::new(Journal::beside(&settings.path, settings.access));
+        let mut destination = destination;
+        rescue(&mut *destination, &settings, &queue);
+        let writer = Writer::new(destination, Arc::clone(&queue), Arc::clone(&journal), &settings);
         let thread = std::thread::Builder::new()
             .name("record".to_owned())
             .spawn(move || writer.run())
             .map_err(StoreError::Thread)?;
         Ok(Self(Arc::new(Shared {
             queue,
+            journal,
+            host: settings.host,
             thread: Mutex::new(Some(thread)),
         })))
     }
 
-    /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later.
+    /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
+    /// tells of something stopped survives a kill of this process.
     pub fn push(&self, event: Event) {
+        if event.action == Action::Block {
+            return self.push_block(event);
+        }
         self.0.queue.push_event(event);
+    }
+
+    fn push_block(&self, event: Event) {
+        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
+        let stored = StoredEvent::new(event::new_id(event.timestamp), &self.0.host, event);
+        match self.0.journal.keep(&stored) {
+            Ok(true) => self.0.queue.push_kept(stored, kind, room),
+            Ok(false) => self.0.queue.push_stored(stored, kind, room),
+            Err(error) => {
+                self.0
+                    .queue
+                    .note_error(format!("the journal cannot be written: {error}"));
+                self.0.queue.push_stored(stored, kind, room);
+            }
+        }
+    }
+
+    /// Keeps `entry`, in order with the events.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push(entry)
     }
 
     /// Writes `pin` over the one of its key, set and part, in order with the events.
@@ -120,7 +175,7 @@ impl Recorder {
     /// # Errors
     /// Where the queue is full or closed.
     pub fn put_pin(&self, pin: BinaryPin) -> Result<(), Refused> {
-        self.0.queue.push(Message::PutPin(Box::new(pin)))
+        self.put(Entry::PutPin(pin))
     }
 
     /// Removes every pin of a server.
@@ -128,7 +183,7 @@ impl Recorder {
     /// # Errors
     /// Where the queue is full or closed.
     pub fn delete_pins(&self, server: ServerId) -> Result<(), Refused> {
-        self.0.queue.push(Message::DeletePins(server))
+        self.put(Entry::DeletePins(server))
     }
 
     /// Removes one set of pins.
@@ -136,7 +191,7 @@ impl Recorder {
     /// # Errors
     /// Where the queue is full or closed.
     pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), Refused> {
-        self.0.queue.push(Message::DeletePinSet(Box::new(key), number))
+        self.put(Entry::DeletePinSet(key, number))
     }
 
     /// Replaces the servers that the configuration declares.
@@ -144,7 +199,7 @@ impl Recorder {
     /// # Errors
     /// Where the queue is full or closed.
     pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), Refused> {
-        self.0.queue.push(Message::Declare(servers))
+        self.put(Entry::Declare(servers))
     }
 
     /// Takes no server for running any more: what a daemon says before it looks which are.
@@ -152,7 +207,7 @@ impl Recorder {
     /// # Errors
     /// Where the queue is full or closed.
     pub fn forget_running(&self) -> Result<(), Refused> {
-        self.0.queue.push(Message::ForgetRunning)
+        self.put(Entry::ForgetRunning)
     }
 
     /// What the writer has done so far.
@@ -195,6 +250,17 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+/// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
+fn rescue(destination: &mut dyn Destination, settings: &Settings, queue: &Queue) {
+    for orphan in journal::orphans(&settings.path) {
+        let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+        match destination.keep(&entries) {
+            Ok(()) => orphan.remove(),
+            Err(error) => queue.note_error(format!("a journal was not taken over: {error}")),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcpmon_core::model::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{Store, StoreError, servers};
+use super::{Store, StoreError, entry::Progress, servers, sessions};
 
 /// Events removed in one transaction at most, so that nobody waits long for the lock.
 const CHUNK: i64 = 1000;
@@ -18,16 +18,11 @@ const MOST_SERVERS: u32 = 10_000;
 
 /// What a store may hold.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) retention: Duration,
-    pub(super) max_size: u64,
-}
-
-/// Whether the limits hold now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Done,
-    More,
+pub struct Limits {
+    /// Age at which events are removed.
+    pub retention: Duration,
+    /// Size in bytes at which the oldest events are removed.
+    pub max_size: u64,
 }
 
 /// Removes what is older than the limits allow, then the oldest until the size fits, and gives the space back.
@@ -50,7 +45,10 @@ pub(super) fn enforce(store: &mut Store, limits: Limits, now: Timestamp) -> Resu
         }
         removed_any = true;
     }
-    store.write(|transaction| servers::prune(transaction, MOST_SERVERS))?;
+    store.write(|transaction| {
+        servers::prune(transaction, MOST_SERVERS)?;
+        sessions::prune(transaction)
+    })?;
     if removed_any {
         store.write_outside(give_back)?;
     }

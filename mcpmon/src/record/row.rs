@@ -47,6 +47,16 @@ pub(super) fn insert(connection: &Connection, event: &StoredEvent) -> rusqlite::
     })
 }
 
+/// Whether an event is in the store already. The index over times finds it.
+pub(super) fn is_there(connection: &Connection, event: &StoredEvent) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM events WHERE timestamp = ?1 AND id = ?2)")?
+        .query_row(
+            rusqlite::params![event.timestamp.0, event.id.to_string()],
+            |row| row.get(0),
+        )
+}
+
 /// Reads an event from a row of [`COLUMNS`].
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
     let data: String = row.get(20)?;

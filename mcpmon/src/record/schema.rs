@@ -7,10 +7,11 @@ const APPLICATION_ID: i32 = 0x4d43_504d;
 
 /// Each step brings a store from version `index` to `index + 1`; a released step never changes.
 ///
-/// Three indexes pay for their writes: `type` for `connections` and `execs`, `timestamp` for `--since` and
-/// retention, `server_id` for `--server` and for joining a launch with its end. Each is followed by the row id,
-/// so the newest N come without sorting. AUTOINCREMENT keeps positions rising when retention empties the table.
-const MIGRATIONS: &[&str] = &["
+/// Three indexes of every event pay for their writes: `type` for `connections` and `execs`, `timestamp` for `--since` and
+/// retention, `server_id` for `--server` and for joining a launch with its end; a fourth, `session_id`, for
+/// `--session` and reports. Each is followed by the row id, so the newest N come without sorting. AUTOINCREMENT keeps positions rising when retention empties the table.
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE events (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL,
@@ -73,7 +74,48 @@ const MIGRATIONS: &[&str] = &["
         started_seq INTEGER NOT NULL,
         PRIMARY KEY (server_id, pid)
     ) WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE definitions (
+        server_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        uid INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        item TEXT NOT NULL,
+        seen_hash TEXT NOT NULL,
+        seen_text TEXT NOT NULL,
+        pinned_hash TEXT,
+        pinned_text TEXT,
+        approved_by TEXT,
+        first_seen INTEGER NOT NULL,
+        last_seen INTEGER NOT NULL,
+        findings TEXT NOT NULL,
+        hidden INTEGER NOT NULL,
+        PRIMARY KEY (server_id, name, uid, kind, item)
+    );
+
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        agent TEXT,
+        started INTEGER NOT NULL,
+        ended INTEGER
+    ) WITHOUT ROWID;
+
+    CREATE TABLE session_servers (
+        session_id TEXT NOT NULL,
+        server_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        uid INTEGER NOT NULL,
+        pid INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        joined_at INTEGER NOT NULL,
+        left_at INTEGER,
+        PRIMARY KEY (session_id, server_id, pid, start)
+    ) WITHOUT ROWID;
+
+    CREATE INDEX events_by_session ON events (session_id) WHERE session_id IS NOT NULL;
+",
+];
 
 /// Why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]

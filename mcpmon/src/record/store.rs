@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, StoredEvent, pins, queue::Message, row, schema, schema::SchemaError, servers,
+    Access, AccessError, Approved, BinaryPin, Entry, Member, Selection, StoredEvent, definitions, pins, row,
+    schema, schema::SchemaError, servers, sessions,
 };
 
 /// Longest wait for another process's lock.
@@ -38,6 +40,15 @@ pub enum StoreError {
         /// What is wrong with it.
         #[source]
         source: SchemaError,
+    },
+    /// Whoever has the store is not there, or does not answer.
+    #[error("cannot reach {who}")]
+    Unreachable {
+        /// Who has it.
+        who: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// The writer thread could not be started.
     #[error("cannot start the thread that writes the store")]
@@ -79,22 +90,96 @@ impl Store {
         })
     }
 
-    /// Carries `messages` out in one transaction, in their order.
-    pub(super) fn carry_out(&mut self, messages: &[Message<StoredEvent>]) -> Result<(), StoreError> {
+    /// Carries `entries` out in one transaction, in their order.
+    pub(super) fn carry_out(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        let mut without_room = None;
         self.write(|transaction| {
             let mut touched = servers::Touched::default();
-            for message in messages {
-                match message {
-                    Message::Event(event) => put_event(transaction, event, &mut touched)?,
-                    Message::PutPin(pin) => pins::put(transaction, pin)?,
-                    Message::DeletePins(server) => pins::delete(transaction, server)?,
-                    Message::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
-                    Message::Declare(declared) => servers::declare(transaction, declared)?,
-                    Message::ForgetRunning => servers::forget_running(transaction)?,
+            for entry in entries {
+                match entry {
+                    Entry::Event(event) => put_event(transaction, event, &mut touched)?,
+                    Entry::Rescued(event) => {
+                        if !row::is_there(transaction, event)? {
+                            put_event(transaction, event, &mut touched)?;
+                        }
+                    }
+                    Entry::Definition(record) => {
+                        if definitions::put(transaction, record)? == definitions::Room::None {
+                            without_room = Some(&record.key.identity.server);
+                        }
+                    }
+                    Entry::ForgetDefinition(key) => definitions::forget(transaction, key)?,
+                    Entry::Leave(now, member) => sessions::leave(transaction, *now, member)?,
+                    Entry::PutPin(pin) => pins::put(transaction, pin)?,
+                    Entry::DeletePins(server) => pins::delete(transaction, server)?,
+                    Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
+                    Entry::Declare(declared) => servers::declare(transaction, declared)?,
+                    Entry::ForgetRunning => servers::forget_running(transaction)?,
                 }
             }
             touched.write(transaction)
+        })?;
+        if let Some(server) = without_room {
+            tracing::warn!(%server, "it lists more definitions than are kept of one server: the rest is not pinned");
+        }
+        Ok(())
+    }
+
+    /// Adds a server to its session, and returns who was there.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn join(&mut self, now: Timestamp, member: &Member) -> Result<Vec<Member>, StoreError> {
+        self.write(|transaction| {
+            let others = sessions::members(transaction, &member.session)?;
+            sessions::join(transaction, now, member)?;
+            Ok(others)
         })
+    }
+
+    /// Definitions of one server, package and user, by kind and name.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn definitions_of(&mut self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, StoreError> {
+        self.write_outside(|connection| definitions::of(connection, identity))
+    }
+
+    /// Ids of the servers of one user that anything is pinned for.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn pinned_servers(&mut self, uid: u32) -> Result<Vec<ServerId>, StoreError> {
+        self.write_outside(|connection| definitions::pinned_servers(connection, uid))
+    }
+
+    /// All pins of files by key, set and part.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn pins(&mut self) -> Result<Vec<BinaryPin>, StoreError> {
+        self.write_outside(pins::load)
+    }
+
+    /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn approve(
+        &mut self,
+        key: &DefinitionKey,
+        hash: Option<&str>,
+        by: &str,
+    ) -> Result<Approved, StoreError> {
+        self.write(|transaction| definitions::approve(transaction, key, hash, by))
+    }
+
+    /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forget_definitions(&mut self, selection: &Selection) -> Result<usize, StoreError> {
+        self.write(|transaction| definitions::forget_all(transaction, selection))
     }
 
     /// Runs `work` in one transaction that holds the write lock from its beginning.
@@ -124,10 +209,13 @@ impl Store {
 
 impl StoreError {
     /// Whether the same write may succeed later: the disk is full, or the file locked.
-    pub(super) fn is_transient(&self) -> bool {
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode;
-        let Self::Sqlite { source, .. } = self else {
-            return false;
+        let source = match self {
+            Self::Sqlite { source, .. } => source,
+            Self::Unreachable { .. } => return true,
+            Self::Access(_) | Self::Schema { .. } | Self::Thread(_) => return false,
         };
         matches!(
             source.sqlite_error_code(),

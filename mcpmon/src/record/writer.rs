@@ -10,9 +10,10 @@ use std::{
 use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
 
 use super::{
-    Settings, Store, StoredEvent, event,
+    Destination, Entry, Limits, Progress, Settings, StoredEvent, event,
+    journal::Journal,
+    outlets::Outlets,
     queue::{Batch, Message, Outcome, Queue},
-    retention::{self, Limits, Progress},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -23,8 +24,10 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 const RETENTION_EVENTS: u64 = 20_000;
 
 pub(super) struct Writer {
-    store: Store,
+    destination: Box<dyn Destination>,
     queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    outlets: Outlets,
     host: String,
     limits: Limits,
     /// When retention is next due by time, and how many events bring it forward.
@@ -33,15 +36,19 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(store: Store, queue: Arc<Queue>, settings: Settings) -> Self {
+    pub(super) fn new(
+        destination: Box<dyn Destination>,
+        queue: Arc<Queue>,
+        journal: Arc<Journal>,
+        settings: &Settings,
+    ) -> Self {
         Self {
-            store,
+            destination,
             queue,
-            host: settings.host,
-            limits: Limits {
-                retention: settings.retention,
-                max_size: settings.max_size,
-            },
+            journal,
+            outlets: Outlets::open(&settings.outlets),
+            host: settings.host.clone(),
+            limits: settings.limits(),
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
         }
@@ -56,27 +63,42 @@ impl Writer {
 
     fn write(&mut self, batch: Batch) {
         let taken = batch.messages.len();
-        let mut messages: Vec<Message<StoredEvent>> = overflow_events(batch.overflow)
-            .map(Message::Event)
-            .chain(batch.messages)
-            .map(|message| self.identify(message))
+        let kept = batch
+            .messages
+            .iter()
+            .filter(|message| matches!(message, Message::Kept(_)))
+            .count() as u64;
+        let mut entries: Vec<Entry> = overflow_events(batch.overflow)
+            .chain(self.outlets.losses(now()))
+            .map(|event| self.identify(event))
             .collect();
-        if messages.is_empty() {
+        for message in batch.messages {
+            entries.push(match message {
+                Message::Event(event) => self.identify(event),
+                Message::Kept(event) => Entry::Event(*event),
+                Message::Entry(entry) => *entry,
+            });
+        }
+        if entries.is_empty() {
             return;
         }
-        let events = messages
+        let events = entries
             .iter()
-            .filter(|message| matches!(message, Message::Event(_)))
+            .filter(|entry| matches!(entry, Entry::Event(_) | Entry::Rescued(_)))
             .count() as u64;
-        let outcome = self.carry_out(&mut messages, events);
+        let outcome = self.carry_out(&entries, events);
+        if let Outcome::Written { .. } = outcome {
+            self.journal.settle(kept);
+        }
         self.queue.settle(taken, outcome);
+        self.outlets.tell(&entries);
         self.events_until_retention = self.events_until_retention.saturating_sub(events);
     }
 
-    fn carry_out(&mut self, messages: &mut [Message<StoredEvent>], events: u64) -> Outcome {
+    fn carry_out(&mut self, entries: &[Entry], events: u64) -> Outcome {
         let mut pause = FIRST_PAUSE;
         loop {
-            let Err(error) = self.store.carry_out(messages) else {
+            let Err(error) = self.destination.keep(entries) else {
                 return Outcome::Written { events };
             };
             let text = describe(&error);
@@ -93,7 +115,7 @@ impl Writer {
         if self.events_until_retention > 0 && Instant::now() < self.next_retention {
             return;
         }
-        match retention::enforce(&mut self.store, self.limits, now()) {
+        match self.destination.prune(self.limits, now()) {
             // There is more to remove, but events wait: the next batch first.
             Ok(Progress::More) => return,
             Ok(Progress::Done) => {}
@@ -103,19 +125,12 @@ impl Writer {
         self.events_until_retention = RETENTION_EVENTS;
     }
 
-    fn identify(&self, message: Message<Event>) -> Message<StoredEvent> {
-        match message {
-            Message::Event(event) => Message::Event(StoredEvent::new(
-                event::new_id(event.timestamp),
-                &self.host,
-                event,
-            )),
-            Message::PutPin(pin) => Message::PutPin(pin),
-            Message::DeletePins(server) => Message::DeletePins(server),
-            Message::DeletePinSet(key, number) => Message::DeletePinSet(key, number),
-            Message::Declare(servers) => Message::Declare(servers),
-            Message::ForgetRunning => Message::ForgetRunning,
-        }
+    fn identify(&self, event: Event) -> Entry {
+        Entry::Event(StoredEvent::new(
+            event::new_id(event.timestamp),
+            &self.host,
+            event,
+        ))
     }
 }
 
@@ -135,7 +150,7 @@ fn describe(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     let nanoseconds = jiff::Timestamp::now().as_nanosecond();
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }

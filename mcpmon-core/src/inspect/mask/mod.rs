@@ -1,11 +1,15 @@
-//! Secrets in argument vectors, masked before an event is made of them.
+//! Secrets in argument vectors and in the arguments of calls, masked before they are kept.
 //!
 //! Knows secrets by the name in front of them, by their issuer's prefix, and by looking random. It errs
 //! towards masking; paths, package names, UUIDs and hexadecimal digests survive, except in the path of a URL.
 
+mod json;
+
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::{Captures, Regex};
+
+pub use self::json::mask_json;
 
 /// What stands in place of a secret.
 pub const MASK: &str = "***";

@@ -1,0 +1,441 @@
+//! The registry of definitions as it is kept: what servers listed, and what of it was accepted.
+//!
+//! Several processes write it at once, each with what it read a while ago. So what is accepted changes by an
+//! approval only: a record that is put never replaces a pin, whatever it says of it.
+
+use mcpmon_core::model::{Definition, DefinitionKey, DefinitionRecord, Digest, PinKey, ServerId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+
+use super::{names, row};
+
+/// Definitions of one server, package and user that are kept at most: names are made by others.
+const MOST_DEFINITIONS: u32 = 10_000;
+/// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
+const LONGEST_TEXT: usize = 256 << 10;
+
+const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
+     approved_by, first_seen, last_seen, findings, hidden";
+
+/// Which definitions; an empty selection is all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Of this server.
+    pub server: Option<String>,
+    /// Of this user.
+    pub uid: Option<u32>,
+    /// Of this name.
+    pub item: Option<String>,
+}
+
+/// What an approval found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approved {
+    /// The definition as it is accepted now.
+    Accepted(Box<DefinitionRecord>),
+    /// It was never listed.
+    Unknown,
+    /// What is listed has another hash than the one that was approved.
+    Differs {
+        /// What is listed.
+        seen: Digest,
+    },
+}
+
+/// Whether there was room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Enough,
+    None,
+}
+
+/// Writes what was seen. A pin that is there stays; one that is not is taken from `record`.
+pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Room> {
+    let identity = &record.key.identity;
+    let pinned = record.pinned.as_ref();
+    let findings = serde_json::to_string(&record.findings).expect("findings are plain values");
+    let written = connection
+        .prepare_cached(
+            "INSERT INTO definitions (server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, \
+                 pinned_text, approved_by, first_seen, last_seen, findings, hidden) \
+             SELECT :server, :name, :uid, :kind, :item, :seen_hash, :seen_text, :pinned_hash, :pinned_text, \
+                 :approved_by, :first_seen, :last_seen, :findings, :hidden \
+             WHERE EXISTS (SELECT 1 FROM definitions WHERE server_id = :server AND name = :name \
+                     AND uid = :uid AND kind = :kind AND item = :item) \
+                 OR (SELECT count(*) FROM definitions WHERE server_id = :server AND name = :name \
+                     AND uid = :uid) < :most \
+             ON CONFLICT (server_id, name, uid, kind, item) DO UPDATE SET \
+                 seen_hash = excluded.seen_hash, seen_text = excluded.seen_text, \
+                 pinned_hash = coalesce(pinned_hash, excluded.pinned_hash), \
+                 pinned_text = CASE WHEN pinned_hash IS NULL THEN excluded.pinned_text ELSE pinned_text END, \
+                 approved_by = CASE WHEN pinned_hash IS NULL THEN excluded.approved_by ELSE approved_by END, \
+                 first_seen = min(first_seen, excluded.first_seen), \
+                 last_seen = max(last_seen, excluded.last_seen), findings = excluded.findings, \
+                 hidden = CASE WHEN approved_by IS NOT NULL AND pinned_hash = excluded.seen_hash \
+                     THEN 0 ELSE excluded.hidden END",
+        )?
+        .execute(named_params! {
+            ":server": identity.server.as_str(),
+            ":name": identity.name,
+            ":uid": identity.uid,
+            ":kind": names::name(&record.key.kind),
+            ":item": record.key.name,
+            ":seen_hash": record.seen.hash.to_string(),
+            ":seen_text": kept(&record.seen),
+            ":pinned_hash": pinned.map(|pinned| pinned.hash.to_string()),
+            ":pinned_text": pinned.map(kept),
+            ":approved_by": record.approved_by,
+            ":first_seen": record.first_seen.0,
+            ":last_seen": record.last_seen.0,
+            ":findings": findings,
+            ":hidden": record.hidden,
+            ":most": MOST_DEFINITIONS,
+        })?;
+    Ok(match written {
+        0 => Room::None,
+        _ => Room::Enough,
+    })
+}
+
+/// Accepts a definition as it was listed last, and shows it again. With `hash`, a beginning of hexadecimal digits,
+/// only if that is what is listed.
+pub(super) fn approve(
+    connection: &Connection,
+    key: &DefinitionKey,
+    hash: Option<&str>,
+    by: &str,
+) -> rusqlite::Result<Approved> {
+    let Some(mut record) = get(connection, key)? else {
+        return Ok(Approved::Unknown);
+    };
+    if hash.is_some_and(|hash| !starts_with(record.seen.hash, hash)) {
+        return Ok(Approved::Differs {
+            seen: record.seen.hash,
+        });
+    }
+    connection
+        .prepare_cached(
+            "UPDATE definitions SET pinned_hash = seen_hash, pinned_text = seen_text, approved_by = ?6, hidden = 0 \
+             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
+        )?
+        .execute(params![
+            key.identity.server.as_str(),
+            key.identity.name,
+            key.identity.uid,
+            names::name(&key.kind),
+            key.name,
+            by,
+        ])?;
+    record.pinned = Some(record.seen.clone());
+    record.approved_by = Some(by.to_owned());
+    record.hidden = false;
+    Ok(Approved::Accepted(Box::new(record)))
+}
+
+/// Removes one definition; without it that is no error.
+pub(super) fn forget(connection: &Connection, key: &DefinitionKey) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM definitions WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
+        )?
+        .execute(params![
+            key.identity.server.as_str(),
+            key.identity.name,
+            key.identity.uid,
+            names::name(&key.kind),
+            key.name,
+        ])
+        .map(drop)
+}
+
+/// Removes what is selected, and says how many that were.
+pub(super) fn forget_all(connection: &Connection, selection: &Selection) -> rusqlite::Result<usize> {
+    connection.execute(
+        "DELETE FROM definitions WHERE (?1 IS NULL OR server_id = ?1) AND (?2 IS NULL OR uid = ?2) \
+             AND (?3 IS NULL OR item = ?3)",
+        params![selection.server, selection.uid, selection.item],
+    )
+}
+
+/// One definition.
+pub(super) fn get(
+    connection: &Connection,
+    key: &DefinitionKey,
+) -> rusqlite::Result<Option<DefinitionRecord>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM definitions \
+             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5"
+        ))?
+        .query_row(
+            params![
+                key.identity.server.as_str(),
+                key.identity.name,
+                key.identity.uid,
+                names::name(&key.kind),
+                key.name,
+            ],
+            read,
+        )
+        .optional()
+}
+
+/// Those of one server, package and user, by kind and name.
+pub(super) fn of(connection: &Connection, identity: &PinKey) -> rusqlite::Result<Vec<DefinitionRecord>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM definitions WHERE server_id = ?1 AND name = ?2 AND uid = ?3 \
+             ORDER BY kind, item"
+        ))?
+        .query_map(
+            params![identity.server.as_str(), identity.name, identity.uid],
+            read,
+        )?
+        .collect()
+}
+
+/// Those that are selected, by server, package, user, kind and name.
+pub(super) fn load(
+    connection: &Connection,
+    selection: &Selection,
+) -> rusqlite::Result<Vec<DefinitionRecord>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM definitions WHERE (?1 IS NULL OR server_id = ?1) AND (?2 IS NULL OR uid = ?2) \
+                 AND (?3 IS NULL OR item = ?3) ORDER BY server_id, name, uid, kind, item"
+        ))?
+        .query_map(params![selection.server, selection.uid, selection.item], read)?
+        .collect()
+}
+
+/// Ids of the servers of one user that anything is pinned for.
+pub(super) fn pinned_servers(connection: &Connection, uid: u32) -> rusqlite::Result<Vec<ServerId>> {
+    connection
+        .prepare_cached(
+            "SELECT DISTINCT server_id FROM definitions WHERE uid = ?1 AND pinned_hash IS NOT NULL \
+             ORDER BY server_id",
+        )?
+        .query_map([uid], |row| {
+            ServerId::new(row.get::<_, String>(0)?).map_err(row::malformed(0))
+        })?
+        .collect()
+}
+
+fn kept(definition: &Definition) -> &str {
+    match definition.canonical.len() {
+        0..=LONGEST_TEXT => &definition.canonical,
+        _ => "",
+    }
+}
+
+fn starts_with(digest: Digest, beginning: &str) -> bool {
+    let text = digest.to_string();
+    let beginning = beginning.to_ascii_lowercase();
+    let digits = beginning.strip_prefix("sha256:").unwrap_or(&beginning);
+    !digits.is_empty()
+        && text
+            .strip_prefix("sha256:")
+            .is_some_and(|text| text.starts_with(digits))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<DefinitionRecord> {
+    let pinned = match row.get::<_, Option<String>>(7)? {
+        None => None,
+        Some(hash) => Some(Definition {
+            hash: hash.parse().map_err(row::malformed(7))?,
+            canonical: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
+        }),
+    };
+    Ok(DefinitionRecord {
+        key: DefinitionKey {
+            identity: PinKey {
+                server: ServerId::new(row.get::<_, String>(0)?).map_err(row::malformed(0))?,
+                name: row.get(1)?,
+                uid: row.get(2)?,
+            },
+            kind: row::named(row, 3)?,
+            name: row.get(4)?,
+        },
+        seen: Definition {
+            hash: row.get::<_, String>(5)?.parse().map_err(row::malformed(5))?,
+            canonical: row.get(6)?,
+        },
+        pinned,
+        approved_by: row.get(9)?,
+        first_seen: Timestamp(row.get(10)?),
+        last_seen: Timestamp(row.get(11)?),
+        findings: serde_json::from_str(&row.get::<_, String>(12)?).map_err(row::malformed(12))?,
+        hidden: row.get(13)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::DefinitionKind;
+
+    use super::*;
+    use crate::record::{Store, sample};
+
+    fn record(item: &str, text: &str) -> DefinitionRecord {
+        sample::definition("files", item, text)
+    }
+
+    fn only(store: &Store) -> DefinitionRecord {
+        let mut all = load(&store.connection, &Selection::default()).unwrap();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    #[test]
+    fn a_definition_survives_the_store() {
+        let (_directory, store) = sample::store();
+        let first = record("read_file", r#"{"name":"read_file"}"#);
+        let instructions = DefinitionRecord {
+            key: DefinitionKey {
+                kind: DefinitionKind::Instructions,
+                name: String::new(),
+                ..first.key.clone()
+            },
+            pinned: None,
+            findings: vec![sample::finding()],
+            hidden: true,
+            ..first.clone()
+        };
+        for record in [&first, &instructions] {
+            assert_eq!(put(&store.connection, record).unwrap(), Room::Enough);
+        }
+        let identity = &first.key.identity;
+        assert_eq!(
+            of(&store.connection, identity).unwrap(),
+            [instructions.clone(), first.clone()]
+        );
+        assert_eq!(
+            pinned_servers(&store.connection, identity.uid).unwrap(),
+            std::slice::from_ref(&identity.server)
+        );
+        forget(&store.connection, &first.key).unwrap();
+        assert_eq!(only(&store), instructions);
+        assert_eq!(pinned_servers(&store.connection, identity.uid).unwrap(), []);
+    }
+
+    #[test]
+    fn a_record_that_is_put_never_replaces_a_pin() {
+        let (_directory, store) = sample::store();
+        let old = record("read_file", "old");
+        put(&store.connection, &old).unwrap();
+        let mut changed = record("read_file", "new");
+        changed.hidden = true;
+        put(&store.connection, &changed).unwrap();
+        let stored = only(&store);
+        assert_eq!((&stored.seen, &stored.pinned), (&changed.seen, &old.pinned));
+        assert!(stored.is_changed() && stored.hidden);
+    }
+
+    #[test]
+    fn what_is_not_pinned_is_pinned_once_a_record_says_so() {
+        let (_directory, store) = sample::store();
+        let mut unpinned = record("read_file", "x");
+        unpinned.pinned = None;
+        put(&store.connection, &unpinned).unwrap();
+        assert_eq!(only(&store).pinned, None);
+        let pinned = record("read_file", "x");
+        put(&store.connection, &pinned).unwrap();
+        assert_eq!(only(&store).pinned, pinned.pinned);
+    }
+
+    #[test]
+    fn an_approval_holds_against_a_writer_that_has_not_heard_of_it() {
+        let (_directory, store) = sample::store();
+        put(&store.connection, &record("read_file", "old")).unwrap();
+        let mut changed = record("read_file", "new");
+        changed.pinned = record("read_file", "old").pinned;
+        changed.hidden = true;
+        put(&store.connection, &changed).unwrap();
+
+        let approved = approve(&store.connection, &changed.key, None, "ann").unwrap();
+        let expected = DefinitionRecord {
+            pinned: Some(changed.seen.clone()),
+            approved_by: Some("ann".to_owned()),
+            hidden: false,
+            ..changed.clone()
+        };
+        assert_eq!(approved, Approved::Accepted(Box::new(expected.clone())));
+        put(&store.connection, &changed).unwrap();
+        assert_eq!(only(&store), expected);
+    }
+
+    #[test]
+    fn an_approval_of_another_hash_changes_nothing() {
+        let (_directory, store) = sample::store();
+        let seen = record("read_file", "x");
+        put(&store.connection, &seen).unwrap();
+        let digits = seen.seen.hash.short(12);
+        for wrong in ["0000", "", "sha256:"] {
+            assert_eq!(
+                approve(&store.connection, &seen.key, Some(wrong), "ann").unwrap(),
+                Approved::Differs { seen: seen.seen.hash }
+            );
+        }
+        assert_eq!(only(&store).approved_by, None);
+        for right in [digits.clone(), digits.to_uppercase(), seen.seen.hash.to_string()] {
+            assert!(matches!(
+                approve(&store.connection, &seen.key, Some(&right), "ann").unwrap(),
+                Approved::Accepted(_)
+            ));
+        }
+        let unknown = record("write_file", "x").key;
+        assert_eq!(
+            approve(&store.connection, &unknown, None, "ann").unwrap(),
+            Approved::Unknown
+        );
+    }
+
+    #[test]
+    fn one_server_has_room_for_so_many_and_what_is_there_still_changes() {
+        let (_directory, mut store) = sample::store();
+        store
+            .write(|transaction| {
+                for number in 0..MOST_DEFINITIONS {
+                    assert_eq!(put(transaction, &record(&number.to_string(), "x"))?, Room::Enough);
+                }
+                assert_eq!(put(transaction, &record("one more", "x"))?, Room::None);
+                assert_eq!(put(transaction, &record("7", "y"))?, Room::Enough);
+                let other = sample::definition("weather", "forecast", "x");
+                assert_eq!(put(transaction, &other)?, Room::Enough);
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_text_beyond_the_limit_is_kept_by_its_hash() {
+        let (_directory, store) = sample::store();
+        let long = record("read_file", &"x".repeat(LONGEST_TEXT + 1));
+        put(&store.connection, &long).unwrap();
+        let stored = only(&store);
+        assert_eq!(
+            (stored.seen.hash, stored.seen.canonical.as_str()),
+            (long.seen.hash, "")
+        );
+        assert!(!stored.is_changed());
+    }
+
+    #[test]
+    fn what_is_selected_is_forgotten() {
+        let (_directory, store) = sample::store();
+        for record in [
+            record("a", "x"),
+            record("b", "x"),
+            sample::definition("weather", "a", "x"),
+        ] {
+            put(&store.connection, &record).unwrap();
+        }
+        let selection = Selection {
+            server: Some("files".to_owned()),
+            item: Some("a".to_owned()),
+            ..Selection::default()
+        };
+        assert_eq!(forget_all(&store.connection, &selection).unwrap(), 1);
+        assert_eq!(load(&store.connection, &selection).unwrap(), []);
+        assert_eq!(load(&store.connection, &Selection::default()).unwrap().len(), 2);
+    }
+}

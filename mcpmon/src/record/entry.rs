@@ -1,0 +1,64 @@
+//! What is kept, and where it goes: into a store, or to whoever has one.
+
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, Timestamp};
+
+use super::{BinaryPin, DeclaredServer, Member, Store, StoreError, StoredEvent, retention::Limits};
+
+/// Something to keep, or to keep no longer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An event.
+    Event(StoredEvent),
+    /// An event that was rescued from a process that was killed; it may be there already.
+    Rescued(StoredEvent),
+    /// A definition, as it was seen.
+    Definition(DefinitionRecord),
+    /// A definition to forget.
+    ForgetDefinition(DefinitionKey),
+    /// A server left its session.
+    Leave(Timestamp, Member),
+    /// A pin, over the one of its key, set and part.
+    PutPin(BinaryPin),
+    /// Every pin of a server, to forget.
+    DeletePins(ServerId),
+    /// One set of pins, to forget.
+    DeletePinSet(PinKey, u32),
+    /// The servers that the configuration declares now.
+    Declare(Vec<DeclaredServer>),
+    /// No server is taken for running any more.
+    ForgetRunning,
+}
+
+/// Whether the limits hold now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// They do.
+    Done,
+    /// There is more to remove, when nothing else waits.
+    More,
+}
+
+/// Where a recorder's writer takes what was recorded.
+pub trait Destination: Send {
+    /// Keeps `entries`, in their order: all of them, or none.
+    ///
+    /// # Errors
+    /// Where it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError>;
+
+    /// Removes some of what the limits forbid.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError>;
+}
+
+impl Destination for Store {
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        self.carry_out(entries)
+    }
+
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
+        super::retention::enforce(self, limits, now)
+    }
+}
