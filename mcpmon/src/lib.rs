@@ -10,4 +10,5 @@ pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod intercept;
+pub mod judge;
 pub mod record;

@@ -14,7 +14,6 @@ mod host;
 mod inbox;
 mod names;
 pub mod notify;
-mod pins;
 pub(crate) mod probe;
 pub mod selftest;
 pub mod status;

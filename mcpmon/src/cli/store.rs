@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{CliError, ErrorKind, Globals};
 use crate::{
     agent::daemon::DEFAULT_STORE,
-    record::{OpenError, Reader},
+    record::{OpenError, Reader, users_store},
 };
 
 /// Opens the store that the options name, or the one that is there.
@@ -78,7 +78,7 @@ impl Surroundings {
         Self {
             is_root: nix::unistd::geteuid().is_root(),
             daemon_store: Presence::of(Path::new(DEFAULT_STORE)),
-            own_store: own_store(|name| std::env::var_os(name).map(PathBuf::from)).map(|path| {
+            own_store: users_store(|name| std::env::var_os(name).map(PathBuf::from)).map(|path| {
                 let presence = Presence::of(&path);
                 (path, presence)
             }),
@@ -94,14 +94,6 @@ impl Presence {
             Err(_) => Self::Missing,
         }
     }
-}
-
-/// `$XDG_STATE_HOME/mcpmon/mcpmon.db`; a relative state home counts for nothing, as the specification has it.
-fn own_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    let home = || variable("HOME").filter(|path| path.is_absolute());
-    let state = state.or_else(|| home().map(|home| home.join(".local/state")))?;
-    Some(state.join("mcpmon/mcpmon.db"))
 }
 
 /// From the environment: a static binary cannot load the modules that getpwuid(3) needs.
@@ -134,17 +126,6 @@ mod tests {
             own_store: own.map(|presence| (OWN.into(), presence)),
         };
         choose(&surroundings).display().to_string()
-    }
-
-    #[test_case(&[("XDG_STATE_HOME", "/state"), ("HOME", "/home/me")] => Some("/state/mcpmon/mcpmon.db".into()); "state home")]
-    #[test_case(&[("XDG_STATE_HOME", "state"), ("HOME", "/home/me")] => Some(OWN.into()); "relative state home")]
-    #[test_case(&[("HOME", "/home/me")] => Some(OWN.into()); "home")]
-    #[test_case(&[] => None; "neither")]
-    fn the_users_own_store(variables: &[(&str, &str)]) -> Option<PathBuf> {
-        own_store(|name| {
-            let found = variables.iter().find(|(variable, _)| *variable == name)?;
-            Some(found.1.into())
-        })
     }
 
     fn explained(error: OpenError) -> String {

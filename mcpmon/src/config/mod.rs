@@ -43,6 +43,8 @@ pub struct Loaded {
     pub sources: Vec<Source>,
     /// Digest of its text.
     pub hash: Digest,
+    /// The text itself, for those who are handed it.
+    pub text: Arc<Sources>,
 }
 
 /// Why there is no configuration.
@@ -89,6 +91,7 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
         not_in_force: force::not_in_force(&document.tree, &document.config.mcp),
         sources: sources.names().cloned().collect(),
         hash: sources.digest(),
+        text: Arc::new(sources.clone()),
     };
     Ok(document.mistakes.unless_any(loaded)?)
 }

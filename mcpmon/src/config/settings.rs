@@ -14,6 +14,8 @@ pub struct Settings {
 pub struct RecordSettings {
     /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
     pub path: Option<PathBuf>,
+    /// File that every event is appended to, absolute.
+    pub jsonl: Option<PathBuf>,
     /// How long events are kept.
     pub retention: Duration,
     /// How large the database may become, in bytes.

@@ -10,6 +10,7 @@ use std::{
 
 use mcpmon_core::model::Digest;
 use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
 
 use super::{
     mistake::Origin,
@@ -105,7 +106,8 @@ impl Search {
 }
 
 /// Where a part of the configuration comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A file.
     File(PathBuf),
@@ -160,6 +162,18 @@ impl Sources {
                 Digest::of(&digests)
             }
         }
+    }
+
+    /// Parts that were read elsewhere, at least one: what [`Self::parts`] gave there.
+    #[must_use]
+    pub fn of_parts(parts: Vec<(Source, String)>) -> Option<Self> {
+        (!parts.is_empty()).then_some(Self(parts))
+    }
+
+    /// Each part with its text, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[(Source, String)] {
+        &self.0
     }
 
     /// Text that no file holds, under names as of files.

@@ -41,16 +41,21 @@ pub enum Approved {
     },
 }
 
-/// Whether there was room.
+/// What became of a record that was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    Enough,
-    None,
+pub(super) enum Put {
+    /// It was there, with this definition.
+    Known,
+    /// It was not.
+    News,
+    /// It was not, and there is no room.
+    NoRoom,
 }
 
 /// Writes what was seen. A pin that is there stays; one that is not is taken from `record`.
-pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Room> {
+pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Put> {
     let identity = &record.key.identity;
+    let before = get(connection, &record.key)?;
     let pinned = record.pinned.as_ref();
     let findings = serde_json::to_string(&record.findings).expect("findings are plain values");
     let written = connection
@@ -90,9 +95,10 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
             ":hidden": record.hidden,
             ":most": MOST_DEFINITIONS,
         })?;
-    Ok(match written {
-        0 => Room::None,
-        _ => Room::Enough,
+    Ok(match (written, before) {
+        (0, _) => Put::NoRoom,
+        (_, Some(before)) if before.seen.hash == record.seen.hash => Put::Known,
+        (_, Some(_) | None) => Put::News,
     })
 }
 
@@ -301,7 +307,7 @@ mod tests {
             ..first.clone()
         };
         for record in [&first, &instructions] {
-            assert_eq!(put(&store.connection, record).unwrap(), Room::Enough);
+            assert_eq!(put(&store.connection, record).unwrap(), Put::News);
         }
         let identity = &first.key.identity;
         assert_eq!(
@@ -324,7 +330,8 @@ mod tests {
         put(&store.connection, &old).unwrap();
         let mut changed = record("read_file", "new");
         changed.hidden = true;
-        put(&store.connection, &changed).unwrap();
+        assert_eq!(put(&store.connection, &changed).unwrap(), Put::News);
+        assert_eq!(put(&store.connection, &changed).unwrap(), Put::Known);
         let stored = only(&store);
         assert_eq!((&stored.seen, &stored.pinned), (&changed.seen, &old.pinned));
         assert!(stored.is_changed() && stored.hidden);
@@ -395,12 +402,12 @@ mod tests {
         store
             .write(|transaction| {
                 for number in 0..MOST_DEFINITIONS {
-                    assert_eq!(put(transaction, &record(&number.to_string(), "x"))?, Room::Enough);
+                    assert_eq!(put(transaction, &record(&number.to_string(), "x"))?, Put::News);
                 }
-                assert_eq!(put(transaction, &record("one more", "x"))?, Room::None);
-                assert_eq!(put(transaction, &record("7", "y"))?, Room::Enough);
+                assert_eq!(put(transaction, &record("one more", "x"))?, Put::NoRoom);
+                assert_eq!(put(transaction, &record("7", "y"))?, Put::News);
                 let other = sample::definition("weather", "forecast", "x");
-                assert_eq!(put(transaction, &other)?, Room::Enough);
+                assert_eq!(put(transaction, &other)?, Put::News);
                 Ok(())
             })
             .unwrap();

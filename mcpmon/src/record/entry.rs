@@ -27,6 +27,8 @@ pub enum Entry {
     Declare(Vec<DeclaredServer>),
     /// No server is taken for running any more.
     ForgetRunning,
+    /// Another policy is in force.
+    PolicyChanged,
 }
 
 /// Whether the limits hold now.

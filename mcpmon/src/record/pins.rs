@@ -83,6 +83,17 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> 
         .collect()
 }
 
+/// Those of one key, by set and part.
+pub(super) fn of(connection: &Connection, key: &PinKey) -> rusqlite::Result<Vec<BinaryPin>> {
+    connection
+        .prepare(
+            "SELECT server_id, name, uid, number, part, path, hash, manifest, pinned_at, pinned_by \
+             FROM binary_pins WHERE server_id = ?1 AND name = ?2 AND uid = ?3 ORDER BY number, part",
+        )?
+        .query_map(params![key.server.as_str(), key.name, key.uid], read)?
+        .collect()
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<BinaryPin> {
     Ok(BinaryPin {
         key: PinKey {

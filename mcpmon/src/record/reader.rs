@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionRecord, PinKey, SessionId};
+use mcpmon_core::model::{DefinitionRecord, PinKey, ServerId, SessionId};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -172,6 +172,14 @@ impl Reader {
     /// Where the store, or one of them, cannot be read.
     pub fn definitions_of(&self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, QueryError> {
         self.run(|connection| definitions::of(connection, identity))
+    }
+
+    /// Ids of the servers of one user that anything is pinned for.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn pinned_servers(&self, uid: u32) -> Result<Vec<ServerId>, QueryError> {
+        self.run(|connection| definitions::pinned_servers(connection, uid))
     }
 
     /// Who is in a session and has not left; some of them may be gone.

@@ -9,8 +9,12 @@ use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, Time
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, Approved, BinaryPin, Entry, Member, Selection, StoredEvent, definitions, pins, row,
-    schema, schema::SchemaError, servers, sessions,
+    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent,
+    definitions::{self, Put},
+    generation::Counter,
+    pins, row, schema,
+    schema::SchemaError,
+    servers, sessions,
 };
 
 /// Longest wait for another process's lock.
@@ -24,6 +28,7 @@ const LOG_SIZE_LIMIT: i64 = 16 << 20;
 pub struct Store {
     pub(super) connection: Connection,
     path: PathBuf,
+    generation: Counter,
 }
 
 /// Why a store cannot be opened or written.
@@ -73,7 +78,16 @@ impl Store {
         let path = access.prepare(path)?;
         let connection = connect(&path)?;
         access.apply(&path)?;
-        Ok(Self { connection, path })
+        let generation = Counter::open(&path, access).map_err(|source| AccessError::Io {
+            what: "open",
+            path: Generation::path(&path),
+            source,
+        })?;
+        Ok(Self {
+            connection,
+            path,
+            generation,
+        })
     }
 
     /// Writes `events` in one transaction, together with what they say about servers.
@@ -92,7 +106,7 @@ impl Store {
 
     /// Carries `entries` out in one transaction, in their order.
     pub(super) fn carry_out(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        let mut without_room = None;
+        let (mut without_room, mut news) = (None, false);
         self.write(|transaction| {
             let mut touched = servers::Touched::default();
             for entry in entries {
@@ -103,22 +117,32 @@ impl Store {
                             put_event(transaction, event, &mut touched)?;
                         }
                     }
-                    Entry::Definition(record) => {
-                        if definitions::put(transaction, record)? == definitions::Room::None {
-                            without_room = Some(&record.key.identity.server);
-                        }
+                    Entry::Definition(record) => match definitions::put(transaction, record)? {
+                        Put::Known => {}
+                        Put::News => news = true,
+                        Put::NoRoom => without_room = Some(&record.key.identity.server),
+                    },
+                    Entry::ForgetDefinition(key) => {
+                        definitions::forget(transaction, key)?;
+                        news = true;
                     }
-                    Entry::ForgetDefinition(key) => definitions::forget(transaction, key)?,
-                    Entry::Leave(now, member) => sessions::leave(transaction, *now, member)?,
+                    Entry::Leave(now, member) => {
+                        sessions::leave(transaction, *now, member)?;
+                        news = true;
+                    }
                     Entry::PutPin(pin) => pins::put(transaction, pin)?,
                     Entry::DeletePins(server) => pins::delete(transaction, server)?,
                     Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
                     Entry::Declare(declared) => servers::declare(transaction, declared)?,
                     Entry::ForgetRunning => servers::forget_running(transaction)?,
+                    Entry::PolicyChanged => news = true,
                 }
             }
             touched.write(transaction)
         })?;
+        if news {
+            self.tell();
+        }
         if let Some(server) = without_room {
             tracing::warn!(%server, "it lists more definitions than are kept of one server: the rest is not pinned");
         }
@@ -130,11 +154,13 @@ impl Store {
     /// # Errors
     /// Where SQLite fails.
     pub fn join(&mut self, now: Timestamp, member: &Member) -> Result<Vec<Member>, StoreError> {
-        self.write(|transaction| {
+        let others = self.write(|transaction| {
             let others = sessions::members(transaction, &member.session)?;
             sessions::join(transaction, now, member)?;
             Ok(others)
-        })
+        })?;
+        self.tell();
+        Ok(others)
     }
 
     /// Definitions of one server, package and user, by kind and name.
@@ -153,12 +179,12 @@ impl Store {
         self.write_outside(|connection| definitions::pinned_servers(connection, uid))
     }
 
-    /// All pins of files by key, set and part.
+    /// Pins of one server's files by set and part.
     ///
     /// # Errors
     /// Where SQLite fails, or one of them cannot be read.
-    pub fn pins(&mut self) -> Result<Vec<BinaryPin>, StoreError> {
-        self.write_outside(pins::load)
+    pub fn pins_of(&mut self, key: &PinKey) -> Result<Vec<BinaryPin>, StoreError> {
+        self.write_outside(|connection| pins::of(connection, key))
     }
 
     /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
@@ -171,7 +197,9 @@ impl Store {
         hash: Option<&str>,
         by: &str,
     ) -> Result<Approved, StoreError> {
-        self.write(|transaction| definitions::approve(transaction, key, hash, by))
+        let approved = self.write(|transaction| definitions::approve(transaction, key, hash, by))?;
+        self.tell();
+        Ok(approved)
     }
 
     /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
@@ -179,7 +207,22 @@ impl Store {
     /// # Errors
     /// Where SQLite fails.
     pub fn forget_definitions(&mut self, selection: &Selection) -> Result<usize, StoreError> {
-        self.write(|transaction| definitions::forget_all(transaction, selection))
+        let forgotten = self.write(|transaction| definitions::forget_all(transaction, selection))?;
+        self.tell();
+        Ok(forgotten)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells other processes that something changed which they hold.
+    fn tell(&self) {
+        if let Err(error) = self.generation.raise() {
+            tracing::warn!(%error, "running wrappers do not hear that something changed");
+        }
     }
 
     /// Runs `work` in one transaction that holds the write lock from its beginning.

@@ -20,7 +20,7 @@ pub(super) const CRATES: [(&str, &str); 4] = [
 ];
 
 /// Every module belongs to the row with the longest path that it lies under.
-pub(super) static UNITS: [Unit; 18] = [
+pub(super) static UNITS: [Unit; 19] = [
     Unit {
         path: "mcpmon_common",
         modules: &[],
@@ -162,10 +162,32 @@ pub(super) static UNITS: [Unit; 18] = [
         ],
     },
     Unit {
+        path: "mcpmon::judge",
+        modules: &[
+            "mcpmon::config",
+            "mcpmon::record",
+            "mcpmon_core::decide",
+            "mcpmon_core::decide::pins",
+            "mcpmon_core::inspect",
+            "mcpmon_core::model",
+            "mcpmon_core::policy",
+        ],
+        crates: &[
+            "std",
+            "nix",
+            "procfs",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tracing",
+        ],
+    },
+    Unit {
         path: "mcpmon::agent",
         modules: &[
             "mcpmon::config",
             "mcpmon::intercept",
+            "mcpmon::judge",
             "mcpmon::record",
             "mcpmon_common",
             "mcpmon_core::decide",
@@ -192,6 +214,7 @@ pub(super) static UNITS: [Unit; 18] = [
         modules: &[
             "mcpmon::agent",
             "mcpmon::config",
+            "mcpmon::judge",
             "mcpmon::record",
             "mcpmon_core::model",
         ],

@@ -35,7 +35,6 @@ use super::{
     health::Health,
     names::{Found, Wanted, keep_resolved},
     notify::{Notifier, NotifyError},
-    pins,
     selftest::Check,
 };
 use crate::{
@@ -45,11 +44,12 @@ use crate::{
         preflight,
         sensor::{Sensor, SensorError},
     },
-    record::{Access, OpenError, QueryError, Reader, Recorder, Settings, StoreError},
+    judge::pins,
+    record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, StoreError},
 };
 
 /// The store unless told otherwise.
-pub const DEFAULT_STORE: &str = "/var/lib/mcpmon/mcpmon.db";
+pub const DEFAULT_STORE: &str = DAEMON_STORE;
 /// How often the policy's files are looked at.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the self-test runs.

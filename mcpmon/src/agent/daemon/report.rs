@@ -8,12 +8,12 @@ use crate::{
         control::{Answer, Asked, Request},
         engine::{Message, Snapshot},
         notify::Notifier,
-        pins,
         selftest::{self, Check, Component},
         status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
     },
     config::Loaded,
     intercept::kernel::addresses::Enforcement,
+    judge::pins,
 };
 use mcpmon_core::{
     decide::pins::PinnedFile,

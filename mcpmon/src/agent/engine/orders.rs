@@ -11,7 +11,10 @@ use mcpmon_core::{
 use nix::sys::signal::Signal;
 
 use super::{Core, observe::instance};
-use crate::agent::{hashing::HashJob, host, pins};
+use crate::{
+    agent::{hashing::HashJob, host},
+    judge::pins,
+};
 
 /// Looks at the process table for one kill: what forks between two of them is found by the next.
 const KILL_PASSES: usize = 3;

@@ -118,13 +118,18 @@ const fn pinning(raw: &raw::VersionPinning) -> Pinning {
 
 fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
     let section = KeyPath::root().key("record");
-    let path = Some(PathBuf::from(&raw.path)).filter(|path| !path.as_os_str().is_empty());
-    if path.as_ref().is_some_and(|path| path.is_relative()) {
-        findings.push(Finding::new(
-            section.key("path"),
-            "expected an absolute path: a daemon has no working directory to speak of",
-        ));
-    }
+    let mut file = |key, given: &str| {
+        let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
+        if path.as_ref().is_some_and(|path| path.is_relative()) {
+            findings.push(Finding::new(
+                section.key(key),
+                "expected an absolute path: a daemon has no working directory to speak of",
+            ));
+        }
+        path
+    };
+    let path = file("path", &raw.path);
+    let jsonl = file("jsonl", &raw.jsonl);
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         findings.push(Finding::new(
@@ -141,6 +146,7 @@ fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
     }
     RecordSettings {
         path,
+        jsonl,
         retention,
         max_size,
     }

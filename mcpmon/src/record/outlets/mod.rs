@@ -41,7 +41,8 @@ impl Outlets {
                 | Entry::DeletePins(_)
                 | Entry::DeletePinSet(..)
                 | Entry::Declare(_)
-                | Entry::ForgetRunning => None,
+                | Entry::ForgetRunning
+                | Entry::PolicyChanged => None,
             })
         };
         if let Some(jsonl) = &mut self.jsonl {

@@ -16,6 +16,10 @@ pub(crate) const FIRST_USE: &str = "first_use";
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
 /// Who pinned what was approved: only root may.
 pub(crate) const APPROVED: &str = "root";
+/// Who pinned what was refused: nobody. It is kept for an approval and accepted by none.
+pub(crate) const REFUSED: &str = "refused";
+/// Number of the set that holds it; accepted sets count from 1.
+pub(crate) const REFUSED_SET: u32 = 0;
 
 /// Who pinned what was accepted without approval.
 pub(crate) const fn by(ground: Ground) -> &'static str {
@@ -64,7 +68,7 @@ pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> 
 /// digest alone decides.
 pub(crate) fn from_rows(rows: Vec<BinaryPin>) -> PinBook {
     let mut sets: BTreeMap<(PinKey, u32), Vec<BinaryPin>> = BTreeMap::new();
-    for row in rows {
+    for row in rows.into_iter().filter(|row| row.number != REFUSED_SET) {
         sets.entry((row.key.clone(), row.number)).or_default().push(row);
     }
     let mut book = PinBook::default();
@@ -162,6 +166,18 @@ mod tests {
         expected.restore(set);
         expected.restore(other);
         assert_eq!(from_rows(rows), expected);
+    }
+
+    #[test]
+    fn what_was_refused_is_not_accepted() {
+        let set = PinSet {
+            number: REFUSED_SET,
+            ..sample()
+        };
+        assert_eq!(
+            from_rows(to_rows(&set, Timestamp(1), REFUSED)),
+            PinBook::default()
+        );
     }
 
     #[test]

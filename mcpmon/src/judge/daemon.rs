@@ -1,0 +1,132 @@
+//! What follows when the daemon goes away in the middle of a session, and when it comes back.
+
+use std::time::Duration;
+
+use mcpmon_core::{
+    decide::Judgement,
+    model::{Action, Denial, Event, EventKind, Layer, Severity, Timestamp, Verdict},
+    policy::Mode,
+};
+
+use super::Judge;
+
+/// How long a daemon that is away is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+/// What events call it.
+const COMPONENT: &str = "daemon";
+/// The rule by which uses are refused meanwhile.
+const RULE: &str = "mcp.fail_closed";
+
+/// Whether what is shared can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It can.
+    Here,
+    /// It cannot; when it was tried last.
+    Away(Timestamp),
+}
+
+impl Presence {
+    pub(super) const fn is_here(self) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Away(_) => false,
+        }
+    }
+
+    /// Whether it is time to try again.
+    pub(super) fn is_due(self, now: Timestamp) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Away(tried) => now.since(tried) >= RETRY,
+        }
+    }
+}
+
+impl Judge {
+    /// Says once that what others change is not heard of, and goes on with what is held.
+    pub(super) fn tell_away(&mut self, now: Timestamp, cause: &str) {
+        let was_here = self.presence.is_here();
+        self.presence = Presence::Away(now);
+        if !was_here {
+            return;
+        }
+        let consequence = match self.policy().fail_closed {
+            true => "uses of the server are blocked until it is back (mcp.fail_closed)",
+            false => "what was known of pins, approvals and policy holds on",
+        };
+        let mut event = Event::new(
+            now,
+            Layer::Agent,
+            EventKind::EnforcementDegraded {
+                component: COMPONENT.to_owned(),
+                cause: cause.to_owned(),
+            },
+        );
+        event.severity = Severity::High;
+        event.reason = Some(format!("{consequence}; see `mcpmon status`"));
+        self.push(event);
+    }
+
+    /// Says that it is back, where it was away.
+    pub(super) fn tell_back(&mut self, now: Timestamp) {
+        if self.presence.is_here() {
+            return;
+        }
+        self.presence = Presence::Here;
+        let kind = EventKind::EnforcementRestored {
+            component: COMPONENT.to_owned(),
+            cause: "it answers again".to_owned(),
+        };
+        self.push(Event::new(now, Layer::Agent, kind));
+    }
+
+    /// Blocks a use because nobody can be asked whether it may be.
+    pub(super) fn refuse(&self, now: Timestamp, judgement: &mut Judgement) {
+        let reason = "the daemon is away, and mcp.fail_closed is set";
+        let remedy = "sudo systemctl start mcpmon";
+        let action = match self.policy().mode {
+            Mode::Enforce => Action::Block,
+            Mode::Observe => Action::WouldBlock,
+        };
+        // It goes to no server.
+        if action == Action::Block {
+            judgement
+                .events
+                .retain(|event| !matches!(event.kind, EventKind::ToolCalled { .. }));
+        }
+        let mut refused = false;
+        for event in &mut judgement.events {
+            let is_judgement = matches!(
+                event.kind,
+                EventKind::ToolCallIntercepted { .. }
+                    | EventKind::ResourceRead { .. }
+                    | EventKind::RequestJudged { .. }
+            );
+            if is_judgement && event.action < action {
+                mark(event, action, reason);
+                refused = true;
+            }
+        }
+        if !refused {
+            let cause = reason.to_owned();
+            let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+            mark(&mut event, action, reason);
+            judgement.events.push(event);
+        }
+        if action == Action::Block && !matches!(judgement.verdict, Verdict::Block(_)) {
+            judgement.verdict = Verdict::Block(Denial {
+                rule: RULE.to_owned(),
+                reason: reason.to_owned(),
+                remedy: Some(remedy.to_owned()),
+            });
+        }
+    }
+}
+
+fn mark(event: &mut Event, action: Action, reason: &str) {
+    event.action = action;
+    event.severity = event.severity.max(Severity::High);
+    event.rule = Some(RULE.to_owned());
+    event.reason = Some(reason.to_owned());
+}

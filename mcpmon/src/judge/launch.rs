@@ -1,0 +1,236 @@
+//! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
+//! a daemon its kernel sense sees the start itself, compares and records it.
+
+use mcpmon_core::{
+    decide::pins::{PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+    inspect::mask::mask_arguments,
+    model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
+    policy::Gate,
+};
+
+use super::{
+    Judge, pins, process,
+    protocol::{Hear, Say},
+    shared::SharedState,
+};
+use crate::record::Entry;
+
+/// The rule that compares files with pins.
+const RULE: &str = "mcp.version_pinning";
+
+/// A server that was started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The process that serves.
+    pub process: ProcessRef,
+    /// Its program, as it was asked for.
+    pub command: String,
+    /// Its arguments, as they are; secrets are masked here.
+    pub arguments: Vec<String>,
+    /// What it runs from.
+    pub files: ServerFiles,
+}
+
+/// Who compares files with pins.
+#[derive(Debug)]
+pub(super) enum Pins {
+    /// The daemon's kernel sense.
+    ByDaemon,
+    /// This process, with what the user's own store has of this server.
+    Here(PinBook),
+}
+
+impl Judge {
+    /// The server was started: a block says that it may not go on. To be called once its files are hashed.
+    pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        self.child = Some(launch.process.clone());
+        self.tell_daemon(now, launch.process.pid);
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let policy = self.policy();
+        let mut verdict = compare(
+            book.accepted(&self.conversation.identity),
+            launch.files.clone(),
+            policy.pinning,
+            policy.mode,
+        );
+        if verdict.action == Action::Block && policy.exec.gate == Gate::Off {
+            verdict.action = Action::Audit;
+        }
+        self.tell_start(now, launch, &verdict);
+        if let Some(files) = verdict.store.take() {
+            self.accept(now, files);
+        }
+        if verdict.action != Action::Block {
+            return Verdict::Allow;
+        }
+        self.deny(now, launch, &verdict)
+    }
+
+    /// The server ended: `status` is what `wait(2)` gave.
+    pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: Ended) {
+        let Pins::Here(_) = self.launch else {
+            return; // the kernel sense saw it
+        };
+        let kind = EventKind::ServerExited {
+            exit_status: status.code(),
+            signal: status.signal(),
+            duration_ms: u64::try_from(now.since(started).as_millis()).unwrap_or(u64::MAX),
+        };
+        self.push(Event::new(now, self.conversation.layer, kind));
+    }
+
+    /// So that the kernel sense knows whose child it is.
+    fn tell_daemon(&mut self, now: Timestamp, pid: u32) {
+        let SharedState::Daemon { link, .. } = &self.shared else {
+            return;
+        };
+        let Some(process) = process::identify(pid) else {
+            return; // it ended at once
+        };
+        match link.say(&Say::Serves {
+            process: process.into(),
+        }) {
+            Ok(Hear::Done | Hear::State(_) | Hear::Error(_)) => {}
+            Err(error) => self.tell_away(now, &error.to_string()),
+        }
+    }
+
+    fn tell_start(&self, now: Timestamp, launch: &Launch, verdict: &PinVerdict) {
+        let executable = launch.files.executable.hashed();
+        let script = launch.files.script.as_ref().and_then(|part| part.hashed());
+        let package = launch.files.package.as_ref().and_then(|part| part.hashed());
+        let mut argv = vec![launch.command.clone()];
+        argv.extend(launch.arguments.iter().cloned());
+        let mut argv = mask_arguments(&argv);
+        let args = argv.split_off(1);
+        let kind = EventKind::ServerStarted {
+            command: argv.pop().unwrap_or_default(),
+            args,
+            wrapped: true,
+            exe_sha256: executable.map(|file| file.digest),
+            script: script.map(|file| file.path.clone()),
+            script_sha256: script.map(|file| file.digest),
+            package: package.map(|package| package.root().to_owned()),
+            package_sha256: package.map(|package| package.digest()),
+            pin: verdict.state,
+            launcher_pid: self.member.process.pid,
+            matched_pattern: "wrapped".to_owned(),
+        };
+        let mut event = Event::new(now, self.conversation.layer, kind);
+        event.action = verdict.action;
+        if !verdict.unhashed.is_empty() || verdict.full.is_some() {
+            event.severity = Severity::Medium;
+            event.reason = verdict.reason(&self.conversation.identity.server);
+        }
+        self.push(event);
+        for mismatch in &verdict.mismatches {
+            let kind = EventKind::BinaryMismatch {
+                path: mismatch.path.clone(),
+                expected_hash: mismatch.expected,
+                actual_hash: mismatch.actual,
+                part: mismatch.part,
+                changed_files: mismatch.changed_files.clone(),
+            };
+            let mut event = Event::new(now, self.conversation.layer, kind);
+            event.action = verdict.action;
+            event.severity = match verdict.action {
+                Action::Allow => Severity::Low,
+                Action::Audit => Severity::High,
+                Action::WouldBlock | Action::Block => Severity::Critical,
+            };
+            event.rule = Some(RULE.to_owned());
+            event.reason = verdict.reason(&self.conversation.identity.server);
+            self.push(event);
+        }
+    }
+
+    fn deny(&mut self, now: Timestamp, launch: &Launch, verdict: &PinVerdict) -> Verdict {
+        let server = &self.conversation.identity.server;
+        let reason = verdict
+            .reason(server)
+            .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
+        let cause = match verdict.state {
+            PinState::Mismatch => "it changed since it was pinned",
+            PinState::NotPinned => "it is not pinned, and auto_trust_first is off",
+            PinState::Unknown => "a part of it could not be hashed",
+            PinState::Off | PinState::Pinned | PinState::Match => "its pins say so",
+        };
+        let denial = Denial {
+            rule: RULE.to_owned(),
+            reason: cause.to_owned(),
+            remedy: Some(format!("mcpmon pins trust --server {server}")),
+        };
+        let cause = cause.to_owned();
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.action = Action::Block;
+        event.severity = Severity::Critical;
+        event.rule = Some(RULE.to_owned());
+        event.reason = Some(reason);
+        self.push(event);
+        if let Ok(files) = Files::try_from(launch.files.clone()) {
+            self.remember_refused(now, files);
+        }
+        Verdict::Block(denial)
+    }
+
+    /// Pins what was seen for the first time.
+    fn accept(&mut self, now: Timestamp, files: Files) {
+        let Pins::Here(book) = &mut self.launch else {
+            return;
+        };
+        let set = book.add(self.conversation.identity.clone(), files).set;
+        self.keep(now, &set, pins::FIRST_USE);
+    }
+
+    /// Keeps what was refused, so that a person can accept it.
+    fn remember_refused(&self, now: Timestamp, files: Files) {
+        let set = PinSet {
+            key: self.conversation.identity.clone(),
+            number: pins::REFUSED_SET,
+            pins: files,
+        };
+        let forgotten = self
+            .recorder
+            .put(Entry::DeletePinSet(set.key.clone(), set.number));
+        if forgotten.is_ok() {
+            self.keep(now, &set, pins::REFUSED);
+        }
+    }
+
+    fn keep(&self, now: Timestamp, set: &PinSet, by: &str) {
+        for pin in pins::to_rows(set, now, by) {
+            if self.recorder.put_pin(pin).is_err() {
+                tracing::error!("a pin could not be stored; it holds until this process ends");
+            }
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Nobody saw it.
+    Unseen,
+}
+
+impl Ended {
+    const fn code(self) -> Option<i32> {
+        match self {
+            Self::Exited(code) => Some(code),
+            Self::Killed(_) | Self::Unseen => None,
+        }
+    }
+
+    const fn signal(self) -> Option<i32> {
+        match self {
+            Self::Killed(signal) => Some(signal),
+            Self::Exited(_) | Self::Unseen => None,
+        }
+    }
+}

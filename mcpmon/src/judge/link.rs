@@ -1,0 +1,189 @@
+//! The wrapper's end of its connection to the daemon. It lasts as long as the wrapper: its end is the leave.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::sys::socket::{MsgFlags, recv};
+use serde::Serialize;
+
+use super::protocol::{Hear, Hello, MAX_HEARD, Say, State};
+
+/// Longest wait for an answer. The daemon writes to its store meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The connection, shared by the judge and the recorder's writer.
+#[derive(Clone, Debug)]
+pub(super) struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    hello: Hello,
+    stream: Mutex<Option<BufReader<UnixStream>>>,
+    is_up: AtomicBool,
+}
+
+/// Why there is no connection, or none any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    /// Nobody listens.
+    #[error("no daemon is listening on {}", .0.display())]
+    NotRunning(PathBuf),
+    /// The daemon refuses this process.
+    #[error("the daemon refuses this wrapper: {0}")]
+    Refused(String),
+    /// The conversation broke off.
+    #[error("the connection to the daemon on {path} broke off", path = path.display())]
+    Io {
+        /// Its socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The first line: a request among those of the control socket.
+#[derive(Serialize)]
+#[serde(tag = "request", rename = "wrap")]
+struct Introduction<'a> {
+    hello: &'a Hello,
+}
+
+impl Link {
+    /// Connects to the daemon at `path`.
+    ///
+    /// # Errors
+    /// Where there is none, or it refuses this process.
+    pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, State), LinkError> {
+        let link = Self(Arc::new(Shared {
+            path: path.to_owned(),
+            hello,
+            stream: Mutex::new(None),
+            is_up: AtomicBool::new(false),
+        }));
+        let state = link.connect(&mut link.lock())?;
+        Ok((link, state))
+    }
+
+    /// Whether the daemon was there when it was last heard, and has not closed the connection since.
+    pub(super) fn is_up(&self) -> bool {
+        if !self.0.is_up.load(Ordering::Relaxed) {
+            return false;
+        }
+        // While an answer is awaited, whoever waits for it finds out.
+        let stream = match self.0.stream.try_lock() {
+            Ok(stream) => stream,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        stream.as_ref().is_some_and(|stream| is_open(stream.get_ref()))
+    }
+
+    /// Says something and waits for the answer; connects again where the connection is gone.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
+        let mut stream = self.lock();
+        if stream.is_none() {
+            self.connect(&mut stream)?;
+        }
+        self.exchange(&mut stream, say)
+    }
+
+    /// Where the daemon listens.
+    pub(super) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    fn connect(&self, stream: &mut Option<BufReader<UnixStream>>) -> Result<State, LinkError> {
+        let path = &self.0.path;
+        let connected = UnixStream::connect(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinkError::NotRunning(path.clone()),
+            _ => self.broken(source),
+        })?;
+        connected
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
+            .map_err(|source| self.broken(source))?;
+        *stream = Some(BufReader::new(connected));
+        let introduction = Introduction { hello: &self.0.hello };
+        match self.exchange(stream, &introduction)? {
+            Hear::State(state) => {
+                self.0.is_up.store(true, Ordering::Relaxed);
+                Ok(*state)
+            }
+            Hear::Done | Hear::Error(_) => Err(self.broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
+    fn exchange(
+        &self,
+        stream: &mut Option<BufReader<UnixStream>>,
+        say: &impl Serialize,
+    ) -> Result<Hear, LinkError> {
+        let outcome = match stream {
+            Some(stream) => converse(stream, say),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        match outcome {
+            Ok(Hear::Error(cause)) => {
+                self.close(stream);
+                Err(LinkError::Refused(cause))
+            }
+            Ok(heard) => Ok(heard),
+            Err(source) => {
+                self.close(stream);
+                Err(self.broken(source))
+            }
+        }
+    }
+
+    fn close(&self, stream: &mut Option<BufReader<UnixStream>>) {
+        *stream = None;
+        self.0.is_up.store(false, Ordering::Relaxed);
+    }
+
+    fn broken(&self, source: io::Error) -> LinkError {
+        LinkError::Io {
+            path: self.0.path.clone(),
+            source,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<BufReader<UnixStream>>> {
+        // A stream that a panic left in the middle of an answer is found out by what comes next on it.
+        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn converse(stream: &mut BufReader<UnixStream>, say: &impl Serialize) -> io::Result<Hear> {
+    let mut line = serde_json::to_vec(say)?;
+    line.push(b'\n');
+    stream.get_mut().write_all(&line)?;
+    let mut answer = Vec::new();
+    stream
+        .by_ref()
+        .take(MAX_HEARD as u64)
+        .read_until(b'\n', &mut answer)?;
+    if answer.last() != Some(&b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Between two exchanges nothing is to be read: what can be read then is the end.
+fn is_open(stream: &UnixStream) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(stream.as_raw_fd(), &mut [0], flags) == Err(nix::errno::Errno::EAGAIN)
+}

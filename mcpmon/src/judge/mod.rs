@@ -1,0 +1,482 @@
+//! What every interceptor calls: a Monitor of its own, a recorder, and what it shares with others.
+//!
+//! Judging is local. The daemon, or without one the user's own store, is asked at the start, and again when the
+//! number of changes rose.
+
+mod daemon;
+mod kept;
+mod launch;
+mod link;
+pub(crate) mod pins;
+mod process;
+pub(crate) mod protocol;
+pub(crate) mod shared;
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+use mcpmon_core::{
+    decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
+    model::{
+        Content, Conversation, DefinitionKey, DefinitionRecord, Digest, Event, EventKind, FromClient,
+        Incident, Layer, Message, ProcessRef, ServerId, SessionId, Severity, Timestamp, Verdict,
+    },
+    policy::{Policy, network::table::Tables},
+};
+
+use self::{
+    daemon::Presence,
+    link::{Link, LinkError},
+    shared::{SharedState, Snapshot},
+};
+pub use self::{
+    launch::{Ended, Launch},
+    protocol::Hello,
+};
+use crate::{
+    config::{self, ConfigError, Loaded, RecordSettings, Reloader, Search, Trust, load_sources},
+    record::{
+        self, Access, Entry, Member, OpenError, OutletSettings, QueryError, Recorder, RecorderStatus,
+        Settings, Store, StoreError,
+    },
+};
+
+/// How often the user's own policy files are looked at.
+const POLICY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What a conversation is judged with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the policy is, unless a daemon has one.
+    pub search: Search,
+    /// Whose policy files are believed.
+    pub trust: Trust,
+    /// The daemon's socket; `None` to do without one.
+    pub socket: Option<PathBuf>,
+    /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
+    pub db: Option<PathBuf>,
+    /// Who speaks with whom.
+    pub conversation: Conversation,
+    /// The agent's command name, where known.
+    pub agent: Option<String>,
+}
+
+/// Why nothing can be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// There is no place for a store.
+    #[error("there is no place for a store: neither XDG_STATE_HOME nor HOME is set; name one with --db FILE")]
+    NoPlace,
+    /// This process cannot be found in `/proc`.
+    #[error("cannot tell which process this is: is /proc mounted?")]
+    NoProcess,
+}
+
+/// Judges one conversation.
+#[derive(Debug)]
+pub struct Judge {
+    monitor: Monitor,
+    conversation: Conversation,
+    member: Member,
+    recorder: Recorder,
+    shared: SharedState,
+    /// Follows the user's own policy; the daemon's is told.
+    reloader: Option<Reloader>,
+    next_poll: Timestamp,
+    policy_hash: Digest,
+    /// The number of changes that was looked at last.
+    generation: u64,
+    others: Vec<ServerId>,
+    /// Own definitions that others have, to notice when one is forgotten.
+    known: BTreeSet<DefinitionKey>,
+    presence: Presence,
+    /// The process that serves.
+    child: Option<ProcessRef>,
+    launch: launch::Pins,
+}
+
+impl Judge {
+    /// Joins the session, through the daemon if it answers, else in the user's own store.
+    ///
+    /// # Errors
+    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    pub fn open(now: Timestamp, options: Options) -> Result<Self, Error> {
+        let member = Member {
+            session: session(&options.conversation),
+            agent: options.agent.clone(),
+            identity: options.conversation.identity.clone(),
+            process: process::identify(std::process::id()).ok_or(Error::NoProcess)?,
+        };
+        let Some(socket) = &options.socket else {
+            return Self::alone(now, options, member);
+        };
+        let hello = Hello {
+            identity: member.identity.clone(),
+            session: options.conversation.session.clone(),
+            agent: member.agent.clone(),
+        };
+        match Link::open(socket, hello) {
+            Ok((link, state)) => Self::with_daemon(now, options, member, link, state),
+            Err(LinkError::NotRunning(_)) => Self::alone(now, options, member),
+            Err(error) => {
+                let mut judge = Self::alone(now, options, member)?;
+                judge.tell_away(now, &error.to_string());
+                Ok(judge)
+            }
+        }
+    }
+
+    fn with_daemon(
+        now: Timestamp,
+        options: Options,
+        member: Member,
+        link: Link,
+        state: protocol::State,
+    ) -> Result<Self, Error> {
+        let own = options
+            .db
+            .clone()
+            .or_else(record::own_store)
+            .ok_or(Error::NoPlace)?;
+        let shared = SharedState::daemon(link.clone(), &state.generation);
+        let generation = shared.generation();
+        let mut snapshot = shared::snapshot(state);
+        let loaded = match snapshot.policy.take() {
+            Some(sources) => load_sources(&sources)?,
+            None => config::load(&options.search, options.trust)?,
+        };
+        let settings = Settings::new(own);
+        let destination = kept::ThroughDaemon::new(link, settings.path.clone());
+        let recorder = Recorder::with(Box::new(destination), settings)?;
+        let parts = Parts {
+            member,
+            recorder,
+            shared,
+            reloader: None,
+            generation,
+            snapshot,
+            launch: launch::Pins::ByDaemon,
+        };
+        Ok(Self::start(now, options.conversation, &loaded, parts))
+    }
+
+    fn alone(now: Timestamp, options: Options, member: Member) -> Result<Self, Error> {
+        let loaded = config::load(&options.search, options.trust)?;
+        let record = &loaded.settings.record;
+        let path = options
+            .db
+            .or_else(|| record.path.clone())
+            .or_else(record::own_store)
+            .ok_or(Error::NoPlace)?;
+        let mut store = Store::open(&path, Access::default())?;
+        let path = store.path().to_owned();
+        let others = shared::others(store.join(now, &member)?, &member, process::lives);
+        let shared = SharedState::store(path.clone(), member.clone(), process::lives);
+        // What changes from here on is looked at with the next message.
+        let generation = shared.generation();
+        let mut definitions = store.definitions_of(&member.identity)?;
+        for other in &others {
+            let theirs = store.definitions_of(&other.identity)?;
+            definitions.extend(theirs.into_iter().map(shared::without_text));
+        }
+        let snapshot = Snapshot {
+            policy: None,
+            definitions,
+            others: shared::ids(&others),
+            pinned: store.pinned_servers(member.identity.uid)?,
+        };
+        let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
+        let settings = Settings {
+            retention: record.retention,
+            max_size: record.max_size,
+            outlets: outlets(record),
+            ..Settings::new(path)
+        };
+        let recorder = Recorder::with(Box::new(store), settings)?;
+        let parts = Parts {
+            member,
+            recorder,
+            shared,
+            reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
+            generation,
+            snapshot,
+            launch: pins,
+        };
+        Ok(Self::start(now, options.conversation, &loaded, parts))
+    }
+
+    fn start(now: Timestamp, conversation: Conversation, loaded: &Loaded, parts: Parts) -> Self {
+        let monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default());
+        let mut judge = Self {
+            monitor,
+            conversation,
+            member: parts.member,
+            recorder: parts.recorder,
+            shared: parts.shared,
+            reloader: parts.reloader,
+            next_poll: now,
+            policy_hash: loaded.hash,
+            generation: parts.generation,
+            others: Vec::new(),
+            known: BTreeSet::new(),
+            presence: Presence::Here,
+            child: None,
+            launch: parts.launch,
+        };
+        judge.take(now, parts.snapshot);
+        let joined = judge
+            .monitor
+            .observe(now, Observation::Joined(&judge.conversation, &judge.others));
+        judge.carry_out(joined);
+        judge
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        self.monitor.policy()
+    }
+
+    /// The session's other servers.
+    #[must_use]
+    pub fn others(&self) -> &[ServerId] {
+        &self.others
+    }
+
+    /// Judges a message, and records what follows from it.
+    pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
+        self.refresh(now);
+        let mut judgement = self
+            .monitor
+            .observe(now, Observation::Message(&self.conversation, message));
+        if let Presence::Away(_) = self.presence
+            && self.policy().fail_closed
+            && is_use(&message.content)
+        {
+            self.refuse(now, &mut judgement);
+        }
+        self.carry_out(judgement)
+    }
+
+    /// Records what is on the wire and no message.
+    pub fn incident(&mut self, now: Timestamp, incident: &Incident) {
+        let judgement = self
+            .monitor
+            .observe(now, Observation::Incident(&self.conversation, incident));
+        self.carry_out(judgement);
+    }
+
+    /// Takes in what others changed. Costs one read of a page in memory while nothing has.
+    pub fn refresh(&mut self, now: Timestamp) {
+        let generation = self.shared.generation();
+        let is_up = self.presence.is_here() && (!self.policy().fail_closed || self.shared.is_up());
+        if generation == self.generation && is_up {
+            return;
+        }
+        if !is_up && !self.presence.is_due(now) {
+            return;
+        }
+        match self.shared.look(self.policy_hash) {
+            Ok(snapshot) => {
+                self.generation = generation;
+                self.tell_back(now);
+                self.take(now, snapshot);
+            }
+            Err(error) => self.tell_away(now, &error.to_string()),
+        }
+    }
+
+    /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
+    /// about once a second.
+    pub fn tick(&mut self, now: Timestamp) {
+        let judgement = self.monitor.tick(now);
+        self.carry_out(judgement);
+        if !self.shared.is_up() && self.presence.is_here() {
+            self.tell_away(now, "its connection ended");
+        }
+        self.refresh(now);
+        if now >= self.next_poll {
+            self.next_poll = Timestamp(now.0.saturating_add(nanoseconds(POLICY_INTERVAL)));
+            self.poll_policy(now);
+        }
+    }
+
+    /// How the recorder is doing.
+    #[must_use]
+    pub fn recorded(&self) -> RecorderStatus {
+        self.recorder.status()
+    }
+
+    /// Leaves the session, and waits until what was recorded is where it belongs.
+    pub fn close(mut self, now: Timestamp) -> RecorderStatus {
+        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
+        self.carry_out(judgement);
+        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
+            tracing::warn!("the session does not hear that a server left");
+        }
+        self.recorder.close()
+    }
+
+    /// Takes over what is shared.
+    fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
+        if let Some(sources) = snapshot.policy {
+            match load_sources(&sources) {
+                Ok(loaded) => self.adopt(now, &loaded),
+                Err(error) => {
+                    tracing::error!(%error, "the daemon's policy cannot be used; the one before stays in force")
+                }
+            }
+        }
+        self.forget_missing(&snapshot.definitions);
+        let judgement = self.monitor.load_definitions(now, snapshot.definitions);
+        self.carry_out(judgement);
+        self.monitor.know_servers(snapshot.pinned);
+        if snapshot.others != self.others {
+            self.others = snapshot.others;
+            let judgement = self
+                .monitor
+                .observe(now, Observation::Joined(&self.conversation, &self.others));
+            self.carry_out(judgement);
+        }
+    }
+
+    /// What others had and have no longer was reset.
+    fn forget_missing(&mut self, definitions: &[DefinitionRecord]) {
+        let own: BTreeSet<DefinitionKey> = definitions
+            .iter()
+            .filter(|record| record.key.identity == self.member.identity)
+            .map(|record| record.key.clone())
+            .collect();
+        for key in self.known.difference(&own) {
+            // The record is gone already: only this Monitor does not know.
+            drop(
+                self.monitor
+                    .forget_definitions(&key.identity.server, Some(&key.name)),
+            );
+        }
+        self.known = own;
+    }
+
+    fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
+        self.policy_hash = loaded.hash;
+        let judgement = self
+            .monitor
+            .install(now, Arc::clone(&loaded.policy), &Tables::default());
+        self.carry_out(judgement);
+    }
+
+    fn poll_policy(&mut self, now: Timestamp) {
+        let Some(news) = self.reloader.as_mut().and_then(Reloader::poll) else {
+            return;
+        };
+        let mut event = match news {
+            Ok(loaded) => {
+                self.adopt(now, &loaded);
+                let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
+                let path = sources.join(", ");
+                let hash = loaded.hash;
+                Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash })
+            }
+            Err(error) => {
+                let kind = EventKind::PolicyRejected {
+                    path: String::new(),
+                    errors: vec![error.to_string()],
+                };
+                Event::new(now, Layer::Agent, kind)
+            }
+        };
+        if matches!(event.kind, EventKind::PolicyRejected { .. }) {
+            event.severity = Severity::High;
+        }
+        self.push(event);
+    }
+
+    fn carry_out(&mut self, judgement: Judgement) -> Verdict {
+        for event in judgement.events {
+            self.push(event);
+        }
+        for order in judgement.orders {
+            let entry = match order {
+                Order::StoreDefinition(record) => Entry::Definition(*record),
+                Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                // Of processes, which only the kernel sense sees.
+                Order::Track { .. }
+                | Order::Settle { .. }
+                | Order::MarkStarter { .. }
+                | Order::Hold { .. }
+                | Order::Release { .. }
+                | Order::Hash { .. }
+                | Order::StorePins { .. }
+                | Order::Kill { .. }
+                | Order::KillProcess { .. }
+                | Order::Refuse { .. } => continue,
+            };
+            if self.recorder.put(entry).is_err() {
+                tracing::error!("a definition could not be stored; it holds until this process ends");
+            }
+        }
+        judgement.verdict
+    }
+
+    /// Records an event with what it does not say itself: whose, and of which process.
+    fn push(&self, mut event: Event) {
+        event.session_id = event.session_id.or_else(|| self.conversation.session.clone());
+        event
+            .server_id
+            .get_or_insert_with(|| self.conversation.identity.server.clone());
+        event.process = event.process.or_else(|| self.child.clone());
+        self.recorder.push(event);
+    }
+}
+
+/// What both ways of opening come to.
+struct Parts {
+    member: Member,
+    recorder: Recorder,
+    shared: SharedState,
+    reloader: Option<Reloader>,
+    generation: u64,
+    snapshot: Snapshot,
+    launch: launch::Pins,
+}
+
+/// Where events go beside the store.
+fn outlets(record: &RecordSettings) -> OutletSettings {
+    OutletSettings {
+        jsonl: record.jsonl.clone(),
+    }
+}
+
+/// A conversation without a session is one of its own.
+fn session(conversation: &Conversation) -> SessionId {
+    conversation
+        .session
+        .clone()
+        .unwrap_or_else(|| SessionId::new(format!("pid-{}", std::process::id())))
+}
+
+/// Whether the client asks a server to do something, or for something of it that a model reads.
+const fn is_use(content: &Content<'_>) -> bool {
+    match content {
+        Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. }) => true,
+        Content::Client(
+            FromClient::Request { .. } | FromClient::Reply { .. } | FromClient::Notice { .. },
+        )
+        | Content::Server(_) => false,
+    }
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,112 @@
+//! What wrappers and the daemon say to each other, one JSON object a line, each answered by one.
+
+use std::path::PathBuf;
+
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Digest, PinKey, ProcessId, ServerId, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::config::Source;
+
+/// Longest line of a wrapper, bytes: a batch is cut to fit.
+pub(crate) const MAX_SAID: usize = 4 << 20;
+/// Longest answer, bytes: policy and definitions of one server.
+pub(crate) const MAX_HEARD: usize = 64 << 20;
+
+/// How a wrapper introduces itself. Its user and process come from the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Server and package; the user is that of the socket's other end.
+    pub identity: PinKey,
+    /// Agent session, where known.
+    pub session: Option<SessionId>,
+    /// The agent's command name, where known.
+    pub agent: Option<String>,
+}
+
+/// What a wrapper says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Say {
+    /// What to keep.
+    Keep {
+        /// Events in their JSON form.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        events: Vec<Map<String, Value>>,
+        /// Events of a wrapper that was killed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rescued: Vec<Map<String, Value>>,
+        /// Definitions as they were seen.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        definitions: Vec<DefinitionRecord>,
+        /// Definitions to forget.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        forget: Vec<DefinitionKey>,
+    },
+    /// Asks for what is shared, without a policy of this digest.
+    State {
+        /// The policy that is held already.
+        policy: Digest,
+    },
+    /// This process was started to serve.
+    Serves {
+        /// Its number and start.
+        process: Started,
+    },
+}
+
+/// A process, as both sides see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Started {
+    /// Number in the initial pid namespace.
+    pub(crate) pid: u32,
+    /// Start since boot, nanoseconds, rounded down to a clock tick.
+    pub(crate) start: u64,
+}
+
+impl From<ProcessId> for Started {
+    fn from(process: ProcessId) -> Self {
+        Self {
+            pid: process.pid,
+            start: process.start,
+        }
+    }
+}
+
+impl From<Started> for ProcessId {
+    fn from(process: Started) -> Self {
+        Self {
+            pid: process.pid,
+            start: process.start,
+        }
+    }
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "hear", content = "content", rename_all = "snake_case")]
+pub(crate) enum Hear {
+    /// To the introduction, and to [`Say::State`].
+    State(Box<State>),
+    /// It is kept, or noted.
+    Done,
+    /// It was refused or failed.
+    Error(String),
+}
+
+/// What wrappers share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// The policy, unless it is held already.
+    pub(crate) policy: Option<Vec<(Source, String)>>,
+    /// Definitions of this server.
+    pub(crate) definitions: Vec<DefinitionRecord>,
+    /// Definitions of the session's other servers, without their texts.
+    pub(crate) of_others: Vec<DefinitionRecord>,
+    /// The session's other servers.
+    pub(crate) others: Vec<ServerId>,
+    /// Servers of this user that anything is pinned for.
+    pub(crate) pinned: Vec<ServerId>,
+    /// File whose number rises when any of this changes.
+    pub(crate) generation: PathBuf,
+}

@@ -1,0 +1,111 @@
+//! A number beside the store that rises when something changed that other processes hold: what is pinned and
+//! approved, who is in a session, the policy. To read it is one `pread(2)` of a page that is in memory.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use super::Access;
+
+/// The number, opened for reading.
+#[derive(Debug)]
+pub struct Generation(File);
+
+impl Generation {
+    /// Where the number of `store` is.
+    #[must_use]
+    pub fn path(store: &Path) -> PathBuf {
+        let mut name = store.as_os_str().to_owned();
+        name.push(".generation");
+        name.into()
+    }
+
+    /// Opens the number at `path`.
+    ///
+    /// # Errors
+    /// Where it is not there, or may not be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .map(Self)
+    }
+
+    /// The number now; 0 where it cannot be read.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        read(&self.0)
+    }
+}
+
+/// The number, opened for changing it.
+#[derive(Debug)]
+pub(super) struct Counter(File);
+
+impl Counter {
+    /// Makes it where it is missing.
+    pub(super) fn open(store: &Path, access: Access) -> io::Result<Self> {
+        let path = Generation::path(store);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o640)
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+            .open(&path)?;
+        access.apply_to(&path).map_err(io::Error::other)?;
+        Ok(Self(file))
+    }
+
+    /// Tells everyone that something changed.
+    pub(super) fn raise(&self) -> io::Result<()> {
+        let file = Flock::lock(self.0.try_clone()?, FlockArg::LockExclusive)
+            .map_err(|(_, errno)| io::Error::from(errno))?;
+        let next = read(&file).wrapping_add(1);
+        file.write_all_at(&next.to_le_bytes(), 0)
+    }
+}
+
+fn read(file: &File) -> u64 {
+    let mut bytes = [0; 8];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rises_whoever_raises_it() {
+        const EACH: u64 = 50;
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("mcpmon.db");
+        let counter = Counter::open(&store, Access::default()).unwrap();
+        let generation = Generation::open(&Generation::path(&store)).unwrap();
+        assert_eq!(generation.now(), 0);
+        counter.raise().unwrap();
+        assert_eq!(generation.now(), 1);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let counter = Counter::open(&store, Access::default()).unwrap();
+                    for _ in 0..EACH {
+                        counter.raise().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(generation.now(), 1 + 4 * EACH);
+    }
+}
