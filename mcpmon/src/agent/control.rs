@@ -16,7 +16,8 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::{selftest::Check, status::Status};
+use super::{selftest::Check, status::Status, wrappers::Wrappers};
+use crate::judge::Hello;
 
 /// Where the daemon listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/mcpmon/mcpmon.sock";
@@ -54,13 +55,18 @@ pub enum Request {
         /// Its content.
         digest: Digest,
     },
+    /// A wrapper introduces itself: the connection is its own from here on.
+    Wrap {
+        /// Who it is.
+        hello: Hello,
+    },
 }
 
 impl Request {
     /// Whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
-            Self::Status | Self::SelfTest => false,
+            Self::Status | Self::SelfTest | Self::Wrap { .. } => false,
             Self::ResetPins { .. } | Self::TrustPins { .. } | Self::TrustExecutable { .. } => true,
         }
     }
@@ -173,7 +179,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves clients until the daemon's main task is gone.
-pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) {
+pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wrappers: Wrappers) {
     let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));
     loop {
         let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else {
@@ -181,12 +187,15 @@ pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) {
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let asked = asked.clone();
+                let (asked, wrappers) = (asked.clone(), wrappers.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = tokio::time::timeout(CLIENT_TIMEOUT, answer(stream, asked)).await {
-                        tracing::debug!(%error, "a client of the control socket was too slow");
-                    }
+                    let outcome = tokio::time::timeout(CLIENT_TIMEOUT, answer(stream, asked)).await;
                     drop(slot);
+                    match outcome {
+                        Ok(Some((stream, hello))) => wrappers.serve(stream, hello).await,
+                        Ok(None) => {}
+                        Err(error) => tracing::debug!(%error, "a client of the control socket was too slow"),
+                    }
                 });
             }
             Err(error) => {
@@ -197,7 +206,11 @@ pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) {
     }
 }
 
-async fn answer(stream: tokio::net::UnixStream, asked: mpsc::Sender<Asked>) {
+/// Answers one request, or hands the connection of a wrapper back.
+async fn answer(
+    stream: tokio::net::UnixStream,
+    asked: mpsc::Sender<Asked>,
+) -> Option<(tokio::net::UnixStream, Hello)> {
     let peer = stream.peer_cred().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
@@ -209,6 +222,11 @@ async fn answer(stream: tokio::net::UnixStream, asked: mpsc::Sender<Asked>) {
             Ok(request) if request.is_privileged() && !peer.as_ref().is_ok_and(|uid| *uid == 0) => {
                 Answer::Error("only root may ask for this".to_owned())
             }
+            // It waits for an answer before it says more, so that nothing of it is in the buffer.
+            Ok(Request::Wrap { hello }) => {
+                let read = reader.into_inner().into_inner();
+                return read.reunite(write).ok().map(|stream| (stream, hello));
+            }
             Ok(request) => ask(request, asked).await,
         },
     };
@@ -217,6 +235,7 @@ async fn answer(stream: tokio::net::UnixStream, asked: mpsc::Sender<Asked>) {
     if let Err(error) = write.write_all(text.as_bytes()).await {
         tracing::debug!(%error, "a client of the control socket left before its answer");
     }
+    None
 }
 
 async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {

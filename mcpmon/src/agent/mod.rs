@@ -17,3 +17,4 @@ pub mod notify;
 pub(crate) mod probe;
 pub mod selftest;
 pub mod status;
+pub(crate) mod wrappers;

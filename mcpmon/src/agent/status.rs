@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use super::engine::Coverage;
 use super::selftest::Check;
 
 /// The daemon's state.
@@ -31,6 +32,10 @@ pub struct Status {
     pub exec_gate: String,
     /// Running servers.
     pub servers: Vec<RunningServer>,
+    /// Starts of servers that were seen, and those of them by a wrapper.
+    pub coverage: Coverage,
+    /// Wrappers that are connected.
+    pub wrappers: usize,
     /// Why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.

@@ -8,11 +8,7 @@ use mcpmon_core::{
     policy::Gate,
 };
 
-use super::{
-    Judge, pins, process,
-    protocol::{Hear, Say},
-    shared::SharedState,
-};
+use super::{Judge, pins, process, shared::SharedState};
 use crate::record::Entry;
 
 /// The rule that compares files with pins.
@@ -89,11 +85,8 @@ impl Judge {
         let Some(process) = process::identify(pid) else {
             return; // it ended at once
         };
-        match link.say(&Say::Serves {
-            process: process.into(),
-        }) {
-            Ok(Hear::Done | Hear::State(_) | Hear::Error(_)) => {}
-            Err(error) => self.tell_away(now, &error.to_string()),
+        if let Err(error) = link.serves(process.into()) {
+            self.tell_away(now, &error.to_string());
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 use nix::sys::socket::{MsgFlags, recv};
 use serde::Serialize;
 
-use super::protocol::{Hear, Hello, MAX_HEARD, Say, State};
+use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
 
 /// Longest wait for an answer. The daemon writes to its store meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub(super) struct Link(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
-    hello: Hello,
+    hello: Mutex<Hello>,
     stream: Mutex<Option<BufReader<UnixStream>>>,
     is_up: AtomicBool,
 }
@@ -66,7 +66,7 @@ impl Link {
     pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, State), LinkError> {
         let link = Self(Arc::new(Shared {
             path: path.to_owned(),
-            hello,
+            hello: Mutex::new(hello),
             stream: Mutex::new(None),
             is_up: AtomicBool::new(false),
         }));
@@ -98,6 +98,15 @@ impl Link {
             self.connect(&mut stream)?;
         }
         self.exchange(&mut stream, say)
+    }
+
+    /// Says which process was started to serve, now and whenever the daemon is connected again.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn serves(&self, process: Started) -> Result<(), LinkError> {
+        self.0.hello.lock().unwrap_or_else(PoisonError::into_inner).child = Some(process);
+        self.say(&Say::Serves { process }).map(drop)
     }
 
     /// Where the daemon listens.

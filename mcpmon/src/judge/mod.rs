@@ -125,6 +125,7 @@ impl Judge {
             identity: member.identity.clone(),
             session: options.conversation.session.clone(),
             agent: member.agent.clone(),
+            child: None,
         };
         match Link::open(socket, hello) {
             Ok((link, state)) => Self::with_daemon(now, options, member, link, state),
@@ -452,7 +453,8 @@ struct Parts {
 }
 
 /// Where events go beside the store.
-fn outlets(record: &RecordSettings) -> OutletSettings {
+#[must_use]
+pub(crate) fn outlets(record: &RecordSettings) -> OutletSettings {
     OutletSettings {
         jsonl: record.jsonl.clone(),
     }

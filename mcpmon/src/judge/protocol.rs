@@ -22,6 +22,8 @@ pub struct Hello {
     pub session: Option<SessionId>,
     /// The agent's command name, where known.
     pub agent: Option<String>,
+    /// What it started to serve, where it has.
+    pub(crate) child: Option<Started>,
 }
 
 /// What a wrapper says.
@@ -47,6 +49,11 @@ pub(crate) enum Say {
     State {
         /// The policy that is held already.
         policy: Digest,
+    },
+    /// To [`Hear::Challenge`].
+    Repeat {
+        /// What was asked to be repeated.
+        nonce: String,
     },
     /// This process was started to serve.
     Serves {
@@ -88,6 +95,8 @@ impl From<Started> for ProcessId {
 pub(crate) enum Hear {
     /// To the introduction, and to [`Say::State`].
     State(Box<State>),
+    /// Asks the process that connected to repeat this, before it is told anything.
+    Challenge(String),
     /// It is kept, or noted.
     Done,
     /// It was refused or failed.

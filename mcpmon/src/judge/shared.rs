@@ -178,7 +178,7 @@ pub(crate) fn without_text(mut record: DefinitionRecord) -> DefinitionRecord {
     record
 }
 
-pub(super) fn ids(members: &[Member]) -> Vec<ServerId> {
+pub(crate) fn ids(members: &[Member]) -> Vec<ServerId> {
     let mut ids: Vec<ServerId> = members
         .iter()
         .map(|member| member.identity.server.clone())

@@ -203,6 +203,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "procfs",
             "serde",
             "serde_json",
+            "sha2",
             "thiserror",
             "tokio",
             "tracing",

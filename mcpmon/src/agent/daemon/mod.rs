@@ -36,6 +36,7 @@ use super::{
     names::{Found, Wanted, keep_resolved},
     notify::{Notifier, NotifyError},
     selftest::Check,
+    wrappers::Wrappers,
 };
 use crate::{
     config::{self, ConfigError, Loaded, Reloader, Search, Trust},
@@ -45,7 +46,7 @@ use crate::{
         sensor::{Sensor, SensorError},
     },
     judge::pins,
-    record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, StoreError},
+    record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, Store, StoreError},
 };
 
 /// The store unless told otherwise.
@@ -135,6 +136,7 @@ struct Daemon {
     wanted: watch::Sender<Wanted>,
     engine: Engine,
     recorder: Recorder,
+    wrappers: Wrappers,
     store: PathBuf,
     socket: SocketFile,
     cgroup: PathBuf,
@@ -180,8 +182,10 @@ impl Daemon {
             .store
             .or_else(|| record.path.clone())
             .unwrap_or_else(|| DEFAULT_STORE.into());
+        let access = Access { group: group::find() };
         let recorder = Recorder::start(Settings {
-            access: Access { group: group::find() },
+            access,
+            outlets: crate::judge::outlets(record),
             retention: record.retention,
             max_size: record.max_size,
             ..Settings::new(&store)
@@ -196,13 +200,21 @@ impl Daemon {
         let cgroup = sensor.attached.root().path.clone();
         let monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
         declare(&recorder, &loaded);
-        let engine = Engine::start(sensor, monitor, recorder.clone()).map_err(DaemonError::Start)?;
+        let wrappers = Wrappers::new(
+            recorder.clone(),
+            Store::open(&store, access)?,
+            loaded.hash,
+            Arc::clone(&loaded.text),
+        )
+        .map_err(DaemonError::Start)?;
+        let engine =
+            Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
 
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
         tokio::spawn(keep_resolved(wants, tell_found));
         let (tell_checked, checked) = mpsc::channel(4);
-        let asked = serve_clients(listener);
+        let asked = serve_clients(listener, wrappers.clone());
         let inputs = Inputs {
             asked,
             found,
@@ -222,6 +234,7 @@ impl Daemon {
             wanted,
             engine,
             recorder,
+            wrappers,
             store,
             socket,
             cgroup,
@@ -331,9 +344,9 @@ impl Daemon {
     }
 }
 
-fn serve_clients(listener: UnixListener) -> mpsc::Receiver<Asked> {
+fn serve_clients(listener: UnixListener, wrappers: Wrappers) -> mpsc::Receiver<Asked> {
     let (ask, asked) = mpsc::channel(16);
-    tokio::spawn(control::serve(listener, ask));
+    tokio::spawn(control::serve(listener, ask, wrappers));
     asked
 }
 

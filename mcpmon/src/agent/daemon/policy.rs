@@ -82,6 +82,8 @@ impl Daemon {
         self.note("address lists", self.nameless_refusals());
         self.wanted.send_replace(wants(&self.loaded));
         declare(&self.recorder, &self.loaded);
+        self.wrappers
+            .publish(self.loaded.hash, Arc::clone(&self.loaded.text));
         self.tell_policy();
         Ok(())
     }

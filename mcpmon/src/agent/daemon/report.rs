@@ -83,6 +83,8 @@ impl Daemon {
             Request::TrustExecutable { path, digest } => {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
+            // Handled where the connection is.
+            Request::Wrap { .. } => Answer::Error("a wrapper keeps its connection".to_owned()),
         };
         // The client may have left.
         drop(asked.reply.send(answer));
@@ -148,6 +150,7 @@ impl Daemon {
             missing,
             malformed,
             tracked,
+            coverage,
         } = self.ask(Message::Snapshot).await?;
         let store = self.recorder.status();
         let unresolved = self.tables.unresolved.iter().map(|name| {
@@ -184,6 +187,8 @@ impl Daemon {
                     processes: server.members.len(),
                 })
                 .collect(),
+            coverage,
+            wrappers: self.wrappers.len(),
             not_pinned: without_room.iter().map(ToString::to_string).collect(),
             tracked_processes: tracked,
             counters: counters

@@ -5,6 +5,7 @@ mod losses;
 mod observe;
 mod orders;
 mod troubles;
+mod wrapped;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,8 @@ use mcpmon_core::{
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::troubles::Degraded;
-use self::{coalesce::Coalescer, losses::Losses, troubles::Troubles};
+pub use self::wrapped::Coverage;
+use self::{coalesce::Coalescer, losses::Losses, troubles::Troubles, wrapped::Starts};
 use super::{
     clock,
     describe::Describer,
@@ -34,6 +36,7 @@ use super::{
     host,
     inbox::{Inbox, Sender, inbox},
     probe::{Probe, Sightings},
+    wrappers::Wrappers,
 };
 use crate::{
     intercept::kernel::{
@@ -111,6 +114,7 @@ pub(crate) struct Snapshot {
     pub(crate) missing: u64,
     pub(crate) malformed: u64,
     pub(crate) tracked: usize,
+    pub(crate) coverage: Coverage,
 }
 
 /// The running thread.
@@ -128,7 +132,12 @@ impl Engine {
     ///
     /// # Errors
     /// Where no thread or socket pair can be made.
-    pub(crate) fn start(sensor: Sensor, monitor: Monitor, recorder: Recorder) -> io::Result<Self> {
+    pub(crate) fn start(
+        sensor: Sensor,
+        monitor: Monitor,
+        recorder: Recorder,
+        wrappers: Wrappers,
+    ) -> io::Result<Self> {
         let (sender, inbox) = inbox(INBOX)?;
         let hashes = HashQueue::start(sender.clone())?;
         let Sensor {
@@ -144,6 +153,8 @@ impl Engine {
         let mut core = Core {
             monitor,
             recorder,
+            wrappers,
+            starts: Starts::default(),
             hashes,
             addresses,
             processes,
@@ -230,6 +241,8 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
 struct Core {
     monitor: Monitor,
     recorder: Recorder,
+    wrappers: Wrappers,
+    starts: Starts,
     hashes: HashQueue,
     addresses: AddressTables,
     processes: ProcessTable,
@@ -344,6 +357,7 @@ impl Core {
                     missing: rings.missing(),
                     malformed: rings.malformed(),
                     tracked: self.processes.iter().count(),
+                    coverage: self.starts.coverage,
                 },
             ),
             Message::Stop => {}
@@ -357,6 +371,7 @@ impl Core {
         if !self.doomed.is_empty() {
             self.kill_doomed();
         }
+        self.tell_waiting(Instant::now());
         self.look_for_losses();
         if self.scan.wanted && self.scan.done.elapsed() >= RESCAN {
             self.scan();

@@ -29,7 +29,7 @@ impl Core {
             {
                 self.describer.describe(&mut event, process);
             }
-            self.tell(event);
+            self.tell_start(event);
         }
         for order in judgement.orders {
             self.order(order, entry);
@@ -241,7 +241,7 @@ impl Core {
     }
 
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
-    fn kill(&mut self, instance: InstanceId) {
+    pub(super) fn kill(&mut self, instance: InstanceId) {
         self.doomed.insert(instance);
         self.kill_doomed();
     }

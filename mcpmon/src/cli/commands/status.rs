@@ -7,7 +7,7 @@ use crate::{
     agent::{
         control::{Answer, Request},
         selftest::CheckOutcome,
-        status::{State, Status},
+        status::{Coverage, State, Status},
     },
     cli::{
         CliError, ErrorKind, Output,
@@ -94,6 +94,7 @@ fn lines(status: &Status) -> Vec<String> {
         }
     }
     put("servers", servers(status));
+    put("coverage", coverage(status));
     for cause in &status.not_pinned {
         put("", format!("first starts are not pinned: {cause}"));
     }
@@ -148,6 +149,18 @@ fn servers(status: &Status) -> String {
     match list.len() {
         0 => "none running".to_owned(),
         count => format!("{count} running: {}", list.join(", ")),
+    }
+}
+
+fn coverage(status: &Status) -> String {
+    let Coverage { seen, wrapped } = status.coverage;
+    let connected = status.wrappers;
+    match seen {
+        0 => format!("no start of a server seen yet, {connected} wrappers connected"),
+        _ => format!(
+            "{wrapped} of {seen} starts wrapped ({}%), {connected} wrappers connected",
+            wrapped * 100 / seen
+        ),
     }
 }
 
@@ -227,6 +240,8 @@ mod tests {
                 serving: true,
                 processes: 2,
             }],
+            coverage: Coverage { seen: 4, wrapped: 3 },
+            wrappers: 2,
             not_pinned: vec!["user 7 has 256 pinned packages".to_owned()],
             tracked_processes: 4,
             counters: BTreeMap::from([
@@ -259,6 +274,7 @@ mod tests {
                    set, but not in force in this version: mcp.rules
                    refused: mcpmon.yaml:3:1: unknown key `netwrok`
         servers    1 running: files (pid 9, 2 processes)
+        coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost

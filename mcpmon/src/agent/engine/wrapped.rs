@@ -1,0 +1,212 @@
+//! Which servers that the kernel saw were started by a wrapper, and what follows where one was not.
+
+use std::time::{Duration, Instant};
+
+use mcpmon_core::{
+    inspect::starter::Ancestor,
+    model::{Action, Event, EventKind, InstanceId, ProcessId, Severity},
+    policy::{Mode, Unwrapped},
+};
+use serde::{Deserialize, Serialize};
+
+use super::Core;
+use crate::agent::host;
+
+/// How long a start below this program waits for the wrapper to say that it is its own: the wrapper connects while
+/// its server starts, and again when a daemon was restarted.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Starts that wait at most; the oldest is told as it is then.
+const MAX_WAITING: usize = 1024;
+/// Names of ancestors that are told.
+const MAX_CHAIN: usize = 16;
+/// The rule by which an unwrapped server is told of, or refused.
+const RULE: &str = "exec.unwrapped";
+
+/// Launches that the kernel saw, and those of them that a wrapper started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// All since the daemon started.
+    pub seen: u64,
+    /// Those by a wrapper.
+    pub wrapped: u64,
+}
+
+/// Starts of which it is not known yet.
+#[derive(Debug, Default)]
+pub(super) struct Starts {
+    waiting: Vec<Waiting>,
+    pub(super) coverage: Coverage,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    event: Event,
+    ancestors: Vec<Ancestor>,
+}
+
+impl Core {
+    /// Records a start, as wrapped or not; one that may still turn out to be wrapped waits.
+    pub(super) fn tell_start(&mut self, event: Event) {
+        let EventKind::ServerStarted { launcher_pid, .. } = &event.kind else {
+            return self.tell(event);
+        };
+        let ancestors = ancestors(*launcher_pid, &event);
+        if self.wrappers.cover(&ancestors) {
+            return self.tell_wrapped(event);
+        }
+        if !self.wrappers.may_cover(&ancestors) {
+            return self.tell_unwrapped(event, &ancestors);
+        }
+        self.starts.waiting.push(Waiting {
+            since: Instant::now(),
+            event,
+            ancestors,
+        });
+        if self.starts.waiting.len() > MAX_WAITING {
+            let oldest = self.starts.waiting.remove(0);
+            self.tell_unwrapped(oldest.event, &oldest.ancestors);
+        }
+    }
+
+    /// Tells the starts that a wrapper has claimed by now, and those that waited long enough.
+    pub(super) fn tell_waiting(&mut self, now: Instant) {
+        for waiting in std::mem::take(&mut self.starts.waiting) {
+            if self.wrappers.cover(&waiting.ancestors) {
+                self.tell_wrapped(waiting.event);
+            } else if now.duration_since(waiting.since) >= PATIENCE {
+                self.tell_unwrapped(waiting.event, &waiting.ancestors);
+            } else {
+                self.starts.waiting.push(waiting);
+            }
+        }
+    }
+
+    fn tell_wrapped(&mut self, mut event: Event) {
+        if let EventKind::ServerStarted { wrapped, .. } = &mut event.kind {
+            *wrapped = true;
+        }
+        self.starts.coverage.seen += 1;
+        self.starts.coverage.wrapped += 1;
+        self.tell(event);
+    }
+
+    fn tell_unwrapped(&mut self, event: Event, ancestors: &[Ancestor]) {
+        self.starts.coverage.seen += 1;
+        let policy = self.monitor.policy();
+        let told = unwrapped(&event, ancestors, policy.exec.unwrapped, policy.mode);
+        let process = event.process.as_ref().map(|process| process.pid);
+        self.tell(event);
+        let Some(told) = told else { return };
+        let refused = told.action == Action::Block;
+        self.tell(told);
+        if refused && let Some(instance) = process.and_then(|pid| self.instance_of(pid)) {
+            self.kill(instance);
+        }
+    }
+
+    fn instance_of(&self, pid: u32) -> Option<InstanceId> {
+        self.monitor
+            .running()
+            .find(|server| server.process.pid == pid)
+            .map(|server| server.instance)
+    }
+}
+
+/// The event beside a start that no wrapper made.
+fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mode) -> Option<Event> {
+    let EventKind::ServerStarted {
+        command,
+        args,
+        matched_pattern,
+        ..
+    } = &start.kind
+    else {
+        return None;
+    };
+    let (action, severity) = match (policy, mode) {
+        (Unwrapped::Allow, _) => return None,
+        (Unwrapped::Alert, _) => (Action::Audit, Severity::Medium),
+        (Unwrapped::Deny, Mode::Enforce) => (Action::Block, Severity::High),
+        (Unwrapped::Deny, Mode::Observe) => (Action::WouldBlock, Severity::Medium),
+    };
+    let kind = EventKind::ServerUnwrapped {
+        command: crate::record::command_line(command, args),
+        parent_chain: ancestors
+            .iter()
+            .skip(1)
+            .take(MAX_CHAIN)
+            .map(|ancestor| ancestor.comm.clone())
+            .collect(),
+        matched_pattern: matched_pattern.clone(),
+        config_source: None,
+    };
+    let mut event = Event::new(start.timestamp, start.layer, kind);
+    event.server_id = start.server_id.clone();
+    event.session_id = start.session_id.clone();
+    event.process = start.process.clone();
+    event.container = start.container.clone();
+    event.action = action;
+    event.severity = severity;
+    event.rule = Some(RULE.to_owned());
+    event.reason = Some(
+        "no wrapper started it, so that its messages are not seen: start it with `mcpmon wrap -- COMMAND`"
+            .to_owned(),
+    );
+    Some(event)
+}
+
+/// The launcher and what is above it; the serving process and what is above it, where the launcher is gone.
+fn ancestors(launcher: u32, event: &Event) -> Vec<Ancestor> {
+    let serving = event.process.as_ref().map(|process| process.pid);
+    let of = |pid| host::identify(pid).map(|process: ProcessId| host::ancestors(process));
+    of(launcher).or_else(|| of(serving?)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::{inspect::starter::Terminal, model::Timestamp};
+    use test_case::test_case;
+
+    use super::*;
+    use crate::record::sample;
+
+    fn chain() -> Vec<Ancestor> {
+        ["npx", "sh", "claude", "systemd"]
+            .map(|comm| Ancestor {
+                process: ProcessId::default(),
+                comm: comm.to_owned(),
+                terminal: Terminal::Other,
+            })
+            .to_vec()
+    }
+
+    #[test_case(Unwrapped::Allow, Mode::Enforce => None; "allow")]
+    #[test_case(Unwrapped::Alert, Mode::Enforce => Some(Action::Audit); "alert")]
+    #[test_case(Unwrapped::Alert, Mode::Observe => Some(Action::Audit); "alert, observing")]
+    #[test_case(Unwrapped::Deny, Mode::Enforce => Some(Action::Block); "deny")]
+    #[test_case(Unwrapped::Deny, Mode::Observe => Some(Action::WouldBlock); "deny, observing")]
+    fn what_follows(policy: Unwrapped, mode: Mode) -> Option<Action> {
+        unwrapped(&sample::started("files", 100), &chain(), policy, mode).map(|event| event.action)
+    }
+
+    #[test]
+    fn the_chain_goes_from_the_launchers_parent_up() {
+        let start = sample::started("files", 100);
+        let event = unwrapped(&start, &chain(), Unwrapped::Alert, Mode::Enforce).expect("an event");
+        assert_eq!(
+            (event.timestamp, event.server_id),
+            (Timestamp(sample::NOON), start.server_id)
+        );
+        let EventKind::ServerUnwrapped {
+            command,
+            parent_chain,
+            ..
+        } = event.kind
+        else {
+            panic!("{:?}", event.kind)
+        };
+        assert_eq!(command, "npx -y @modelcontextprotocol/server-filesystem /home/me");
+        assert_eq!(parent_chain, ["sh", "claude", "systemd"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Wrappers that are connected: which sessions and servers they are of, and which processes they started.
+
+mod handshake;
+mod peer;
+mod service;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mcpmon_core::{
+    inspect::starter::Ancestor,
+    model::{Digest, ProcessId},
+};
+use tokio::{net::UnixStream, sync::Semaphore};
+
+use self::peer::OwnProgram;
+use crate::{
+    config::Sources,
+    judge::Hello,
+    record::{Member, Recorder, Store},
+};
+
+/// Wrappers that are connected at a time, for the host and for one user.
+const MAX_WRAPPERS: usize = 1024;
+const MAX_OF_USER: usize = 256;
+
+/// What the daemon has for wrappers. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wrappers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    own: OwnProgram,
+    recorder: Recorder,
+    /// For what must be done before it is answered; everything else goes through the recorder.
+    store: Mutex<Store>,
+    generation: PathBuf,
+    policy: Mutex<(Digest, Arc<Sources>)>,
+    connected: Mutex<BTreeMap<u64, Connected>>,
+    slots: Arc<Semaphore>,
+}
+
+/// A wrapper that is connected.
+#[derive(Clone, Debug)]
+struct Connected {
+    member: Member,
+    /// What it started to serve.
+    child: Option<ProcessId>,
+}
+
+impl Wrappers {
+    /// Without any wrapper yet.
+    ///
+    /// # Errors
+    /// Where `/proc` does not tell which file this process runs.
+    pub(crate) fn new(
+        recorder: Recorder,
+        store: Store,
+        hash: Digest,
+        policy: Arc<Sources>,
+    ) -> io::Result<Self> {
+        Ok(Self(Arc::new(Shared {
+            own: OwnProgram::look()?,
+            generation: crate::record::Generation::path(store.path()),
+            recorder,
+            store: Mutex::new(store),
+            policy: Mutex::new((hash, policy)),
+            connected: Mutex::default(),
+            slots: Arc::new(Semaphore::new(MAX_WRAPPERS)),
+        })))
+    }
+
+    /// Serves a wrapper that introduced itself, until it leaves.
+    pub(crate) async fn serve(self, stream: UnixStream, hello: Hello) {
+        // Without a slot nobody waits: the wrapper goes on with the user's own store.
+        if let Ok(_slot) = Arc::clone(&self.0.slots).try_acquire_owned() {
+            service::serve(self, stream, hello).await;
+        }
+    }
+
+    /// Hands wrappers another policy from now on.
+    pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
+        *lock(&self.0.policy) = (hash, policy);
+        if self.0.recorder.put(crate::record::Entry::PolicyChanged).is_err() {
+            tracing::warn!("running wrappers do not hear of the new policy");
+        }
+    }
+
+    /// Whether a server with these ancestors was started by a wrapper, itself among them.
+    pub(crate) fn cover(&self, ancestors: &[Ancestor]) -> bool {
+        let connected = lock(&self.0.connected);
+        connected
+            .values()
+            .filter_map(|wrapper| wrapper.child)
+            .any(|child| ancestors.iter().any(|ancestor| ancestor.process == child))
+    }
+
+    /// Whether one of these processes runs this program, and may yet say that it is a wrapper.
+    pub(crate) fn may_cover(&self, ancestors: &[Ancestor]) -> bool {
+        ancestors
+            .iter()
+            .any(|ancestor| self.0.own.is_run_by(ancestor.process))
+    }
+
+    /// How many are connected.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0.connected).len()
+    }
+
+    fn of_user(&self, uid: u32) -> usize {
+        lock(&self.0.connected)
+            .values()
+            .filter(|wrapper| wrapper.member.identity.uid == uid)
+            .count()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No step of ours leaves what it guards half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

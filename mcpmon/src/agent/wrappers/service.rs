@@ -1,0 +1,299 @@
+//! One connected wrapper: checked, then served until it leaves.
+
+use std::{io, sync::Arc, time::Duration};
+
+use mcpmon_core::model::{DefinitionRecord, PinKey, ProcessId, SessionId};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+};
+
+use super::{Connected, MAX_OF_USER, Wrappers, handshake, lock};
+use crate::{
+    agent::{clock, host},
+    judge::{
+        Hello,
+        protocol::{Hear, MAX_SAID, Say, State},
+        shared,
+    },
+    record::{Entry, Member, StoreError, json},
+};
+
+/// How long the recorder may take to write what other wrappers said before.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// Why a wrapper is not served.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    /// It is another program.
+    #[error(
+        "this process does not run the daemon's own program; start the server with the mcpmon that runs as the daemon"
+    )]
+    Stranger,
+    /// It speaks for another user.
+    #[error("a wrapper speaks for its own user")]
+    OtherUser,
+    /// No room.
+    #[error("too many wrappers are connected")]
+    TooMany,
+    /// The connection.
+    #[error("the conversation broke off")]
+    Io(#[from] io::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Serves the wrapper that said `hello` until it leaves.
+pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
+    let outcome = admit(&wrappers, &mut stream, hello).await;
+    match outcome {
+        Ok((number, member, state)) => {
+            let mut stream = BufReader::new(stream);
+            if answer(&mut stream, &Hear::State(Box::new(state))).await.is_ok() {
+                converse(&wrappers, &mut stream, number, &member).await;
+            }
+            leave(&wrappers, number, member);
+        }
+        Err(refusal) => {
+            tracing::warn!(%refusal, "a wrapper is refused");
+            let told = answer(&mut BufReader::new(stream), &Hear::Error(refusal.to_string())).await;
+            if let Err(error) = told {
+                tracing::debug!(%error, "it left before it was told");
+            }
+        }
+    }
+}
+
+async fn admit(
+    wrappers: &Wrappers,
+    stream: &mut UnixStream,
+    hello: Hello,
+) -> Result<(u64, Member, State), Refusal> {
+    let credentials = stream.peer_cred()?;
+    let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+    let peer = pid.and_then(host::identify).ok_or(Refusal::Stranger)?;
+    if hello.identity.uid != credentials.uid() {
+        return Err(Refusal::OtherUser);
+    }
+    let shared = Arc::clone(&wrappers.0);
+    let runs_ours = tokio::task::spawn_blocking(move || shared.own.is_run_by(peer)).await;
+    if !runs_ours.unwrap_or(false) {
+        return Err(Refusal::Stranger);
+    }
+    handshake::challenge(stream, peer).await?;
+    if wrappers.of_user(hello.identity.uid) >= MAX_OF_USER {
+        return Err(Refusal::TooMany);
+    }
+    let session = hello
+        .session
+        .unwrap_or_else(|| SessionId::new(format!("pid-{}", peer.pid)));
+    let member = Member {
+        session,
+        agent: hello.agent,
+        identity: hello.identity,
+        process: peer,
+    };
+    let child = hello
+        .child
+        .map(ProcessId::from)
+        .filter(|child| is_child(*child, peer));
+    let number = wrappers.add(Connected {
+        member: member.clone(),
+        child,
+    });
+    let joined = in_the_background(wrappers, {
+        let member = member.clone();
+        move |wrappers| {
+            lock(&wrappers.0.store).join(clock::now(), &member)?;
+            wrappers.state(&member, None)
+        }
+    });
+    match joined.await {
+        Ok(state) => Ok((number, member, state)),
+        Err(refusal) => {
+            leave(wrappers, number, member);
+            Err(refusal)
+        }
+    }
+}
+
+async fn converse(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, number: u64, member: &Member) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut *stream)
+            .take(MAX_SAID as u64)
+            .read_until(b'\n', &mut line)
+            .await
+        {
+            Ok(_) if line.last() == Some(&b'\n') => {}
+            Ok(_) => return,
+            Err(error) => {
+                tracing::debug!(%error, "a wrapper broke off");
+                return;
+            }
+        }
+        let heard = match serde_json::from_slice::<Say>(&line) {
+            Ok(say) => hear(wrappers, say, number, member).await,
+            Err(error) => Hear::Error(format!("it is not understood: {error}")),
+        };
+        if answer(stream, &heard).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> Hear {
+    match say {
+        Say::Keep {
+            events,
+            rescued,
+            definitions,
+            forget,
+        } => {
+            let mut entries = Vec::new();
+            for (fields, entry) in events
+                .into_iter()
+                .map(|fields| (fields, Entry::Event as fn(_) -> _))
+                .chain(
+                    rescued
+                        .into_iter()
+                        .map(|fields| (fields, Entry::Rescued as fn(_) -> _)),
+                )
+            {
+                match json::from_json(fields) {
+                    Some(event) => entries.push(entry(event)),
+                    None => return Hear::Error("one of the events is none".to_owned()),
+                }
+            }
+            entries.extend(definitions.into_iter().map(Entry::Definition));
+            entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
+            match entries.iter().all(|entry| is_of(entry, &member.identity)) {
+                true => wrappers.keep(entries),
+                false => Hear::Error("a wrapper speaks for its own server".to_owned()),
+            }
+        }
+        Say::State { policy } => {
+            let member = member.clone();
+            let state = in_the_background(wrappers, move |wrappers| wrappers.state(&member, Some(policy)));
+            match state.await {
+                Ok(state) => Hear::State(Box::new(state)),
+                Err(refusal) => Hear::Error(refusal.to_string()),
+            }
+        }
+        Say::Serves { process } => {
+            let child = ProcessId::from(process);
+            if !is_child(child, member.process) {
+                return Hear::Error("that process is no child of this wrapper".to_owned());
+            }
+            if let Some(connected) = lock(&wrappers.0.connected).get_mut(&number) {
+                connected.child = Some(child);
+            }
+            Hear::Done
+        }
+        Say::Repeat { .. } => Hear::Error("nothing was asked".to_owned()),
+    }
+}
+
+/// What a wrapper may say of whom.
+fn is_of(entry: &Entry, identity: &PinKey) -> bool {
+    match entry {
+        Entry::Definition(record) => record.key.identity == *identity,
+        Entry::ForgetDefinition(key) => key.identity == *identity,
+        // Of a wrapper that was killed: it may have been that of another server.
+        Entry::Rescued(_) => true,
+        Entry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
+        Entry::Leave(..)
+        | Entry::PutPin(_)
+        | Entry::DeletePins(_)
+        | Entry::DeletePinSet(..)
+        | Entry::Declare(_)
+        | Entry::ForgetRunning
+        | Entry::PolicyChanged => false,
+    }
+}
+
+fn is_child(child: ProcessId, parent: ProcessId) -> bool {
+    host::is_alive(child) && host::stat(child.pid).is_some_and(|stat| stat.parent == parent.pid)
+}
+
+fn leave(wrappers: &Wrappers, number: u64, member: Member) {
+    lock(&wrappers.0.connected).remove(&number);
+    if wrappers
+        .0
+        .recorder
+        .put(Entry::Leave(clock::now(), member))
+        .is_err()
+    {
+        tracing::warn!("a session does not hear that a server left");
+    }
+}
+
+async fn answer(stream: &mut BufReader<UnixStream>, heard: &Hear) -> io::Result<()> {
+    let mut line = serde_json::to_vec(heard)?;
+    line.push(b'\n');
+    stream.get_mut().write_all(&line).await
+}
+
+/// The store is read and written beside the main task.
+async fn in_the_background<T: Send + 'static>(
+    wrappers: &Wrappers,
+    work: impl FnOnce(&Wrappers) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Refusal> {
+    let wrappers = wrappers.clone();
+    match tokio::task::spawn_blocking(move || work(&wrappers)).await {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => Err(io::Error::other(error).into()),
+    }
+}
+
+impl Wrappers {
+    fn add(&self, wrapper: Connected) -> u64 {
+        let mut connected = lock(&self.0.connected);
+        let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
+        connected.insert(number, wrapper);
+        number
+    }
+
+    /// Takes it in; the recorder counts what does not fit.
+    fn keep(&self, entries: Vec<Entry>) -> Hear {
+        for entry in entries {
+            if self.0.recorder.put(entry).is_err() {
+                return Hear::Error("the store takes no more: see `mcpmon status`".to_owned());
+            }
+        }
+        Hear::Done
+    }
+
+    fn state(&self, member: &Member, held: Option<mcpmon_core::model::Digest>) -> Result<State, StoreError> {
+        // What other wrappers said a moment ago counts. Where the store is behind, what is in it has to do.
+        if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "a wrapper may not hear the latest");
+        }
+        let policy = {
+            let policy = lock(&self.0.policy);
+            (held != Some(policy.0)).then(|| policy.1.parts().to_vec())
+        };
+        let others: Vec<Member> = lock(&self.0.connected)
+            .values()
+            .map(|wrapper| wrapper.member.clone())
+            .filter(|other| other.session == member.session && other.identity.uid == member.identity.uid)
+            .collect();
+        let others = shared::others(others, member, |_| true);
+        let mut store = lock(&self.0.store);
+        let mut of_others: Vec<DefinitionRecord> = Vec::new();
+        for other in &others {
+            let theirs = store.definitions_of(&other.identity)?;
+            of_others.extend(theirs.into_iter().map(shared::without_text));
+        }
+        Ok(State {
+            policy,
+            definitions: store.definitions_of(&member.identity)?,
+            of_others,
+            others: shared::ids(&others),
+            pinned: store.pinned_servers(member.identity.uid)?,
+            generation: self.0.generation.clone(),
+        })
+    }
+}
