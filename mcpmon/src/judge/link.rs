@@ -125,13 +125,25 @@ impl Link {
             .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
             .map_err(|source| self.broken(source))?;
         *stream = Some(BufReader::new(connected));
-        let introduction = Introduction { hello: &self.0.hello };
-        match self.exchange(stream, &introduction)? {
+        let hello = self
+            .0
+            .hello
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let mut heard = self.exchange(stream, &Introduction { hello: &hello })?;
+        if let Hear::Challenge(nonce) = heard {
+            heard = self.exchange(stream, &Say::Repeat { nonce })?;
+        }
+        match heard {
             Hear::State(state) => {
                 self.0.is_up.store(true, Ordering::Relaxed);
                 Ok(*state)
             }
-            Hear::Done | Hear::Error(_) => Err(self.broken(io::ErrorKind::InvalidData.into())),
+            Hear::Done | Hear::Challenge(_) | Hear::Error(_) => {
+                self.close(stream);
+                Err(self.broken(io::ErrorKind::InvalidData.into()))
+            }
         }
     }
 

@@ -12,13 +12,16 @@ mod process;
 pub(crate) mod protocol;
 pub(crate) mod shared;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, DefinitionRecord, Digest, Event, EventKind, FromClient,
-        Incident, Layer, Message, ProcessRef, ServerId, SessionId, Severity, Timestamp, Verdict,
+        Content, Conversation, DefinitionRecord, Digest, Event, EventKind, FromClient, Incident, Layer,
+        Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -40,6 +43,8 @@ use crate::{
     },
 };
 
+/// How long own records may take to be where others find them.
+const FLUSH: Duration = Duration::from_secs(2);
 /// How often the user's own policy files are looked at.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -98,8 +103,6 @@ pub struct Judge {
     /// The number of changes that was looked at last.
     generation: u64,
     others: Vec<ServerId>,
-    /// Own definitions that others have, to notice when one is forgotten.
-    known: BTreeSet<DefinitionKey>,
     presence: Presence,
     /// The process that serves.
     child: Option<ProcessRef>,
@@ -186,14 +189,14 @@ impl Judge {
         let shared = SharedState::store(path.clone(), member.clone(), process::lives);
         // What changes from here on is looked at with the next message.
         let generation = shared.generation();
-        let mut definitions = store.definitions_of(&member.identity)?;
+        let mut of_others = Vec::new();
         for other in &others {
-            let theirs = store.definitions_of(&other.identity)?;
-            definitions.extend(theirs.into_iter().map(shared::without_text));
+            of_others.extend(shared::tools(store.definitions_of(&other.identity)?));
         }
         let snapshot = Snapshot {
             policy: None,
-            definitions,
+            definitions: store.definitions_of(&member.identity)?,
+            of_others,
             others: shared::ids(&others),
             pinned: store.pinned_servers(member.identity.uid)?,
         };
@@ -230,7 +233,6 @@ impl Judge {
             policy_hash: loaded.hash,
             generation: parts.generation,
             others: Vec::new(),
-            known: BTreeSet::new(),
             presence: Presence::Here,
             child: None,
             launch: parts.launch,
@@ -288,6 +290,10 @@ impl Judge {
         if !is_up && !self.presence.is_due(now) {
             return;
         }
+        // What is not there yet would be taken for forgotten.
+        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            return self.tell_away(now, &unsettled.to_string());
+        }
         match self.shared.look(self.policy_hash) {
             Ok(snapshot) => {
                 self.generation = generation;
@@ -301,7 +307,7 @@ impl Judge {
     /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
     /// about once a second.
     pub fn tick(&mut self, now: Timestamp) {
-        let judgement = self.monitor.tick(now);
+        let judgement = self.monitor.observe(now, Observation::Tick);
         self.carry_out(judgement);
         if !self.shared.is_up() && self.presence.is_here() {
             self.tell_away(now, "its connection ended");
@@ -339,10 +345,8 @@ impl Judge {
                 }
             }
         }
-        self.forget_missing(&snapshot.definitions);
-        let judgement = self.monitor.load_definitions(now, snapshot.definitions);
-        self.carry_out(judgement);
-        self.monitor.know_servers(snapshot.pinned);
+        self.monitor.load_definitions(now, snapshot.definitions);
+        self.register_others(now, &snapshot.of_others, &snapshot.others);
         if snapshot.others != self.others {
             self.others = snapshot.others;
             let judgement = self
@@ -352,21 +356,16 @@ impl Judge {
         }
     }
 
-    /// What others had and have no longer was reset.
-    fn forget_missing(&mut self, definitions: &[DefinitionRecord]) {
-        let own: BTreeSet<DefinitionKey> = definitions
-            .iter()
-            .filter(|record| record.key.identity == self.member.identity)
-            .map(|record| record.key.clone())
-            .collect();
-        for key in self.known.difference(&own) {
-            // The record is gone already: only this Monitor does not know.
-            drop(
-                self.monitor
-                    .forget_definitions(&key.identity.server, Some(&key.name)),
-            );
+    /// Which tools the session's other servers offer.
+    fn register_others(&mut self, now: Timestamp, tools: &[DefinitionRecord], others: &[ServerId]) {
+        let registry = self.monitor.registry_mut();
+        for other in self.others.iter().chain(others) {
+            registry.remove_server(other);
         }
-        self.known = own;
+        for tool in tools {
+            let server = &tool.key.identity.server;
+            registry.register(now, server, ServerType::Stdio, &tool.key.name, tool.seen.hash);
+        }
     }
 
     fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {

@@ -110,7 +110,7 @@ pub(crate) struct State {
     pub(crate) policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.
     pub(crate) definitions: Vec<DefinitionRecord>,
-    /// Definitions of the session's other servers, without their texts.
+    /// Tools of the session's other servers, without their texts.
     pub(crate) of_others: Vec<DefinitionRecord>,
     /// The session's other servers.
     pub(crate) others: Vec<ServerId>,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{DefinitionRecord, Digest, ProcessId, ServerId};
+use mcpmon_core::model::{DefinitionKind, DefinitionRecord, Digest, ProcessId, ServerId};
 
 use super::{
     link::{Link, LinkError},
@@ -19,8 +19,10 @@ use crate::{
 pub(super) struct Snapshot {
     /// Another policy than the one that is held.
     pub(super) policy: Option<Sources>,
-    /// Definitions of this server, and of the session's others without their texts.
+    /// Definitions of this server.
     pub(super) definitions: Vec<DefinitionRecord>,
+    /// Tools of the session's other servers, without their texts.
+    pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
     pub(super) others: Vec<ServerId>,
     /// Servers of this user that anything is pinned for.
@@ -138,19 +140,15 @@ pub(super) fn look_into(
     own: &Member,
     lives: fn(ProcessId) -> bool,
 ) -> Result<Snapshot, SharedError> {
-    let mut definitions = reader.definitions_of(&own.identity)?;
     let others = others(reader.members(&own.session)?, own, lives);
+    let mut of_others = Vec::new();
     for other in &others {
-        definitions.extend(
-            reader
-                .definitions_of(&other.identity)?
-                .into_iter()
-                .map(without_text),
-        );
+        of_others.extend(tools(reader.definitions_of(&other.identity)?));
     }
     Ok(Snapshot {
         policy: None,
-        definitions,
+        definitions: reader.definitions_of(&own.identity)?,
+        of_others,
         others: ids(&others),
         pinned: reader.pinned_servers(own.identity.uid)?,
     })
@@ -169,13 +167,14 @@ pub(crate) fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) ->
     others
 }
 
-/// Another server's definition is compared with nothing here; its name and hash are enough.
-pub(crate) fn without_text(mut record: DefinitionRecord) -> DefinitionRecord {
-    record.seen.canonical = String::new();
-    if let Some(pinned) = &mut record.pinned {
-        pinned.canonical = String::new();
-    }
-    record
+/// The tools among another server's definitions. They are compared with nothing here: name and hash are enough.
+pub(crate) fn tools(records: Vec<DefinitionRecord>) -> impl Iterator<Item = DefinitionRecord> {
+    let is_tool = |record: &DefinitionRecord| record.key.kind == DefinitionKind::Tool;
+    records.into_iter().filter(is_tool).map(|mut record| {
+        record.seen.canonical = String::new();
+        record.pinned = None;
+        record
+    })
 }
 
 pub(crate) fn ids(members: &[Member]) -> Vec<ServerId> {
@@ -189,11 +188,10 @@ pub(crate) fn ids(members: &[Member]) -> Vec<ServerId> {
 }
 
 pub(super) fn snapshot(state: protocol::State) -> Snapshot {
-    let mut definitions = state.definitions;
-    definitions.extend(state.of_others);
     Snapshot {
         policy: state.policy.and_then(Sources::of_parts),
-        definitions,
+        definitions: state.definitions,
+        of_others: state.of_others,
         others: state.others,
         pinned: state.pinned,
     }

@@ -284,8 +284,7 @@ impl Wrappers {
         let mut store = lock(&self.0.store);
         let mut of_others: Vec<DefinitionRecord> = Vec::new();
         for other in &others {
-            let theirs = store.definitions_of(&other.identity)?;
-            of_others.extend(theirs.into_iter().map(shared::without_text));
+            of_others.extend(shared::tools(store.definitions_of(&other.identity)?));
         }
         Ok(State {
             policy,
