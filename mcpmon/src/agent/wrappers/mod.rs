@@ -4,6 +4,9 @@ mod handshake;
 mod peer;
 mod service;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     io,

@@ -1,0 +1,312 @@
+//! Judges that talk to the daemon's end of the socket. Both are this very program, as they are in life.
+
+use std::{path::PathBuf, time::Duration};
+
+use mcpmon_core::{
+    model::{
+        Call, Content, Conversation, Era, FromClient, Layer, Message, PinKey, RequestId, ServerId,
+        ServerType, Timestamp, Trace, Verdict,
+    },
+    policy::Mode,
+};
+use tokio::{runtime::Runtime, sync::mpsc};
+
+use super::*;
+use crate::{
+    agent::control,
+    config::{LocalConfig, Search, Trust, load_sources},
+    judge::{Judge, Options},
+    record::{Access, Filter, Reader, Settings, StoredEvent, sample},
+};
+
+const NOW: Timestamp = Timestamp(sample::NOON);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A daemon as far as wrappers see it.
+struct Host {
+    directory: tempfile::TempDir,
+    runtime: Option<Runtime>,
+    wrappers: Wrappers,
+    recorder: Recorder,
+}
+
+impl Host {
+    fn new(policy: &str) -> Self {
+        Self::at(tempfile::tempdir().expect("directory"), policy)
+    }
+
+    fn at(directory: tempfile::TempDir, policy: &str) -> Self {
+        let store = directory.path().join("daemon.db");
+        let recorder = Recorder::start(Settings::new(&store)).expect("recorder");
+        let text = Arc::new(
+            Sources::of_parts(vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())])
+                .expect("a part"),
+        );
+        let wrappers = Wrappers::new(
+            recorder.clone(),
+            Store::open(&store, Access::default()).expect("store"),
+            text.digest(),
+            text,
+        )
+        .expect("own program");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("runtime");
+        let (ask, _asked) = mpsc::channel(1);
+        let socket = directory.path().join("daemon.sock");
+        let served = wrappers.clone();
+        runtime.block_on(async {
+            let (listener, file) = control::listen(&socket, None).expect("socket");
+            tokio::spawn(async move {
+                control::serve(listener, ask, served).await;
+                drop(file);
+            });
+        });
+        Self {
+            directory,
+            runtime: Some(runtime),
+            wrappers,
+            recorder,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn options(&self, server: &str) -> Options {
+        Options {
+            search: Search {
+                explicit: Some(self.path("none.yaml")),
+                ..Search::of_process(None, LocalConfig::Ignore)
+            },
+            trust: Trust::Anyone,
+            socket: Some(self.path("daemon.sock")),
+            db: Some(self.path("own.db")),
+            conversation: Conversation {
+                identity: PinKey {
+                    server: ServerId::new(server).expect("id"),
+                    name: format!("@a/{server}"),
+                    uid: nix::unistd::geteuid().as_raw(),
+                },
+                server_type: ServerType::Stdio,
+                session: Some(mcpmon_core::model::SessionId::new("s1")),
+                layer: Layer::Stdio,
+            },
+            agent: None,
+        }
+    }
+
+    fn judge(&self, server: &str) -> Judge {
+        Judge::open(NOW, self.options(server)).expect("a judge")
+    }
+
+    /// Ends the daemon, as when it is killed: its connections break off.
+    fn stop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(PATIENCE);
+        }
+    }
+
+    fn events(&self, store: &str) -> Vec<StoredEvent> {
+        self.recorder.flush(PATIENCE).expect("written");
+        let reader = Reader::open(&self.path(store)).expect("a store");
+        reader.events(&Filter::default(), 1000).expect("events")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn call(judge: &mut Judge, now: Timestamp) -> Verdict {
+    let id = RequestId::Number("1".into());
+    let message = Message {
+        era: Era::Handshake,
+        id: Some(&id),
+        trace: Trace::default(),
+        size: 10,
+        content: Content::Client(FromClient::Call(Call {
+            tool: "read_file".into(),
+            arguments: None,
+            resumes: None,
+        })),
+    };
+    judge.message(now, &message)
+}
+
+fn kinds(events: &[StoredEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.kind.as_str()).collect()
+}
+
+fn later(seconds: i64) -> Timestamp {
+    Timestamp(sample::NOON + seconds * sample::SECOND)
+}
+
+#[test]
+fn policy_comes_from_the_daemon_and_events_go_to_its_store() {
+    let host = Host::new("version: 1\nmode: observe\n");
+    let mut judge = host.judge("files");
+    assert_eq!(judge.policy().mode, Mode::Observe);
+    assert_eq!(host.wrappers.len(), 1);
+    assert_eq!(call(&mut judge, NOW), Verdict::Allow);
+    let status = judge.close(NOW);
+    assert_eq!((status.lost, status.last_error), (0, None));
+    let events = host.events("daemon.db");
+    assert!(kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
+    assert!(!host.path("own.db").exists(), "nothing is kept twice");
+}
+
+#[test]
+fn servers_of_a_session_hear_of_each_other_through_the_daemon() {
+    let host = Host::new("version: 1\n");
+    let mut files = host.judge("files");
+    let weather = host.judge("weather");
+    assert_eq!(weather.others(), [ServerId::new("files").expect("id")]);
+    files.refresh(NOW);
+    assert_eq!(files.others(), [ServerId::new("weather").expect("id")]);
+    weather.close(NOW);
+    // The daemon notices the end of the connection in its own time.
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !files.others().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "it never left");
+        std::thread::yield_now();
+        files.refresh(NOW);
+    }
+    files.close(NOW);
+}
+
+#[test]
+fn a_changed_policy_reaches_those_that_run() {
+    let host = Host::new("version: 1\n");
+    let mut judge = host.judge("files");
+    let text = Arc::new(
+        Sources::of_parts(vec![(
+            crate::config::Source::EmbeddedDefault,
+            "version: 1\nmode: observe\n".to_owned(),
+        )])
+        .expect("a part"),
+    );
+    load_sources(&text).expect("it is valid");
+    host.wrappers.publish(text.digest(), text);
+    host.recorder.flush(PATIENCE).expect("written");
+    judge.refresh(NOW);
+    assert_eq!(judge.policy().mode, Mode::Observe);
+    judge.close(NOW);
+}
+
+#[test]
+fn nobody_speaks_for_another_user() {
+    let host = Host::new("version: 1\n");
+    std::fs::write(host.path("none.yaml"), "version: 1\n").expect("policy");
+    let mut options = host.options("files");
+    options.conversation.identity.uid += 1;
+    let judge = Judge::open(NOW, options).expect("the user's own store does");
+    judge.close(NOW);
+    let events = host.events("own.db");
+    let refused = events
+        .iter()
+        .find(|event| event.kind == "mcp_enforcement_degraded");
+    let cause = refused.expect("it is told").data["cause"].to_string();
+    assert!(cause.contains("a wrapper speaks for its own user"), "{cause}");
+    assert_eq!(host.wrappers.len(), 0);
+}
+
+#[test]
+fn a_daemon_that_goes_away_is_missed_once_and_the_records_stay_with_the_user() {
+    let mut host = Host::new("version: 1\n");
+    let mut judge = host.judge("files");
+    host.stop();
+    judge.tick(later(1));
+    assert_eq!(
+        call(&mut judge, later(1)),
+        Verdict::Allow,
+        "what is known holds on"
+    );
+    judge.tick(later(2));
+    judge.close(later(3));
+    let events = host.events("own.db");
+    let degraded = kinds(&events)
+        .into_iter()
+        .filter(|kind| *kind == "mcp_enforcement_degraded");
+    assert_eq!(degraded.count(), 1, "{events:?}");
+    assert!(kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
+}
+
+#[test]
+fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
+    let mut host =
+        Host::new("version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: files}]}\n");
+    let mut judge = host.judge("files");
+    assert!(judge.policy().fail_closed);
+    host.stop();
+    // The next message already: not a tick later.
+    let Verdict::Block(denial) = call(&mut judge, later(1)) else {
+        panic!("it is blocked")
+    };
+    assert_eq!(denial.rule, "mcp.fail_closed");
+    judge.close(later(2));
+    let events = host.events("own.db");
+    assert!(!kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
+}
+
+#[test]
+fn a_daemon_that_comes_back_is_asked_again() {
+    let mut host =
+        Host::new("version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: files}]}\n");
+    let mut judge = host.judge("files");
+    host.stop();
+    assert!(matches!(call(&mut judge, later(1)), Verdict::Block(_)));
+    let directory = std::mem::replace(&mut host.directory, tempfile::tempdir().expect("directory"));
+    let host = Host::at(directory, "version: 1\nmode: observe\n");
+    judge.tick(later(20));
+    assert_eq!(judge.policy().mode, Mode::Observe, "with its policy of now");
+    assert_eq!(host.wrappers.len(), 1);
+    judge.close(later(21));
+    let events = host.events("daemon.db");
+    assert!(kinds(&events).contains(&"mcp_enforcement_restored"), "{events:?}");
+}
+
+#[test]
+fn a_server_is_covered_by_the_wrapper_that_started_it() {
+    let host = Host::new("version: 1\n");
+    let mut judge = host.judge("files");
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep");
+    let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
+    assert!(!host.wrappers.cover(&ancestors), "it was not claimed yet");
+    assert!(host.wrappers.may_cover(&ancestors), "its parent is this program");
+    judge.started(NOW, &launch(child.id()));
+    assert!(host.wrappers.cover(&ancestors));
+    let unrelated = crate::agent::host::ancestors(crate::agent::host::identify(1).expect("init"));
+    assert!(!host.wrappers.cover(&unrelated));
+    judge.close(NOW);
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+}
+
+fn launch(pid: u32) -> crate::judge::Launch {
+    use mcpmon_core::model::{Part, ProcessRef, ServerFiles};
+    crate::judge::Launch {
+        process: ProcessRef {
+            pid,
+            ..ProcessRef::default()
+        },
+        command: "sleep".to_owned(),
+        arguments: vec!["60".to_owned()],
+        files: ServerFiles {
+            executable: Part::Unknown {
+                path: "/bin/sleep".into(),
+                cause: "not looked at".to_owned(),
+            },
+            script: None,
+            package: None,
+        },
+    }
+}
