@@ -4,8 +4,8 @@ pub mod agents;
 pub mod launch;
 pub mod mask;
 pub mod scan;
-pub mod similarity;
 pub mod session;
+pub mod similarity;
 pub mod starter;
 
 mod normalise;

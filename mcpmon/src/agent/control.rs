@@ -16,7 +16,12 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::{selftest::Check, status::Status, wrappers::Wrappers};
+use super::{
+    approval::{Subject, Word},
+    selftest::Check,
+    status::Status,
+    wrappers::Wrappers,
+};
 use crate::judge::Hello;
 
 /// Where the daemon listens unless told otherwise.
@@ -55,6 +60,13 @@ pub enum Request {
         /// Its content.
         digest: Digest,
     },
+    /// A person's word on definitions. Root only.
+    Decide {
+        /// Which.
+        subject: Subject,
+        /// What.
+        word: Word,
+    },
     /// A wrapper introduces itself: the connection is its own from here on.
     Wrap {
         /// Who it is.
@@ -67,7 +79,10 @@ impl Request {
     const fn is_privileged(&self) -> bool {
         match self {
             Self::Status | Self::SelfTest | Self::Wrap { .. } => false,
-            Self::ResetPins { .. } | Self::TrustPins { .. } | Self::TrustExecutable { .. } => true,
+            Self::ResetPins { .. }
+            | Self::TrustPins { .. }
+            | Self::TrustExecutable { .. }
+            | Self::Decide { .. } => true,
         }
     }
 }
@@ -92,6 +107,8 @@ pub enum Answer {
         /// How many sets of pins were added.
         sets: usize,
     },
+    /// To [`Request::Decide`]: what it was done for.
+    Decided(Vec<String>),
     /// It was done.
     Done,
     /// It was refused or failed.

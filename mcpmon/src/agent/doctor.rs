@@ -89,6 +89,7 @@ pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
             Answer::Status(_)
             | Answer::Trusted { .. }
             | Answer::TrustedExecutable { .. }
+            | Answer::Decided(_)
             | Answer::Done
             | Answer::Error(_),
         ) => findings.push(

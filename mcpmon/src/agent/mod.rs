@@ -1,5 +1,6 @@
 //! Composition root: wires config, senses, core and store together; control socket and self-test.
 
+pub mod approval;
 mod clock;
 pub mod control;
 pub mod daemon;

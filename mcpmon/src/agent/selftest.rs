@@ -29,7 +29,7 @@ use super::{
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
-use crate::intercept::kernel::{hash::Process, rings::Rings};
+use crate::intercept::{hash::Process, kernel::rings::Rings};
 
 /// How long the engine has to report what the test did.
 const DEADLINE: Duration = Duration::from_secs(1);

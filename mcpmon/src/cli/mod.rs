@@ -1,7 +1,9 @@
 //! The command line: the only module that prints. One verb per file in `commands/`.
 
+mod change;
 mod commands;
 mod daemon;
+mod definition;
 mod error;
 mod filters;
 mod listing;
@@ -20,10 +22,13 @@ pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
 use crate::{
-    agent::probe::CANARY_COMMAND,
+    agent::{approval::Word, probe::CANARY_COMMAND},
     config::{LocalConfig, Search, Trust},
 };
-use commands::{connections, doctor, events, execs, pins, policy, servers, status};
+use commands::{
+    approve, calls, connections, detections, doctor, events, execs, inspect, pins, policy, registry, report,
+    servers, status,
+};
 
 /// Sees and stops what Model Context Protocol servers do on this host.
 #[derive(Debug, Parser)]
@@ -60,15 +65,24 @@ pub struct Globals {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Approvals(approve::Approvals),
+    Approve(approve::Approve),
+    Calls(calls::Options),
     Connections(connections::Options),
     Daemon(commands::daemon::Options),
+    Detections(detections::Options),
     Doctor(doctor::Options),
     Events(events::Options),
     Execs(execs::Options),
+    Inspect(inspect::Options),
     Pins(pins::Options),
     Policy(policy::PolicyArgs),
+    Registry(registry::Options),
+    Report(report::Options),
     Servers(servers::Options),
     Status(status::Options),
+    /// List the tools of servers, how they stand and what was found in them
+    Tools(registry::Chosen),
     /// Ends at once: the process a self-test starts, to be seen
     #[command(name = CANARY_COMMAND, hide = true)]
     SelfTestExec {
@@ -97,6 +111,28 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let mut output = Output::new(&mut data, &mut notes, globals);
     let now = time::now();
     match cli.command {
+        Command::Approvals(options) => match options.command {
+            approve::Command::List { pending } => approve::list(pending, &store::open(globals)?, &mut output),
+            approve::Command::Allow(one) => {
+                let word = Word::Approve { hash: None };
+                approve::answer(&one, word, globals, now, &mut output)
+            }
+            approve::Command::Deny(one) => approve::answer(&one, Word::Refuse, globals, now, &mut output),
+        },
+        Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
+        Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
+        Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
+        Command::Inspect(options) => {
+            inspect::run(&options, &policy::in_force(globals)?.inspection, &mut output)
+        }
+        Command::Registry(options) => match options.command {
+            registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
+            registry::Command::Show { subject } => {
+                registry::show(&subject, &store::open(globals)?, &mut output)
+            }
+        },
+        Command::Report(options) => report::run(&options, &store::open(globals)?, &mut output),
+        Command::Tools(chosen) => registry::tools(&chosen, &store::open(globals)?, &mut output),
         Command::Connections(options) => connections::run(options, store::open(globals)?, now, &mut output),
         Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
         Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
@@ -104,8 +140,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Doctor(options) => doctor::run(&options, globals, &mut output),
         Command::Pins(options) => match options.command {
             pins::Command::List(list) => pins::list(&list, &store::open(globals)?, &mut output),
-            pins::Command::Reset(chosen) => pins::reset(&chosen, &mut output),
-            pins::Command::Trust(chosen) => pins::trust(&chosen, &mut output),
+            pins::Command::Diff(chosen) => pins::diff(&chosen, &store::open(globals)?, &mut output),
+            pins::Command::Reset(chosen) => pins::reset(&chosen, globals, now, &mut output),
+            pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
         Command::Status(options) => status::run(&options, &mut output),
         Command::Daemon(_) | Command::SelfTestExec { .. } => Ok(()),

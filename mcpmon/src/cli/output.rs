@@ -123,6 +123,11 @@ impl<'a> Output<'a> {
             .try_for_each(|line| writeln!(self.data, "{}", text::escape(line.trim_end())))
     }
 
+    /// Prints a page whose parts were made safe to show already.
+    pub(super) fn page(&mut self, page: &str) -> io::Result<()> {
+        self.data.write_all(page.as_bytes())
+    }
+
     /// Tells the user something that is no data.
     pub(super) fn note(&mut self, note: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", text::escape(note))

@@ -25,7 +25,7 @@ pub use self::{
     force::{Cause, NotInForce},
     mistake::{Invalid, Problem},
     reload::Reloader,
-    settings::{RecordSettings, Settings},
+    settings::{RecordSettings, Settings, WebhookSettings},
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
 };

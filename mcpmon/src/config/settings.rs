@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use mcpmon_core::model::Severity;
+
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -16,8 +18,19 @@ pub struct RecordSettings {
     pub path: Option<PathBuf>,
     /// File that every event is appended to, absolute.
     pub jsonl: Option<PathBuf>,
+    /// Where events are posted to.
+    pub webhook: Option<WebhookSettings>,
     /// How long events are kept.
     pub retention: Duration,
     /// How large the database may become, in bytes.
     pub max_size: u64,
+}
+
+/// `record.webhook_url` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// `http` or `https`.
+    pub url: String,
+    /// Severity from which on events are posted.
+    pub min_severity: Severity,
 }

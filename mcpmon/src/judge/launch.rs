@@ -2,14 +2,14 @@
 //! a daemon its kernel sense sees the start itself, compares and records it.
 
 use mcpmon_core::{
-    decide::pins::{PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+    decide::pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     inspect::mask::mask_arguments,
     model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
     policy::Gate,
 };
 
 use super::{Judge, pins, process, shared::SharedState};
-use crate::record::Entry;
+use crate::record::{Entry, REFUSED_SET};
 
 /// The rule that compares files with pins.
 const RULE: &str = "mcp.version_pinning";
@@ -55,8 +55,8 @@ impl Judge {
             verdict.action = Action::Audit;
         }
         self.tell_start(now, launch, &verdict);
-        if let Some(files) = verdict.store.take() {
-            self.accept(now, files);
+        if let Some(new) = verdict.store.take() {
+            self.accept(now, new);
         }
         if verdict.action != Action::Block {
             return Verdict::Allow;
@@ -168,20 +168,22 @@ impl Judge {
         Verdict::Block(denial)
     }
 
-    /// Pins what was seen for the first time.
-    fn accept(&mut self, now: Timestamp, files: Files) {
+    /// Pins what is accepted without approval.
+    fn accept(&mut self, now: Timestamp, new: NewPins) {
         let Pins::Here(book) = &mut self.launch else {
             return;
         };
-        let set = book.add(self.conversation.identity.clone(), files).set;
-        self.keep(now, &set, pins::FIRST_USE);
+        let added = book.add(self.conversation.identity.clone(), new.pins);
+        if pins::store(&self.recorder, now, &added, pins::by(new.ground)).is_err() {
+            tracing::error!("a pin could not be stored; it holds until this process ends");
+        }
     }
 
     /// Keeps what was refused, so that a person can accept it.
     fn remember_refused(&self, now: Timestamp, files: Files) {
         let set = PinSet {
             key: self.conversation.identity.clone(),
-            number: pins::REFUSED_SET,
+            number: REFUSED_SET,
             pins: files,
         };
         let forgotten = self

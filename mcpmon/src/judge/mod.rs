@@ -196,6 +196,7 @@ impl Judge {
         let snapshot = Snapshot {
             policy: None,
             definitions: store.definitions_of(&member.identity)?,
+            refused: store.refused(&member.identity)?,
             of_others,
             others: shared::ids(&others),
             pinned: store.pinned_servers(member.identity.uid)?,
@@ -346,6 +347,11 @@ impl Judge {
             }
         }
         self.monitor.load_definitions(now, snapshot.definitions);
+        self.monitor.know_servers(snapshot.pinned);
+        for (key, by) in snapshot.refused {
+            // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
+            drop(self.monitor.refuse(now, &key, &by));
+        }
         self.register_others(now, &snapshot.of_others, &snapshot.others);
         if snapshot.others != self.others {
             self.others = snapshot.others;
@@ -453,9 +459,13 @@ struct Parts {
 
 /// Where events go beside the store.
 #[must_use]
-pub(crate) fn outlets(record: &RecordSettings) -> OutletSettings {
+pub(crate) fn outlets(settings: &RecordSettings) -> OutletSettings {
     OutletSettings {
-        jsonl: record.jsonl.clone(),
+        jsonl: settings.jsonl.clone(),
+        webhook: settings.webhook.as_ref().map(|webhook| record::WebhookSettings {
+            url: webhook.url.clone(),
+            min_severity: webhook.min_severity,
+        }),
     }
 }
 

@@ -3,20 +3,40 @@
 use std::{collections::BTreeMap, path::Path};
 
 use mcpmon_core::{
-    decide::pins::{PackagePin, PinBook, PinSet, PinnedFile, Pins},
+    decide::pins::{Added, Ground, PackagePin, PinBook, PinSet, PinnedFile, Pins},
     model::{Digest, PinKey, PinPart, Timestamp},
 };
 
-use crate::record::BinaryPin;
+use crate::record::{BinaryPin, REFUSED_SET, Recorder, Refused};
 
 /// Who pinned what nobody approved.
 pub(crate) const FIRST_USE: &str = "first_use";
+/// Who pinned an interpreter that only root can have changed.
+pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
 /// Who pinned what was approved: only root may.
 pub(crate) const APPROVED: &str = "root";
 /// Who pinned what was refused: nobody. It is kept for an approval and accepted by none.
 pub(crate) const REFUSED: &str = "refused";
-/// Number of the set that holds it; accepted sets count from 1.
-pub(crate) const REFUSED_SET: u32 = 0;
+
+/// Who pinned what was accepted without approval.
+pub(crate) const fn by(ground: Ground) -> &'static str {
+    match ground {
+        Ground::FirstUse => FIRST_USE,
+        Ground::SystemUpgrade => SYSTEM_UPGRADE,
+    }
+}
+
+/// Writes an accepted set, and removes the one it replaces.
+///
+/// # Errors
+/// Where the queue of the store is full or closed; as much as possible is written.
+pub(crate) fn store(recorder: &Recorder, now: Timestamp, added: &Added, by: &str) -> Result<(), Refused> {
+    let rows = to_rows(&added.set, now, by);
+    let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
+    let replaced = added.replaced;
+    written.extend(replaced.map(|number| recorder.delete_pin_set(added.set.key.clone(), number)));
+    written.into_iter().collect()
+}
 
 /// The rows of one accepted set.
 pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> {

@@ -110,6 +110,8 @@ pub(crate) struct State {
     pub(crate) policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.
     pub(crate) definitions: Vec<DefinitionRecord>,
+    /// Which of them a person refused, and who.
+    pub(crate) refused: Vec<(DefinitionKey, String)>,
     /// Tools of the session's other servers, without their texts.
     pub(crate) of_others: Vec<DefinitionRecord>,
     /// The session's other servers.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{DefinitionKind, DefinitionRecord, Digest, ProcessId, ServerId};
+use mcpmon_core::model::{DefinitionKey, DefinitionKind, DefinitionRecord, Digest, ProcessId, ServerId};
 
 use super::{
     link::{Link, LinkError},
@@ -21,6 +21,8 @@ pub(super) struct Snapshot {
     pub(super) policy: Option<Sources>,
     /// Definitions of this server.
     pub(super) definitions: Vec<DefinitionRecord>,
+    /// Which of them a person refused, and who.
+    pub(super) refused: Vec<(DefinitionKey, String)>,
     /// Tools of the session's other servers, without their texts.
     pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
@@ -148,6 +150,7 @@ pub(super) fn look_into(
     Ok(Snapshot {
         policy: None,
         definitions: reader.definitions_of(&own.identity)?,
+        refused: reader.refused(&own.identity)?,
         of_others,
         others: ids(&others),
         pinned: reader.pinned_servers(own.identity.uid)?,
@@ -191,6 +194,7 @@ pub(super) fn snapshot(state: protocol::State) -> Snapshot {
     Snapshot {
         policy: state.policy.and_then(Sources::of_parts),
         definitions: state.definitions,
+        refused: state.refused,
         of_others: state.of_others,
         others: state.others,
         pinned: state.pinned,

@@ -69,6 +69,7 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
                  OR (SELECT count(*) FROM definitions WHERE server_id = :server AND name = :name \
                      AND uid = :uid) < :most \
              ON CONFLICT (server_id, name, uid, kind, item) DO UPDATE SET \
+                 refused_by = CASE WHEN seen_hash = excluded.seen_hash THEN refused_by END, \
                  seen_hash = excluded.seen_hash, seen_text = excluded.seen_text, \
                  pinned_hash = coalesce(pinned_hash, excluded.pinned_hash), \
                  pinned_text = CASE WHEN pinned_hash IS NULL THEN excluded.pinned_text ELSE pinned_text END, \
@@ -120,7 +121,8 @@ pub(super) fn approve(
     }
     connection
         .prepare_cached(
-            "UPDATE definitions SET pinned_hash = seen_hash, pinned_text = seen_text, approved_by = ?6, hidden = 0 \
+            "UPDATE definitions SET pinned_hash = seen_hash, pinned_text = seen_text, approved_by = ?6, refused_by = NULL, \
+                 hidden = 0 \
              WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
         )?
         .execute(params![
@@ -135,6 +137,48 @@ pub(super) fn approve(
     record.approved_by = Some(by.to_owned());
     record.hidden = false;
     Ok(Approved::Accepted(Box::new(record)))
+}
+
+/// Refuses a definition as it was listed last; `false` where it never was.
+pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> rusqlite::Result<bool> {
+    let changed = connection
+        .prepare_cached(
+            "UPDATE definitions SET refused_by = ?6, hidden = 1 \
+             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
+        )?
+        .execute(params![
+            key.identity.server.as_str(),
+            key.identity.name,
+            key.identity.uid,
+            names::name(&key.kind),
+            key.name,
+            by,
+        ])?;
+    Ok(changed > 0)
+}
+
+/// What a person refused of one server, package and user, and who.
+pub(super) fn refused(
+    connection: &Connection,
+    identity: &PinKey,
+) -> rusqlite::Result<Vec<(DefinitionKey, String)>> {
+    connection
+        .prepare_cached(
+            "SELECT kind, item, refused_by FROM definitions \
+             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND refused_by IS NOT NULL ORDER BY kind, item",
+        )?
+        .query_map(
+            params![identity.server.as_str(), identity.name, identity.uid],
+            |row| {
+                let key = DefinitionKey {
+                    identity: identity.clone(),
+                    kind: row::named(row, 0)?,
+                    name: row.get(1)?,
+                };
+                Ok((key, row.get(2)?))
+            },
+        )?
+        .collect()
 }
 
 /// Removes one definition; without it that is no error.
@@ -394,6 +438,29 @@ mod tests {
             approve(&store.connection, &unknown, None, "ann").unwrap(),
             Approved::Unknown
         );
+    }
+
+    #[test]
+    fn a_refusal_holds_until_it_is_approved_or_another() {
+        let (_directory, store) = sample::store();
+        let connection = &store.connection;
+        let mut seen = record("read_file", "x");
+        seen.pinned = None;
+        let identity = &seen.key.identity;
+        assert!(
+            !refuse(connection, &seen.key, "ann").unwrap(),
+            "it was never listed"
+        );
+        put(connection, &seen).unwrap();
+        assert!(refuse(connection, &seen.key, "ann").unwrap());
+        put(connection, &seen).unwrap();
+        let expected = [(seen.key.clone(), "ann".to_owned())];
+        assert_eq!(refused(connection, identity).unwrap(), expected);
+        approve(connection, &seen.key, None, "bob").unwrap();
+        assert_eq!(refused(connection, identity).unwrap(), []);
+        refuse(connection, &seen.key, "ann").unwrap();
+        put(connection, &record("read_file", "y")).unwrap();
+        assert_eq!(refused(connection, identity).unwrap(), []);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`Recorder`] writes, [`Reader`] reads; neither knows why something happened.
 
 mod access;
+mod calls;
 mod definitions;
 mod entry;
 mod event;
@@ -31,6 +32,7 @@ mod writer;
 pub(crate) mod sample;
 
 pub use access::{Access, AccessError};
+pub use calls::ToolCall;
 pub use definitions::{Approved, Selection};
 pub use entry::{Destination, Entry, Progress};
 pub use event::StoredEvent;
@@ -38,8 +40,8 @@ pub use follow::Follow;
 pub use generation::Generation;
 pub use launches::{Ending, Launch};
 pub use names::{name, parse_name};
-pub use outlets::OutletSettings;
-pub use pins::BinaryPin;
+pub use outlets::{OutletSettings, WebhookSettings};
+pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::Filter;
 pub use queue::Refused;

@@ -72,6 +72,22 @@ pub(super) fn delete_set(connection: &Connection, key: &PinKey, number: u32) -> 
         .map(drop)
 }
 
+/// Number of the set that holds what was refused; accepted sets count from 1.
+pub const REFUSED_SET: u32 = 0;
+
+/// Accepts the refused sets of a server, for every package and user, as a set of their own.
+pub(super) fn trust_refused(connection: &Connection, server: &ServerId, by: &str) -> rusqlite::Result<bool> {
+    let changed = connection.execute(
+        "WITH next AS MATERIALIZED \
+             (SELECT name, uid, max(number) + 1 AS number FROM binary_pins WHERE server_id = ?1 GROUP BY name, uid) \
+         UPDATE binary_pins SET pinned_by = ?2, number = next.number FROM next \
+         WHERE binary_pins.server_id = ?1 AND binary_pins.number = ?3 \
+             AND binary_pins.name = next.name AND binary_pins.uid = next.uid",
+        params![server.as_str(), by, REFUSED_SET],
+    )?;
+    Ok(changed > 0)
+}
+
 /// All pins by key, set and part. One that cannot be read is an error: a pin must not be lost in silence.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
@@ -177,6 +193,36 @@ mod tests {
             delete(&store.connection, &newer.key.server).unwrap();
         }
         assert_eq!(load(&store.connection).unwrap(), [other]);
+    }
+
+    #[test]
+    fn what_was_refused_becomes_one_more_accepted_set() {
+        let (_directory, store) = sample::store();
+        let accepted = pin("files", PinPart::Executable, b"node");
+        let refused = [PinPart::Executable, PinPart::Package].map(|part| BinaryPin {
+            number: REFUSED_SET,
+            pinned_by: "refused".into(),
+            ..pin("files", part, b"newer")
+        });
+        for pin in refused.iter().chain([&accepted]) {
+            put(&store.connection, pin).unwrap();
+        }
+        let server = &accepted.key.server;
+        assert!(trust_refused(&store.connection, server, "ann").unwrap());
+        assert!(!trust_refused(&store.connection, server, "ann").unwrap());
+        let numbers: Vec<_> = load(&store.connection)
+            .unwrap()
+            .into_iter()
+            .map(|pin| (pin.number, pin.part, pin.pinned_by))
+            .collect();
+        assert_eq!(
+            numbers,
+            [
+                (1, PinPart::Executable, "first_use".to_owned()),
+                (2, PinPart::Executable, "ann".to_owned()),
+                (2, PinPart::Package, "ann".to_owned()),
+            ]
+        );
     }
 
     #[test]

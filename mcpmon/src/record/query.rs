@@ -16,6 +16,8 @@ pub struct Filter {
     pub server: Option<String>,
     /// About this tool.
     pub tool: Option<String>,
+    /// Of this call, by the id of another layer: the client's id of the call, or a W3C trace id.
+    pub trace: Option<String>,
     /// With this action.
     pub action: Option<Action>,
     /// At least this bad.
@@ -115,6 +117,12 @@ fn conditions(filter: &Filter) -> Conditions {
     conditions.add_known("session_id = ?", filter.session.clone());
     conditions.add_known("server_id = ?", filter.server.clone());
     conditions.add_known("data ->> '$.tool_name' = ?", filter.tool.clone());
+    if let Some(trace) = &filter.trace {
+        conditions.join("(data ->> '$.tool_call_id' = ? OR instr(data ->> '$.trace_parent', ?) > 0)");
+        conditions
+            .values
+            .extend([Value::from(trace.clone()), Value::from(trace.clone())]);
+    }
     conditions.add_known(
         "action = ?",
         filter.action.map(|action| action.as_str().to_owned()),

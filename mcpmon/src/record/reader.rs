@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionRecord, PinKey, ServerId, SessionId};
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, SessionId};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -15,8 +15,8 @@ use nix::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
-    BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, definitions,
-    launches, pins,
+    BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, ToolCall,
+    calls, definitions, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions,
@@ -142,6 +142,14 @@ impl Reader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
+    /// The newest `limit` tool calls that match, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<ToolCall>, QueryError> {
+        self.run(|connection| calls::load(connection, filter, limit))
+    }
+
     /// All servers by id.
     ///
     /// # Errors
@@ -172,6 +180,14 @@ impl Reader {
     /// Where the store, or one of them, cannot be read.
     pub fn definitions_of(&self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, QueryError> {
         self.run(|connection| definitions::of(connection, identity))
+    }
+
+    /// What a person refused of one server, package and user, and who.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn refused(&self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, QueryError> {
+        self.run(|connection| definitions::refused(connection, identity))
     }
 
     /// Ids of the servers of one user that anything is pinned for.

@@ -264,7 +264,7 @@ fn rescue(destination: &mut dyn Destination, settings: &Settings, queue: &Queue)
     }
 }
 
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     match fs::read_to_string("/proc/sys/kernel/hostname") {
         Ok(name) if !name.trim().is_empty() => name.trim().to_owned(),
         Ok(_) | Err(_) => "localhost".to_owned(),

@@ -87,6 +87,7 @@ const MIGRATIONS: &[&str] = &[
         pinned_hash TEXT,
         pinned_text TEXT,
         approved_by TEXT,
+        refused_by TEXT,
         first_seen INTEGER NOT NULL,
         last_seen INTEGER NOT NULL,
         findings TEXT NOT NULL,

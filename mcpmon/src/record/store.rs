@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, Timestamp};
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Event, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
@@ -202,6 +202,48 @@ impl Store {
         Ok(approved)
     }
 
+    /// Refuses a definition as it was listed last; `false` where it never was.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn refuse(&mut self, key: &DefinitionKey, by: &str) -> Result<bool, StoreError> {
+        let refused = self.write(|transaction| definitions::refuse(transaction, key, by))?;
+        self.tell();
+        Ok(refused)
+    }
+
+    /// What a person refused of one server, package and user, and who.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
+        self.write_outside(|connection| definitions::refused(connection, identity))
+    }
+
+    /// The definitions that are selected, by server, package, user, kind and name.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn definitions(&mut self, selection: &Selection) -> Result<Vec<DefinitionRecord>, StoreError> {
+        self.write_outside(|connection| definitions::load(connection, selection))
+    }
+
+    /// Accepts what was refused of a server's files, beside what is accepted, and says whether there was anything.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn trust_refused_pins(&mut self, server: &ServerId, by: &str) -> Result<bool, StoreError> {
+        self.write(|transaction| pins::trust_refused(transaction, server, by))
+    }
+
+    /// Forgets every pin of a server's files.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forget_pins(&mut self, server: &ServerId) -> Result<(), StoreError> {
+        self.write(|transaction| pins::delete(transaction, server))
+    }
+
     /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
     ///
     /// # Errors
@@ -210,6 +252,19 @@ impl Store {
         let forgotten = self.write(|transaction| definitions::forget_all(transaction, selection))?;
         self.tell();
         Ok(forgotten)
+    }
+
+    /// Gives `events` an identity and writes them.
+    ///
+    /// # Errors
+    /// Where SQLite fails; then none of them is written.
+    pub fn record(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
+        let host = super::recorder::host_name();
+        let stored: Vec<StoredEvent> = events
+            .into_iter()
+            .map(|event| StoredEvent::new(super::event::new_id(event.timestamp), &host, event))
+            .collect();
+        self.append(&stored)
     }
 
     /// The file.

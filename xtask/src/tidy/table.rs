@@ -109,7 +109,11 @@ pub(super) static UNITS: [Unit; 19] = [
     },
     Unit {
         path: "mcpmon::config",
-        modules: &["mcpmon_core::model", "mcpmon_core::policy"],
+        modules: &[
+            "mcpmon_core::inspect",
+            "mcpmon_core::model",
+            "mcpmon_core::policy",
+        ],
         crates: &[
             "std",
             "jiff",
@@ -158,6 +162,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "thiserror",
             "tokio",
             "tracing",
+            "ureq",
             "uuid",
         ],
     },

@@ -67,7 +67,9 @@ impl<'a> Manner<'a> {
 
 /// The end of `before` that belongs to the sentence that follows it.
 fn same_sentence(before: &[u8]) -> &[u8] {
-    let ends = before.windows(2).rposition(|pair| matches!(pair, [b'.' | b'!' | b'?', b' ' | b'\n'] | b"\n\n"));
+    let ends = before
+        .windows(2)
+        .rposition(|pair| matches!(pair, [b'.' | b'!' | b'?', b' ' | b'\n'] | b"\n\n"));
     ends.map_or(before, |end| &before[end + 2..])
 }
 

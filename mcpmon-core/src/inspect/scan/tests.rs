@@ -11,7 +11,13 @@ fn scanner() -> Scanner {
 
 fn of_definition(description: &str) -> Vec<Finding> {
     let definition = json!({"name": "probe", "description": description}).to_string();
-    scanner().definition(RawJson::trusted(&definition), &Scene { own: &["probe", "read_notes"], ..Scene::default() })
+    scanner().definition(
+        RawJson::trusted(&definition),
+        &Scene {
+            own: &["probe", "read_notes"],
+            ..Scene::default()
+        },
+    )
 }
 
 fn of_output(text: &str) -> Vec<Finding> {
@@ -20,6 +26,8 @@ fn of_output(text: &str) -> Vec<Finding> {
 }
 
 fn alarms(findings: &[Finding]) -> Vec<&str> {
-    let alarms = findings.iter().filter(|finding| finding.severity >= Severity::High);
+    let alarms = findings
+        .iter()
+        .filter(|finding| finding.severity >= Severity::High);
     alarms.map(|finding| finding.pattern.as_str()).collect()
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
 use crate::{
     agent::{
+        approval::{Subject, Word},
+        clock,
         control::{Answer, Asked, Request},
         engine::{Message, Snapshot},
         notify::Notifier,
@@ -83,11 +85,19 @@ impl Daemon {
             Request::TrustExecutable { path, digest } => {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
+            Request::Decide { subject, word } => self.decide(subject, word).await,
             // Handled where the connection is.
             Request::Wrap { .. } => Answer::Error("a wrapper keeps its connection".to_owned()),
         };
         // The client may have left.
         drop(asked.reply.send(answer));
+    }
+
+    async fn decide(&self, subject: Subject, word: Word) -> Answer {
+        match self.wrappers.decide(subject, word).await {
+            Ok(done) => Answer::Decided(done),
+            Err(error) => Answer::Error(error),
+        }
     }
 
     async fn reset_pins(&self, server: ServerId) -> Answer {
@@ -112,7 +122,7 @@ impl Daemon {
         };
         match self.ask(trust).await {
             Ok(Some(added)) => {
-                if pins::store(&self.recorder, &added, pins::APPROVED).is_err() {
+                if pins::store(&self.recorder, clock::now(), &added, pins::APPROVED).is_err() {
                     return not_stored();
                 }
                 Answer::Trusted {
@@ -135,7 +145,7 @@ impl Daemon {
         };
         let stored = added
             .iter()
-            .map(|added| pins::store(&self.recorder, added, pins::APPROVED));
+            .map(|added| pins::store(&self.recorder, clock::now(), added, pins::APPROVED));
         if stored.filter(Result::is_err).count() > 0 {
             return not_stored();
         }

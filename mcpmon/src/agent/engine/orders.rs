@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::{Core, observe::instance};
 use crate::{
-    agent::{hashing::HashJob, host},
+    agent::{clock, hashing::HashJob, host},
     judge::pins,
 };
 
@@ -69,7 +69,7 @@ impl Core {
                 });
             }
             Order::StorePins { added, ground } => {
-                if pins::store(&self.recorder, &added, pins::by(ground)).is_err() {
+                if pins::store(&self.recorder, clock::now(), &added, pins::by(ground)).is_err() {
                     let server = added.set.key.server;
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }

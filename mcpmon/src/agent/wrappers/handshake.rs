@@ -134,7 +134,13 @@ mod tests {
             wrong.await.expect_err("refused").kind(),
             io::ErrorKind::PermissionDenied
         );
-        let silent = challenged(std::process::id(), drop).await;
+        let silent = challenged(std::process::id(), |socket| {
+            let mut question = String::new();
+            BufReader::new(&socket)
+                .read_line(&mut question)
+                .expect("a question");
+        })
+        .await;
         assert_eq!(silent.expect_err("refused").kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -12,6 +12,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use mcpmon_core::{
@@ -22,14 +23,20 @@ use tokio::{net::UnixStream, sync::Semaphore};
 
 use self::peer::OwnProgram;
 use crate::{
+    agent::{
+        approval::{self, Subject, Word},
+        clock,
+    },
     config::Sources,
-    judge::Hello,
+    judge::{Hello, pins},
     record::{Member, Recorder, Store},
 };
 
 /// Wrappers that are connected at a time, for the host and for one user.
 const MAX_WRAPPERS: usize = 1024;
 const MAX_OF_USER: usize = 256;
+/// How long the recorder may take to write what wrappers said before.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// What the daemon has for wrappers. Clones share it.
 #[derive(Clone, Debug)]
@@ -91,6 +98,30 @@ impl Wrappers {
         if self.0.recorder.put(crate::record::Entry::PolicyChanged).is_err() {
             tracing::warn!("running wrappers do not hear of the new policy");
         }
+    }
+
+    /// Carries out what root says of definitions.
+    ///
+    /// # Errors
+    /// What stands in the way, in a sentence.
+    pub(crate) async fn decide(&self, subject: Subject, word: Word) -> Result<Vec<String>, String> {
+        let shared = Arc::clone(&self.0);
+        let decided = tokio::task::spawn_blocking(move || {
+            // What a wrapper said a moment ago counts.
+            if let Err(unsettled) = shared.recorder.flush(FLUSH) {
+                tracing::warn!(%unsettled, "the latest definitions are not in the store yet");
+            }
+            let mut store = lock(&shared.store);
+            approval::decide(&mut store, clock::now(), &subject, &word, pins::APPROVED)
+        });
+        let (done, events) = decided
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
+        for event in events {
+            self.0.recorder.push(event);
+        }
+        Ok(done)
     }
 
     /// Whether a server with these ancestors was started by a wrapper, itself among them.

@@ -1,6 +1,6 @@
 //! One connected wrapper: checked, then served until it leaves.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use mcpmon_core::model::{DefinitionRecord, PinKey, ProcessId, SessionId};
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{Connected, MAX_OF_USER, Wrappers, handshake, lock};
+use super::{Connected, FLUSH, MAX_OF_USER, Wrappers, handshake, lock};
 use crate::{
     agent::{clock, host},
     judge::{
@@ -18,9 +18,6 @@ use crate::{
     },
     record::{Entry, Member, StoreError, json},
 };
-
-/// How long the recorder may take to write what other wrappers said before.
-const FLUSH: Duration = Duration::from_secs(1);
 
 /// Why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
@@ -289,6 +286,7 @@ impl Wrappers {
         Ok(State {
             policy,
             definitions: store.definitions_of(&member.identity)?,
+            refused: store.refused(&member.identity)?,
             of_others,
             others: shared::ids(&others),
             pinned: store.pinned_servers(member.identity.uid)?,

@@ -1,12 +1,18 @@
 //! One verb per file.
 
+pub(super) mod approve;
+pub(super) mod calls;
 pub(super) mod connections;
 pub(super) mod daemon;
+pub(super) mod detections;
 pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod execs;
+pub(super) mod inspect;
 pub(super) mod pins;
 pub(super) mod policy;
+pub(super) mod registry;
+pub(super) mod report;
 pub(super) mod servers;
 pub(super) mod status;
 

@@ -1,28 +1,31 @@
-//! `mcpmon pins list|reset|trust`: what servers' files are compared with.
+//! `mcpmon pins list|trust|diff|reset`: what servers' files and definitions are compared with.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mcpmon_core::model::{ServerId, ServerIdError};
+use mcpmon_core::model::{DefinitionRecord, FieldChange, ServerId, ServerIdError, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::{
     agent::{
+        approval::{self, Subject, Word},
         control::{Answer, Request},
         executable,
     },
     cli::{
-        CliError, ErrorKind, Output,
+        CliError, ErrorKind, Globals, Output,
+        change::Place,
+        commands::approve::told,
         daemon::{Socket, ask, unexpected},
-        listing,
+        definition, listing,
         output::Form,
         table::{Column, Row, Table, Tone},
         time,
     },
-    record::{BinaryPin, Reader, json},
+    record::{BinaryPin, Reader, Selection, json, name},
 };
 
-/// Pins of servers' executables, scripts and packages
+/// Pins of servers' executables, scripts and packages, and of what they list
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(subcommand)]
@@ -33,11 +36,14 @@ pub(in crate::cli) struct Options {
 pub(in crate::cli) enum Command {
     /// List them
     List(List),
-    /// Forget those of a server, for every package and user, so that its next start is judged as its first; root only
-    Reset(Chosen),
-    /// Accept a server as it was when it was last refused, or an executable that many use, beside what is pinned;
-    /// root only
-    Trust(Trusted),
+    /// Show what differs between a definition as it is listed and as it is pinned; exit 1 where anything does
+    Diff(One),
+    /// Forget those of a server, for every package and user, so that its next start, or its next list, is judged as
+    /// its first; with a daemon root only
+    Reset(Reset),
+    /// Accept a server's files as they were when they were last refused, an executable that many use, or with --tool
+    /// a definition as it is listed; with a daemon root only
+    Trust(Trust),
 }
 
 #[derive(Debug, Args)]
@@ -45,21 +51,44 @@ pub(in crate::cli) struct List {
     /// Only this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
+    /// Only definitions of this name
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
 }
 
+/// One definition.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Chosen {
+pub(in crate::cli) struct One {
     /// The server
     #[arg(long, value_name = "ID", value_parser = server_id)]
     server: ServerId,
+    /// Tool, prompt or resource
+    #[arg(long, value_name = "NAME")]
+    tool: String,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Reset {
+    /// The server
+    #[arg(long, value_name = "ID", value_parser = server_id)]
+    server: ServerId,
+    /// Only definitions of this name, and none of its files
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
     #[command(flatten)]
     socket: Socket,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Trusted {
+pub(in crate::cli) struct Trust {
     #[command(flatten)]
     what: What,
+    /// Definitions of this name instead of the server's files
+    #[arg(long, value_name = "NAME", requires = "server")]
+    tool: Option<String>,
+    /// Only if this is its hash; the first digits are enough
+    #[arg(long, value_name = "HASH", requires = "tool")]
+    hash: Option<String>,
     #[command(flatten)]
     socket: Socket,
 }
@@ -67,7 +96,7 @@ pub(in crate::cli) struct Trusted {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// The server that was refused
+    /// The server
     #[arg(long, value_name = "ID", value_parser = server_id)]
     server: Option<ServerId>,
     /// A file as it is now, for every server that is pinned with another one at its path: an upgraded interpreter
@@ -79,52 +108,127 @@ const TABLE: Table = Table::new(&[
     Column::cut("SERVER", 12),
     Column::cut("NAME", 14),
     Column::whole("UID", 5),
-    Column::whole("PART", 10),
+    Column::whole("PART", 12),
     Column::whole("SHA256", 12),
     Column::whole("PINNED (UTC)", 14),
     Column::whole("BY", 9),
-    Column::cut("PATH", 10),
+    Column::cut("PATH OR TOOL", 10),
 ]);
 
 pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut pins = reader.pins()?;
-    if let Some(wanted) = &options.server {
-        pins.retain(|pin| pin.key.server.as_str() == wanted);
-    }
+    let mut files = reader.pins()?;
+    files.retain(|pin| {
+        let wanted = options.server.as_deref();
+        options.tool.is_none() && wanted.is_none_or(|wanted| pin.key.server.as_str() == wanted)
+    });
+    let mut definitions = reader.definitions(&Selection {
+        server: options.server.clone(),
+        item: options.tool.clone(),
+        ..Selection::default()
+    })?;
+    definitions.retain(|record| record.pinned.is_some());
     match output.form {
-        Form::Json => pins.iter().try_for_each(|pin| output.json(&object(pin)))?,
-        Form::Table => output.table(&TABLE, &pins.iter().map(row).collect::<Vec<_>>())?,
+        Form::Json => {
+            files.iter().try_for_each(|pin| output.json(&object(pin)))?;
+            definitions
+                .iter()
+                .try_for_each(|record| output.json(&definition::object(record)))?;
+        }
+        Form::Table => {
+            let rows: Vec<Row> = files
+                .iter()
+                .map(row)
+                .chain(definitions.iter().map(definition_row))
+                .collect();
+            output.table(&TABLE, &rows)?;
+        }
     }
-    listing::note_extent(pins.len(), false, output)?;
+    listing::note_extent(files.len() + definitions.len(), false, output)?;
     Ok(output.flush()?)
 }
 
-pub(in crate::cli) fn reset(options: &Chosen, output: &mut Output<'_>) -> Result<(), CliError> {
-    let server = options.server.clone();
-    let Answer::Done = ask(&options.socket.path, &Request::ResetPins { server })? else {
-        return Err(unexpected());
+pub(in crate::cli) fn diff(one: &One, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
+    let records = reader.definitions(&Selection {
+        server: Some(one.server.to_string()),
+        item: Some(one.tool.clone()),
+        ..Selection::default()
+    })?;
+    if records.is_empty() {
+        let error = anyhow::anyhow!("{}:{} was never listed", one.server, one.tool);
+        return Err(CliError::new(ErrorKind::Refused, error).with_hint("see `mcpmon registry list`"));
+    }
+    let mut differ = false;
+    for record in &records {
+        differ |= record.is_changed();
+        show_changes(record, output)?;
+    }
+    output.flush()?;
+    match differ {
+        true => Err(CliError::new(
+            ErrorKind::Refused,
+            anyhow::anyhow!("{}:{} differs from its pin", one.server, one.tool),
+        )
+        .with_hint(format!(
+            "to accept it: `mcpmon approve {}:{}`",
+            one.server, one.tool
+        ))),
+        false => Ok(()),
+    }
+}
+
+pub(in crate::cli) fn reset(
+    options: &Reset,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let place = Place::find(globals, &options.socket)?;
+    let subject = Subject {
+        server: options.server.clone(),
+        name: options.tool.clone(),
     };
+    if options.tool.is_some() {
+        let done = place.decide(now, subject, Word::Forget)?;
+        return told(&done, "is judged as new when it is listed next", output);
+    }
+    place.forget_files(&options.server)?;
+    match place.decide(now, subject, Word::Forget) {
+        // A server without definitions has files.
+        Ok(_) => {}
+        Err(error) if error.kind == ErrorKind::Refused => {}
+        Err(error) => return Err(error),
+    }
     Ok(output.note(&format!(
         "the next start of {} is judged as its first",
         options.server
     ))?)
 }
 
-pub(in crate::cli) fn trust(options: &Trusted, output: &mut Output<'_>) -> Result<(), CliError> {
-    let socket = &options.socket.path;
-    let Trusted { what, .. } = options;
-    if let Some(path) = &what.executable {
-        return trust_executable(path, socket, output);
+pub(in crate::cli) fn trust(
+    options: &Trust,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    if let Some(path) = &options.what.executable {
+        return trust_executable(path, &options.socket.path, output);
     }
-    let server = what.server.clone().expect("clap asks for one of the two");
-    let request = Request::TrustPins {
-        server: server.clone(),
-    };
-    let Answer::Trusted { name, uid } = ask(socket, &request)? else {
-        return Err(unexpected());
-    };
+    let server = options.what.server.clone().expect("clap asks for one of the two");
+    let place = Place::find(globals, &options.socket)?;
+    if options.tool.is_some() {
+        let subject = Subject {
+            server,
+            name: options.tool.clone(),
+        };
+        let word = Word::Approve {
+            hash: options.hash.clone(),
+        };
+        let done = place.decide(now, subject, word)?;
+        return told(&done, "is accepted as it is listed", output);
+    }
+    let whose = place.trust_files(&server)?;
     Ok(output.note(&format!(
-        "{server} ({name}, user {uid}) may also run as it was when it was refused",
+        "{server} ({whose}) may also run as it was when it was refused"
     ))?)
 }
 
@@ -148,6 +252,59 @@ fn trust_executable(path: &Path, socket: &Path, output: &mut Output<'_>) -> Resu
 
 fn server_id(text: &str) -> Result<ServerId, ServerIdError> {
     ServerId::new(text)
+}
+
+fn show_changes(record: &DefinitionRecord, output: &mut Output<'_>) -> Result<(), CliError> {
+    let changes = record
+        .pinned
+        .as_ref()
+        .map_or_else(Vec::new, |pinned| pinned.changes(&record.seen));
+    match output.form {
+        Form::Json => {
+            let mut object = definition::object(record);
+            let changes = serde_json::to_value(&changes).expect("changes are plain values");
+            object.insert("changes".to_owned(), changes);
+            output.json(&object)?;
+        }
+        Form::Table => {
+            let pinned = record.pinned.as_ref();
+            output.text(&[format!(
+                "{}: pinned {}, listed {}",
+                approval::name(&record.key),
+                pinned.map_or_else(|| "nothing".to_owned(), |pinned| pinned.hash.short(12)),
+                record.seen.hash.short(12)
+            )])?;
+            for FieldChange { field, previous, new } in &changes {
+                output.text(&[
+                    format!("  {field}"),
+                    format!("    - {previous}"),
+                    format!("    + {new}"),
+                ])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn definition_row(record: &DefinitionRecord) -> Row {
+    let identity = &record.key.identity;
+    let pinned = record.pinned.as_ref();
+    Row::new(
+        definition::Status::of(record).tone(),
+        [
+            identity.server.to_string(),
+            identity.name.clone(),
+            identity.uid.to_string(),
+            name(&record.key.kind),
+            pinned.map_or_else(String::new, |pinned| pinned.hash.short(12)),
+            time::short(record.first_seen),
+            record
+                .approved_by
+                .clone()
+                .unwrap_or_else(|| "first_use".to_owned()),
+            record.key.name.clone(),
+        ],
+    )
 }
 
 fn row(pin: &BinaryPin) -> Row {
@@ -182,9 +339,44 @@ fn object(pin: &BinaryPin) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Digest, PinKey, PinPart, Timestamp};
+    use mcpmon_core::model::{Digest, PinKey, PinPart};
 
     use super::*;
+    use crate::{cli::commands::scene, record::sample};
+
+    fn changed() -> DefinitionRecord {
+        let text = |description: &str| format!(r#"{{"description":"{description}","name":"read_file"}}"#);
+        let mut record = sample::definition("files", "read_file", &text("Reads a file"));
+        record.seen = sample::definition("files", "read_file", &text("Reads any file")).seen;
+        record
+    }
+
+    #[test]
+    fn pins_of_definitions_are_listed() {
+        let options = List {
+            server: None,
+            tool: None,
+        };
+        let shown = scene::shown_definitions(vec![changed()], Form::Table, |reader, output| {
+            list(&options, &reader, output)
+        });
+        insta::assert_snapshot!(shown, @"");
+    }
+
+    #[test]
+    fn a_difference_is_shown_by_field_and_makes_the_command_fail() {
+        let one = One {
+            server: ServerId::new("files").unwrap(),
+            tool: "read_file".to_owned(),
+        };
+        let mut kind = None;
+        let shown = scene::shown_definitions(vec![changed()], Form::Table, |reader, output| {
+            kind = diff(&one, &reader, output).err().map(|error| error.kind);
+            Ok(())
+        });
+        assert_eq!(kind, Some(ErrorKind::Refused));
+        insta::assert_snapshot!(shown, @"");
+    }
 
     #[test]
     fn a_pin_as_json() {

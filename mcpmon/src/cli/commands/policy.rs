@@ -1,10 +1,14 @@
 //! `mcpmon policy check|schema`.
 
-use std::{io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf, sync::Arc};
 
+use mcpmon_core::policy::Policy;
 use serde_json::json;
 
-use crate::config::{self, ConfigError, Loaded, Search, Sources, Trust};
+use crate::{
+    cli::{CliError, ErrorKind, Globals},
+    config::{self, ConfigError, Loaded, LocalConfig, Search, Sources, Trust},
+};
 
 /// Policy files: check them, describe them.
 #[derive(Debug, clap::Args)]
@@ -70,6 +74,17 @@ pub(in crate::cli) fn run(
             Ok(Outcome::Valid)
         }
     }
+}
+
+/// The policy that a process of this user finds, for commands that only read it.
+///
+/// # Errors
+/// Where it cannot be used.
+pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Arc<Policy>, CliError> {
+    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    let loaded = config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
+    Ok(loaded.policy)
 }
 
 fn check(

@@ -1,13 +1,13 @@
 //! What a command shows for a store with given events.
 
-use mcpmon_core::model::Event;
+use mcpmon_core::model::{DefinitionRecord, Event};
 
 use crate::{
     cli::{
         CliError,
         output::{Form, Output},
     },
-    record::{Reader, sample},
+    record::{Destination as _, Entry, Reader, sample},
 };
 
 /// Data, and after a line the notes, as plain text of 100 columns.
@@ -18,6 +18,26 @@ pub(super) fn shown(
 ) -> String {
     let (directory, mut store) = sample::store();
     sample::fill(&mut store, events);
+    of_store(&directory, form, command)
+}
+
+/// The same for a registry.
+pub(super) fn shown_definitions(
+    records: Vec<DefinitionRecord>,
+    form: Form,
+    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+) -> String {
+    let (directory, mut store) = sample::store();
+    let entries: Vec<Entry> = records.into_iter().map(Entry::Definition).collect();
+    store.keep(&entries).unwrap();
+    of_store(&directory, form, command)
+}
+
+fn of_store(
+    directory: &tempfile::TempDir,
+    form: Form,
+    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+) -> String {
     let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
     let (mut data, mut notes) = (Vec::new(), Vec::new());
     command(reader, &mut Output::plain(&mut data, &mut notes, form)).unwrap();

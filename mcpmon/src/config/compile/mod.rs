@@ -1,6 +1,8 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
+mod inspection;
 mod network;
+mod outlets;
 mod servers;
 
 use std::path::PathBuf;
@@ -71,7 +73,20 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
             custom_servers: globs(&config.mcp.detection.custom_servers),
             exclude_servers: globs(&config.mcp.detection.exclude_servers),
         },
-        pinning: pinning(&config.mcp.version_pinning),
+        pinning: Pinning {
+            enabled: config.mcp.version_pinning.enabled && config.mcp.version_pinning.pin_binary,
+            ..pinning(&config.mcp.version_pinning)
+        },
+        definition_pinning: pinning(&config.mcp.version_pinning),
+        first_use: inspection::first_use(&config.mcp.registry),
+        inspection: inspection::detection(&config.mcp.detection, &mut findings),
+        outputs: inspection::outputs(&config.mcp.output_inspection),
+        suppressions: inspection::suppressions(&config.mcp.suppressions, &mut findings),
+        requests: inspection::requests(&config.mcp),
+        limits: inspection::limits(&config.mcp.limits, &mut findings),
+        approvals: inspection::approvals(&config.mcp.approvals, &mut findings),
+        fail_closed: config.mcp.fail_closed,
+        name_similarity: inspection::name_similarity(&config.mcp.cross_server.shadow_tool, &mut findings),
         exec: ExecPolicy {
             gate: match config.exec.gate {
                 raw::Gate::Auto => Gate::Auto,
@@ -83,7 +98,6 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
                 raw::Unwrapped::Deny => Unwrapped::Deny,
             },
         },
-        ..Policy::default()
     };
     let settings = Settings {
         record: record(&config.record, &mut findings),
@@ -106,7 +120,7 @@ fn server_policy(mcp: &raw::Mcp) -> ServerPolicy {
 
 const fn pinning(raw: &raw::VersionPinning) -> Pinning {
     Pinning {
-        enabled: raw.enabled && raw.pin_binary,
+        enabled: raw.enabled,
         on_change: match raw.on_change {
             raw::OnChange::Block => OnChange::Block,
             raw::OnChange::Alert => OnChange::Alert,
@@ -130,6 +144,7 @@ fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
     };
     let path = file("path", &raw.path);
     let jsonl = file("jsonl", &raw.jsonl);
+    let webhook = outlets::webhook(raw, findings);
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         findings.push(Finding::new(
@@ -147,6 +162,7 @@ fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
     RecordSettings {
         path,
         jsonl,
+        webhook,
         retention,
         max_size,
     }

@@ -100,13 +100,38 @@ pub(crate) struct CustomPattern {
     pub(crate) pattern: String,
     /// What kind of attack it finds.
     #[serde(default)]
-    pub(crate) category: String,
+    pub(crate) category: Attack,
     /// How bad it is.
     #[serde(default)]
     pub(crate) severity: Level,
     /// What it finds, for people.
     #[serde(default)]
     pub(crate) description: String,
+}
+
+/// Kinds of attack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Attack {
+    /// Asks for keys, tokens, passwords, or the files that hold them.
+    CredentialTheft,
+    /// Asks to send data elsewhere.
+    Exfiltration,
+    /// Instructions a person does not see or would not expect.
+    HiddenInstructions,
+    /// Commands where text belongs.
+    ShellInjection,
+    /// Paths that climb out of where they should be.
+    PathTraversal,
+    /// Instructions about other tools.
+    CrossToolOverride,
+    /// Instructions to keep something from the user.
+    StealthInstruction,
+    /// A secret in clear.
+    Secret,
+    /// Something of your own.
+    #[default]
+    Custom,
 }
 
 /// What a finding in a tool definition does.

@@ -21,13 +21,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
+    cross_server::ShadowTool,
     exec::{Exec, Gate, Unwrapped},
     format::Text,
-    mcp::{Mcp, ServerGlob},
+    inspection::{Attack, CustomPattern, Detection, Level, OnDefinition, OnOutput, OutputInspection},
+    mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, Scope, Watch},
-    pinning::{OnChange, VersionPinning},
+    pinning::{OnChange, Registry, VersionPinning},
     record::Record,
-    rules::ListMode,
+    rules::{ListMode, Suppression},
     server::{Egress, EgressDefault, Server, ServerKind},
     url::HttpUrl,
 };

@@ -11,6 +11,14 @@ fn policy(text: &str) -> Policy {
     Policy::clone(&loaded.policy)
 }
 
+/// What a file that says nothing means.
+fn defaults() -> Policy {
+    Policy {
+        name_similarity: Some(0.85),
+        ..Policy::default()
+    }
+}
+
 fn not_in_force(text: &str) -> Vec<String> {
     let loaded = compile(&[("mcpmon.yaml", text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
     loaded.not_in_force.iter().map(ToString::to_string).collect()
@@ -40,7 +48,7 @@ fn rule(rule: &NetworkRule) -> String {
 #[test_case("version: 1\n"; "version")]
 #[test_case("mcp:\nnetwork:\n  deny:\n"; "sections without content")]
 fn nothing_means_the_defaults(text: &str) {
-    assert_eq!(policy(text), Policy::default());
+    assert_eq!(policy(text), defaults());
 }
 
 #[test]
@@ -180,11 +188,120 @@ fn aliases_and_merge_keys_are_filled_in() {
 }
 
 #[test_case("mode: observe\nexec: {gate: off}\nrecord: {path: /x/y.db}\n" => Vec::<String>::new(); "all in force")]
-#[test_case("exec: {gate: auto, unwrapped: alert}\n" => vec!["exec.unwrapped"]; "part of a section, at its default")]
+#[test_case("network: {enforce: true, proxy_bypass: alert}\n" => vec!["network.proxy_bypass"]; "part of a section, at its default")]
 #[test_case("proxy: {mode: disabled}\ndlp: {}\nmetrics:\n" => vec!["proxy"]; "whole sections")]
-#[test_case("mcp: {rules: [], blocked_tools: [x], detection: {enabled: true, builtin: {exfiltration: false}}}\n" => vec!["mcp.blocked_tools", "mcp.detection.builtin"]; "empty lists ask for nothing")]
-#[test_case("mcp: {servers: [{id: a, command: x, env_deny: [A]}, {id: b, command: x, env_deny: [B]}]}\n" => vec!["mcp.servers[].env_deny"]; "once for a list")]
+#[test_case("mcp: {rules: [], blocked_tools: [x], registry: {pin_on_first_use: false, persistent: false}}\n" => vec!["mcp.blocked_tools", "mcp.registry.persistent"]; "empty lists ask for nothing")]
+#[test_case("mcp: {servers: [{id: a, url: 'https://a.example', tls_fingerprint: 'sha256:0000000000000000000000000000000000000000000000000000000000000000'}, {id: b, url: 'https://b.example', tls_fingerprint: 'sha256:0000000000000000000000000000000000000000000000000000000000000000'}]}\n" => vec!["mcp.servers[].tls_fingerprint"]; "once for a list")]
 #[test_case("mcp: {denied_servers: [{id: x}]}\n" => vec!["mcp.denied_servers (needs `mcp.server_policy: denylist`)"]; "list of another mode")]
 fn keys_without_effect(text: &str) -> Vec<String> {
     not_in_force(text)
+}
+
+#[test]
+fn what_is_inspected_and_how_it_is_handled() {
+    use mcpmon_core::{
+        model::{Category, Severity, Timestamp},
+        policy::{FirstUse, Handling, OnDetection, OnOutput, OnTimeout},
+    };
+    let policy = policy(
+        "mcp:
+  fail_closed: true
+  version_pinning: {pin_binary: false, on_change: alert, auto_trust_first: false}
+  registry: {pin_on_first_use: false}
+  detection:
+    builtin: {exfiltration: false}
+    alert_threshold: medium
+    on_detection: block
+    custom_patterns:
+      - {name: internal, pattern: 'internal\\.corp', category: exfiltration, severity: critical}
+      - {name: plain, pattern: x}
+  output_inspection: {enabled: false, on_detection: alert}
+  suppressions:
+    - {rule: hidden_*, server: files, until: 2027-01-31, reason: known}
+    - {rule: '*', tool: t, reason: always}
+  sampling: audit
+  elicitation: block
+  prompts: allow
+  completion: block
+  limits: {max_line: 1MiB, max_tools: 5, max_schema_depth: 20, max_batch: 3, max_pending: 7, request_timeout: 9s}
+  approvals: {required_for: high, timeout: 1m, on_timeout: allow}
+  cross_server: {shadow_tool: {similarity_check: false}}
+",
+    );
+    assert!(policy.fail_closed && !policy.pinning.enabled && policy.definition_pinning.enabled);
+    assert!(!policy.definition_pinning.auto_trust_first);
+    assert_eq!(policy.first_use, FirstUse::Record);
+    let inspection = &policy.inspection;
+    assert!(!inspection.builtin.contains(&Category::Exfiltration));
+    assert_eq!(inspection.builtin.len(), 6);
+    assert_eq!(
+        (inspection.alert_threshold, inspection.on_detection),
+        (Severity::Medium, OnDetection::Block)
+    );
+    let custom: Vec<_> = inspection
+        .custom
+        .iter()
+        .map(|pattern| (pattern.name.as_str(), pattern.category, pattern.severity))
+        .collect();
+    assert_eq!(
+        custom,
+        [
+            ("internal", Category::Exfiltration, Severity::Critical),
+            ("plain", Category::Custom, Severity::High)
+        ]
+    );
+    assert_eq!(
+        (policy.outputs.enabled, policy.outputs.on_detection),
+        (false, OnOutput::Alert)
+    );
+    let suppressions: Vec<_> = policy
+        .suppressions
+        .iter()
+        .map(|known| {
+            (
+                known.rule.as_str(),
+                known.server.as_str(),
+                known.tool.as_str(),
+                known.until,
+            )
+        })
+        .collect();
+    // The last day counts: it holds no longer from 2027-02-01 00:00 UTC on.
+    let until = Some(Timestamp(1_801_440_000_000_000_000));
+    assert_eq!(
+        suppressions,
+        [("hidden_*", "files", "*", until), ("*", "*", "t", None)]
+    );
+    let requests = policy.requests;
+    assert_eq!(
+        [
+            requests.sampling,
+            requests.elicitation,
+            requests.prompts,
+            requests.completion
+        ],
+        [Handling::Audit, Handling::Block, Handling::Allow, Handling::Block]
+    );
+    let limits = policy.limits;
+    assert_eq!(
+        [
+            limits.max_line,
+            limits.max_tools,
+            limits.max_schema_depth,
+            limits.max_batch,
+            limits.max_pending
+        ],
+        [1 << 20, 5, 20, 3, 7]
+    );
+    assert_eq!(limits.request_timeout.as_secs(), 9);
+    let approvals = policy.approvals;
+    assert_eq!(
+        (
+            approvals.required_for,
+            approvals.timeout.as_secs(),
+            approvals.on_timeout
+        ),
+        (Severity::High, 60, OnTimeout::Allow)
+    );
+    assert_eq!(policy.name_similarity, None);
 }

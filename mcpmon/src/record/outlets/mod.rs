@@ -1,12 +1,13 @@
 //! Where events go beside the store: a file of JSON lines, a webhook. Neither can hold up the store.
 
 mod jsonl;
+mod webhook;
 
 use std::path::PathBuf;
 
 use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
 
-use self::jsonl::JsonLines;
+use self::{jsonl::JsonLines, webhook::Webhook};
 use super::{Entry, StoredEvent};
 
 /// Which outlets there are.
@@ -14,18 +15,35 @@ use super::{Entry, StoredEvent};
 pub struct OutletSettings {
     /// File that every event is appended to.
     pub jsonl: Option<PathBuf>,
+    /// Where events are posted to.
+    pub webhook: Option<WebhookSettings>,
+}
+
+/// A URL that events are posted to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// `http` or `https`.
+    pub url: String,
+    /// Severity from which on they are.
+    pub min_severity: Severity,
 }
 
 /// The outlets of one writer.
 #[derive(Debug)]
 pub(super) struct Outlets {
     jsonl: Option<JsonLines>,
+    webhook: Option<Webhook>,
 }
 
 impl Outlets {
     pub(super) fn open(settings: &OutletSettings) -> Self {
+        let webhook = settings.webhook.as_ref().map(Webhook::start).transpose();
         Self {
             jsonl: settings.jsonl.clone().map(JsonLines::new),
+            webhook: webhook.unwrap_or_else(|error| {
+                tracing::error!(%error, "nothing is posted to the webhook");
+                None
+            }),
         }
     }
 
@@ -48,13 +66,21 @@ impl Outlets {
         if let Some(jsonl) = &mut self.jsonl {
             jsonl.append(events());
         }
+        if let Some(webhook) = &mut self.webhook {
+            webhook.post(events());
+        }
     }
 
     /// What did not reach an outlet since the last time.
     pub(super) fn losses(&mut self, now: Timestamp) -> Vec<Event> {
-        let lost = self.jsonl.as_mut().and_then(JsonLines::take_lost);
-        lost.map(|(count, cause)| lost_at("jsonl file", count, cause, now))
+        let jsonl = self.jsonl.as_mut().and_then(JsonLines::take_lost);
+        let webhook = self.webhook.as_mut().and_then(Webhook::take_lost);
+        [("jsonl file", jsonl), ("webhook", webhook)]
             .into_iter()
+            .filter_map(|(place, lost)| {
+                let (count, cause) = lost?;
+                Some(lost_at(place, count, cause, now))
+            })
             .collect()
     }
 }

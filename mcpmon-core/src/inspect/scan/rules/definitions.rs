@@ -15,7 +15,8 @@ use crate::{
 pub(super) const RULES: &[Rule] = &[
     Rule::new("instruction_override", HiddenInstructions, High, Override),
     Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[MARKS]),
-    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[&[Override, Precedence, Persona, Unrestricted]]),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride)
+        .near(240, &[&[Override, Precedence, Persona, Unrestricted]]),
     Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(60, &[&[Must, Run]]),
     Rule::new("instruction_override", HiddenInstructions, Medium, WeakOverride),
     Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[OVERRULES]),
@@ -38,7 +39,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("alert_tag", HiddenInstructions, High, AlertTag)
         .near(300, &[&[Conceal, NoConsent, FalseUser, Address, Shell]]),
     Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(120, &[&[Must, YouMust]]),
-    Rule::new("alert_tag", HiddenInstructions, High, TaskTag).near(200, &[&[Override, Conceal, FalseUser, TakeFile, SendAway, Hostile]]),
+    Rule::new("alert_tag", HiddenInstructions, High, TaskTag).near(
+        200,
+        &[&[Override, Conceal, FalseUser, TakeFile, SendAway, Hostile]],
+    ),
     Rule::new("new_orders", HiddenInstructions, High, NewOrders),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[OVERRULES]),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[TAKES]),
@@ -136,12 +140,21 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("data_beacon", Exfiltration, High, Beacon),
     Rule::new("redirection", Exfiltration, High, Redirect),
     Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool).of_others(),
-    Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool).foreign().near(60, &[&[EveryUse]]),
+    Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool)
+        .foreign()
+        .near(60, &[&[EveryUse]]),
     Rule::new("cross_tool_override", CrossToolOverride, Medium, OtherTool).foreign(),
-    Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger).of_others().near(160, &[&[ThisFirst, Tamper]]),
-    Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger).foreign().near(160, &[&[ThisFirst], &[SendAny, Tamper]]),
-    Rule::new("cross_tool_override", CrossToolOverride, Medium, ToolTrigger).foreign().near(160, &[&[ThisFirst, Tamper]]),
-    Rule::new("parameter_tampering", CrossToolOverride, High, Tamper).near(160, &[&[EveryTool, Silent, Conceal, AlertTag, RoleTag, Address]]),
+    Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger)
+        .of_others()
+        .near(160, &[&[ThisFirst, Tamper]]),
+    Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger)
+        .foreign()
+        .near(160, &[&[ThisFirst], &[SendAny, Tamper]]),
+    Rule::new("cross_tool_override", CrossToolOverride, Medium, ToolTrigger)
+        .foreign()
+        .near(160, &[&[ThisFirst, Tamper]]),
+    Rule::new("parameter_tampering", CrossToolOverride, High, Tamper)
+        .near(160, &[&[EveryTool, Silent, Conceal, AlertTag, RoleTag, Address]]),
     Rule::new("cross_tool_override", CrossToolOverride, High, EveryTool),
     Rule::new("cross_tool_override", CrossToolOverride, Medium, Preferred),
     Rule::new("cross_tool_override", CrossToolOverride, High, CallTool)
@@ -170,23 +183,76 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("path_traversal", PathTraversal, High, Climb).near(40, &[&[File]]),
     Rule::new("decode_and_follow", HiddenInstructions, High, DecodeAndFollow),
     Rule::new("silent_action", StealthInstruction, High, SilentAct),
-    Rule::new("consent_bypass", StealthInstruction, High, NoConsent).near(120, &[&[SendAny, Run, CallTool], &[Also, Must, YouMust]]),
-    Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
-    Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(160, &[&[Authority, EveryOperation, SilentAct]]),
-    Rule::new("context_theft", Exfiltration, High, TakeContext).near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
-    Rule::new("context_theft", Exfiltration, High, TakeContext).near(160, &[&[Authority, EveryOperation, SilentAct]]),
+    Rule::new("consent_bypass", StealthInstruction, High, NoConsent)
+        .near(120, &[&[SendAny, Run, CallTool], &[Also, Must, YouMust]]),
+    Rule::new("credential_theft", CredentialTheft, High, TakeSecret)
+        .near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
+    Rule::new("credential_theft", CredentialTheft, High, TakeSecret)
+        .near(160, &[&[Authority, EveryOperation, SilentAct]]),
+    Rule::new("context_theft", Exfiltration, High, TakeContext)
+        .near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
+    Rule::new("context_theft", Exfiltration, High, TakeContext)
+        .near(160, &[&[Authority, EveryOperation, SilentAct]]),
     Rule::new("exfiltration", Exfiltration, High, SendAway).near(60, &[&[Literal]]),
-    Rule::new("exfiltration", Exfiltration, High, SendAway).near(120, &[&[Authority, EveryOperation, Also, SilentAct]]),
-    Rule::new("false_authority", HiddenInstructions, High, Authority).near(200, &[&[TakeFile, SendAway, Override, WeakOverride, Conceal, NoConsent, Redirect, Tamper, TakeContext, TakeSecret]]),
-    Rule::new("cross_tool_override", CrossToolOverride, High, EveryOperation).near(200, &[&[ThisFirst, YouMust], &[TakeFile, TakeSecret, TakeContext, SendAway, SendTo, Shell, Conceal, File, Override, Redirect]]),
-    Rule::new("cross_tool_override", CrossToolOverride, Medium, EveryOperation).near(120, &[&[ThisFirst, YouMust]]),
+    Rule::new("exfiltration", Exfiltration, High, SendAway)
+        .near(120, &[&[Authority, EveryOperation, Also, SilentAct]]),
+    Rule::new("false_authority", HiddenInstructions, High, Authority).near(
+        200,
+        &[&[
+            TakeFile,
+            SendAway,
+            Override,
+            WeakOverride,
+            Conceal,
+            NoConsent,
+            Redirect,
+            Tamper,
+            TakeContext,
+            TakeSecret,
+        ]],
+    ),
+    Rule::new("cross_tool_override", CrossToolOverride, High, EveryOperation).near(
+        200,
+        &[
+            &[ThisFirst, YouMust],
+            &[
+                TakeFile,
+                TakeSecret,
+                TakeContext,
+                SendAway,
+                SendTo,
+                Shell,
+                Conceal,
+                File,
+                Override,
+                Redirect,
+            ],
+        ],
+    ),
+    Rule::new("cross_tool_override", CrossToolOverride, Medium, EveryOperation)
+        .near(120, &[&[ThisFirst, YouMust]]),
     Rule::new("cross_tool_override", CrossToolOverride, High, BuiltinTool),
     Rule::new("silent_action", StealthInstruction, High, Silent).near(100, &[OVERRULES]),
-    Rule::new("delayed_action", StealthInstruction, High, Delay)
-        .near(160, &[&[Override, WeakOverride, Silent, SendAway, TakeFile, TakeSecret, Conceal, Unrestricted, Hostile, Shell]]),
+    Rule::new("delayed_action", StealthInstruction, High, Delay).near(
+        160,
+        &[&[
+            Override,
+            WeakOverride,
+            Silent,
+            SendAway,
+            TakeFile,
+            TakeSecret,
+            Conceal,
+            Unrestricted,
+            Hostile,
+            Shell,
+        ]],
+    ),
     Rule::new("context_theft", Exfiltration, High, AskContext),
     Rule::new("exfiltration", Exfiltration, High, SendSecret),
-    Rule::new("alert_tag", HiddenInstructions, High, CapsTag).near(300, &[&[Must, YouMust, SendAny, Conceal, Run]]),
-    Rule::new("breakout", HiddenInstructions, High, Breakout).near(240, &[&[Must, YouMust, Run, Obey, RoleTag, NewOrders]]),
+    Rule::new("alert_tag", HiddenInstructions, High, CapsTag)
+        .near(300, &[&[Must, YouMust, SendAny, Conceal, Run]]),
+    Rule::new("breakout", HiddenInstructions, High, Breakout)
+        .near(240, &[&[Must, YouMust, Run, Obey, RoleTag, NewOrders]]),
     Rule::new("breakout", HiddenInstructions, Medium, Breakout),
 ];

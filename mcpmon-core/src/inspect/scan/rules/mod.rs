@@ -112,7 +112,15 @@ impl Rule {
 }
 
 /// Marks of someone who pretends to be someone, or hides.
-const MARKS: &[Signal] = &[ChatToken, RoleTag, NewOrders, AlertTag, HiddenPlace, Address, FalseUser];
+const MARKS: &[Signal] = &[
+    ChatToken,
+    RoleTag,
+    NewOrders,
+    AlertTag,
+    HiddenPlace,
+    Address,
+    FalseUser,
+];
 /// Instructions about instructions.
 const OVERRULES: &[Signal] = &[Override, WeakOverride, Precedence, Persona, Unrestricted];
 /// What is taken or sent.

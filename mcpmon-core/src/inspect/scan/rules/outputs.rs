@@ -12,7 +12,8 @@ use crate::{
 pub(super) const RULES: &[Rule] = &[
     Rule::new("instruction_override", HiddenInstructions, High, Override),
     Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[MARKS]),
-    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[&[Override, Precedence, Persona, Unrestricted]]),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride)
+        .near(240, &[&[Override, Precedence, Persona, Unrestricted]]),
     Rule::new("instruction_override", HiddenInstructions, Medium, WeakOverride).near(60, &[&[Must, Run]]),
     Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[OVERRULES]),
     Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[MARKS]),
@@ -33,9 +34,24 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("alert_tag", HiddenInstructions, High, AlertTag)
         .near(300, &[TAKES, &[YouMust, Before, Conceal]]),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[OVERRULES]),
+    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(
+        140,
+        &[
+            &[Conceal, Address, Exfil],
+            &[
+                YouMust,
+                SendTo,
+                TakeFile,
+                TakeSecret,
+                TakeContext,
+                Hostile,
+                Override,
+                Exfil,
+            ],
+        ],
+    ),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace)
-        .near(140, &[&[Conceal, Address, Exfil], &[YouMust, SendTo, TakeFile, TakeSecret, TakeContext, Hostile, Override, Exfil]]),
-    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(140, &[&[YouMust], &[TakeFile, TakeContext, SendAway, Hostile]]),
+        .near(140, &[&[YouMust], &[TakeFile, TakeContext, SendAway, Hostile]]),
     Rule::new("new_orders", HiddenInstructions, High, NewOrders),
     Rule::new("alert_tag", HiddenInstructions, High, TaskTag).near(200, &[&[Override, Conceal, FalseUser]]),
     Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[OVERRULES]),
@@ -135,6 +151,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("decode_and_follow", HiddenInstructions, High, DecodeAndFollow),
     Rule::new("exfiltration", Exfiltration, High, SendSecret),
     Rule::new("breakout", HiddenInstructions, High, Breakout).near(240, &[OVERRULES]),
-    Rule::new("breakout", HiddenInstructions, High, Breakout).near(240, &[&[RoleTag, NewOrders, Obey, ChatToken, Address, TaskTag]]),
+    Rule::new("breakout", HiddenInstructions, High, Breakout)
+        .near(240, &[&[RoleTag, NewOrders, Obey, ChatToken, Address, TaskTag]]),
     Rule::new("breakout", HiddenInstructions, Medium, Breakout),
 ];

@@ -144,7 +144,15 @@ impl Signal {
     pub(super) const fn is_unanchored(self) -> bool {
         matches!(
             self,
-            Self::Must | Self::Secret | Self::SendAny | Self::EveryUse | Self::ThisFirst | Self::Goods | Self::Sink | Self::Also | Self::Literal
+            Self::Must
+                | Self::Secret
+                | Self::SendAny
+                | Self::EveryUse
+                | Self::ThisFirst
+                | Self::Goods
+                | Self::Sink
+                | Self::Also
+                | Self::Literal
         )
     }
 

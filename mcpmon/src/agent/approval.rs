@@ -1,0 +1,250 @@
+//! A person's word on definitions: approve, refuse, forget. Whoever has the store carries it out.
+
+use mcpmon_core::model::{
+    ApprovalState, DefinitionKey, DefinitionKind, DefinitionRecord, Event, EventKind, Layer, ServerId,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Approved, Selection, Store, StoreError};
+
+/// Which definitions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// The server.
+    pub server: ServerId,
+    /// Name of one definition; all of the server's, where there is none.
+    pub name: Option<String>,
+}
+
+/// What is said of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Word {
+    /// They are accepted as they were listed last.
+    Approve {
+        /// Only with this hash; its first hexadecimal digits are enough.
+        hash: Option<String>,
+    },
+    /// They are refused as they were listed last.
+    Refuse,
+    /// What was accepted is forgotten.
+    Forget,
+}
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    /// Nothing of that name was listed.
+    #[error("{subject} was never listed; see `mcpmon registry list`")]
+    Unknown {
+        /// What was named.
+        subject: String,
+    },
+    /// It is another by now.
+    #[error("{subject} is {seen} now, not {hash}; look at it with `mcpmon registry show {subject}`")]
+    Differs {
+        /// What was named.
+        subject: String,
+        /// What was approved.
+        hash: String,
+        /// What is listed.
+        seen: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// `SERVER:NAME`, as events and commands call a definition.
+#[must_use]
+pub fn name(key: &DefinitionKey) -> String {
+    format!("{}:{}", key.identity.server, key.name)
+}
+
+/// Carries `word` out for what `subject` names, and says for what and which events tell of it.
+///
+/// # Errors
+/// Where nothing is named so, or it is another by now: then nothing was changed of that one.
+pub fn decide(
+    store: &mut Store,
+    now: Timestamp,
+    subject: &Subject,
+    word: &Word,
+    by: &str,
+) -> Result<(Vec<String>, Vec<Event>), DecideError> {
+    let selection = Selection {
+        server: Some(subject.server.to_string()),
+        item: subject.name.clone(),
+        ..Selection::default()
+    };
+    let records = store.definitions(&selection)?;
+    let named = || match &subject.name {
+        Some(name) => format!("{}:{name}", subject.server),
+        None => subject.server.to_string(),
+    };
+    if records.is_empty() {
+        return Err(DecideError::Unknown { subject: named() });
+    }
+    if let Word::Forget = word {
+        store.forget_definitions(&selection)?;
+        return Ok((
+            records.iter().map(|record| name(&record.key)).collect(),
+            Vec::new(),
+        ));
+    }
+    let (mut done, mut events) = (Vec::new(), Vec::new());
+    for record in &records {
+        let state = match word {
+            Word::Approve { hash } => approve(store, record, hash.as_deref(), by)?,
+            Word::Refuse => refuse(store, record, by)?,
+            Word::Forget => None,
+        };
+        let Some(state) = state else { continue };
+        done.push(name(&record.key));
+        events.push(told(now, &record.key, by, state));
+    }
+    Ok((done, events))
+}
+
+fn approve(
+    store: &mut Store,
+    record: &DefinitionRecord,
+    hash: Option<&str>,
+    by: &str,
+) -> Result<Option<ApprovalState>, DecideError> {
+    match store.approve(&record.key, hash, by)? {
+        Approved::Accepted(_) => Ok(Some(ApprovalState::Granted)),
+        Approved::Unknown => Ok(None), // forgotten in between
+        Approved::Differs { seen } => Err(DecideError::Differs {
+            subject: name(&record.key),
+            hash: hash.unwrap_or_default().to_owned(),
+            seen: seen.short(12),
+        }),
+    }
+}
+
+fn refuse(
+    store: &mut Store,
+    record: &DefinitionRecord,
+    by: &str,
+) -> Result<Option<ApprovalState>, DecideError> {
+    let refused = store.refuse(&record.key, by)?;
+    Ok(refused.then_some(ApprovalState::Denied))
+}
+
+fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Event {
+    let subject = match key.kind {
+        DefinitionKind::Instructions => format!("{}:", key.identity.server),
+        DefinitionKind::Tool
+        | DefinitionKind::Prompt
+        | DefinitionKind::Resource
+        | DefinitionKind::Template => name(key),
+    };
+    let kind = EventKind::Approval {
+        subject,
+        by: by.to_owned(),
+        state,
+    };
+    let mut event = Event::new(now, Layer::Agent, kind);
+    event.server_id = Some(key.identity.server.clone());
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Entry, sample};
+
+    fn filled() -> (tempfile::TempDir, Store) {
+        let (directory, mut store) = sample::store();
+        let mut unpinned = sample::definition("files", "write_file", "w");
+        unpinned.pinned = None;
+        unpinned.hidden = true;
+        let records = [sample::definition("files", "read_file", "r"), unpinned];
+        let entries = records.map(Entry::Definition);
+        crate::record::Destination::keep(&mut store, &entries).expect("kept");
+        (directory, store)
+    }
+
+    fn subject(name: Option<&str>) -> Subject {
+        Subject {
+            server: ServerId::new("files").expect("id"),
+            name: name.map(str::to_owned),
+        }
+    }
+
+    fn said(store: &mut Store, name: Option<&str>, word: &Word) -> Result<Vec<String>, String> {
+        decide(store, Timestamp(7), &subject(name), word, "ann")
+            .map(|(done, _)| done)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_is_approved_by_name_and_all_by_server() {
+        let (_directory, mut store) = filled();
+        let approve = Word::Approve { hash: None };
+        assert_eq!(
+            said(&mut store, Some("write_file"), &approve),
+            Ok(vec!["files:write_file".to_owned()])
+        );
+        let both = vec!["files:read_file".to_owned(), "files:write_file".to_owned()];
+        assert_eq!(said(&mut store, None, &approve), Ok(both));
+        let all = store.definitions(&Selection::default()).expect("definitions");
+        assert!(
+            all.iter()
+                .all(|record| !record.hidden && record.approved_by.as_deref() == Some("ann"))
+        );
+    }
+
+    #[test]
+    fn what_is_another_by_now_is_not_approved() {
+        let (_directory, mut store) = filled();
+        let approve = Word::Approve {
+            hash: Some("abc123".to_owned()),
+        };
+        let error = said(&mut store, Some("read_file"), &approve).expect_err("another");
+        assert!(
+            error.starts_with("files:read_file is ") && error.contains("not abc123"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_was_never_listed_is_an_error_that_says_where_to_look() {
+        let (_directory, mut store) = filled();
+        assert_eq!(
+            said(&mut store, Some("nothing"), &Word::Refuse),
+            Err("files:nothing was never listed; see `mcpmon registry list`".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_refusal_and_an_approval_are_events() {
+        let (_directory, mut store) = filled();
+        let (_, events) = decide(
+            &mut store,
+            Timestamp(7),
+            &subject(Some("write_file")),
+            &Word::Refuse,
+            "ann",
+        )
+        .expect("done");
+        assert_eq!(
+            events[0].kind,
+            EventKind::Approval {
+                subject: "files:write_file".to_owned(),
+                by: "ann".to_owned(),
+                state: ApprovalState::Denied
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_forgotten_is_gone() {
+        let (_directory, mut store) = filled();
+        said(&mut store, None, &Word::Forget).expect("done");
+        assert_eq!(store.definitions(&Selection::default()).expect("definitions"), []);
+    }
+}

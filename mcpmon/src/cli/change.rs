@@ -1,0 +1,152 @@
+//! Where a person's word is carried out: by the daemon, or without one in the user's own store.
+
+use std::path::{Path, PathBuf};
+
+use mcpmon_core::model::{ServerId, Timestamp};
+
+use super::{
+    CliError, ErrorKind, Globals,
+    daemon::{Socket, ask, unexpected},
+};
+use crate::{
+    agent::{
+        approval::{self, DecideError, Subject, Word},
+        control::{self, Answer, AskError, Request},
+        group,
+    },
+    record::{Access, DAEMON_STORE, Store, own_store},
+};
+
+/// Who carries it out.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// The daemon at this socket.
+    Daemon(PathBuf),
+    /// This process, in this store.
+    Store(PathBuf),
+}
+
+impl Place {
+    /// The store that was named, else the daemon that is there, else the user's own store.
+    pub(super) fn find(globals: &Globals, socket: &Socket) -> Result<Self, CliError> {
+        if let Some(path) = &globals.db {
+            return Ok(Self::Store(path.clone()));
+        }
+        match control::request(&socket.path, &Request::Status) {
+            Err(AskError::NotRunning(_)) => {}
+            // Its own error is told when it is asked.
+            Ok(_)
+            | Err(AskError::Silent | AskError::Permission(_) | AskError::Io(_) | AskError::Answer(_)) => {
+                return Ok(Self::Daemon(socket.path.clone()));
+            }
+        }
+        own_store().map(Self::Store).ok_or_else(|| {
+            let error = anyhow::anyhow!("there is no daemon, and no place for a store of your own");
+            CliError::new(ErrorKind::Environment, error).with_hint("name a store with --db FILE")
+        })
+    }
+
+    /// Says `word` of `subject`, and what it was done for.
+    pub(super) fn decide(
+        &self,
+        now: Timestamp,
+        subject: Subject,
+        word: Word,
+    ) -> Result<Vec<String>, CliError> {
+        let path = match self {
+            Self::Daemon(socket) => {
+                return match ask(socket, &Request::Decide { subject, word })? {
+                    Answer::Decided(done) => Ok(done),
+                    Answer::Status(_)
+                    | Answer::Checks(_)
+                    | Answer::Trusted { .. }
+                    | Answer::TrustedExecutable { .. }
+                    | Answer::Done
+                    | Answer::Error(_) => Err(unexpected()),
+                };
+            }
+            Self::Store(path) => path,
+        };
+        let mut store = open(path)?;
+        let (done, events) =
+            approval::decide(&mut store, now, &subject, &word, &by()).map_err(|error| refused(error))?;
+        store.record(events).map_err(environment)?;
+        Ok(done)
+    }
+
+    /// Accepts a server's files as they were when they were last refused, and says whose.
+    pub(super) fn trust_files(&self, server: &ServerId) -> Result<String, CliError> {
+        match self {
+            Self::Daemon(socket) => {
+                let server = server.clone();
+                let Answer::Trusted { name, uid } = ask(socket, &Request::TrustPins { server })? else {
+                    return Err(unexpected());
+                };
+                Ok(format!("{name}, user {uid}"))
+            }
+            Self::Store(path) => match open(path)?.trust_refused_pins(server, &by()) {
+                Ok(true) => Ok(path.display().to_string()),
+                Ok(false) => Err(CliError::new(
+                    ErrorKind::Refused,
+                    anyhow::anyhow!(
+                        "the files of `{server}` were not refused: see `mcpmon pins list --server {server}`"
+                    ),
+                )),
+                Err(error) => Err(environment(error)),
+            },
+        }
+    }
+
+    /// Forgets the pins of a server's files.
+    pub(super) fn forget_files(&self, server: &ServerId) -> Result<(), CliError> {
+        match self {
+            Self::Daemon(socket) => {
+                let server = server.clone();
+                match ask(socket, &Request::ResetPins { server })? {
+                    Answer::Done => Ok(()),
+                    Answer::Status(_)
+                    | Answer::Checks(_)
+                    | Answer::Trusted { .. }
+                    | Answer::TrustedExecutable { .. }
+                    | Answer::Decided(_)
+                    | Answer::Error(_) => Err(unexpected()),
+                }
+            }
+            Self::Store(path) => open(path)?.forget_pins(server).map_err(environment),
+        }
+    }
+}
+
+/// A store that is there: what is approved was listed, so that nothing is to be made.
+fn open(path: &Path) -> Result<Store, CliError> {
+    if !path.exists() {
+        let error = anyhow::anyhow!("there is no store at {}", path.display());
+        return Err(CliError::new(ErrorKind::Environment, error).with_hint(
+            "start a server with `mcpmon wrap -- COMMAND` first, or name a store with --db FILE",
+        ));
+    }
+    let group = match path == Path::new(DAEMON_STORE) {
+        true => group::find(),
+        false => None,
+    };
+    Store::open(path, Access { group }).map_err(environment)
+}
+
+fn environment(error: impl Into<anyhow::Error>) -> CliError {
+    CliError::new(ErrorKind::Environment, error)
+}
+
+fn refused(error: DecideError) -> CliError {
+    match error {
+        DecideError::Store(error) => environment(error),
+        DecideError::Unknown { .. } | DecideError::Differs { .. } => CliError::new(ErrorKind::Refused, error),
+    }
+}
+
+/// From the environment: a static binary cannot load the modules that getpwuid(3) needs.
+fn by() -> String {
+    let named = ["SUDO_USER", "USER"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    named.unwrap_or_else(|| format!("user {}", nix::unistd::getuid()))
+}

@@ -1,0 +1,262 @@
+//! `mcpmon calls`: tool calls, how they were judged, and what came of them.
+
+use clap::Args;
+use mcpmon_core::model::{Action, Severity, Timestamp};
+use serde_json::{Map, Value};
+
+use crate::{
+    cli::{
+        CliError, Output,
+        filters::{Range, parse_action, parse_severity},
+        listing,
+        output::Form,
+        summary,
+        table::{Column, Row, Table},
+        time,
+    },
+    record::{Filter, Reader, StoredEvent, ToolCall, json},
+};
+
+/// List tool calls with their judgement and their outcome
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    range: Range,
+    /// Of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Of this server
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+    /// Of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// With this action: allow, audit, would_block, block
+    #[arg(long, value_parser = parse_action)]
+    action: Option<Action>,
+    /// At least this bad: info, low, medium, high, critical
+    #[arg(long, value_parser = parse_severity)]
+    severity: Option<Severity>,
+    /// Everything recorded of one call: the client's id of it, or a trace id
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
+}
+
+const TABLE: Table = Table::new(&[
+    Column::whole("TIME (UTC)", 14),
+    Column::cut("SERVER", 14),
+    Column::cut("TOOL", 18),
+    Column::whole("ACTION", 11),
+    Column::whole("OUTCOME", 14),
+    Column::whole("TOOK", 7),
+    Column::cut("REASON", 20),
+]);
+
+pub(in crate::cli) fn run(
+    options: Options,
+    reader: &Reader,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let mut filter = Filter {
+        session: options.session,
+        server: options.server,
+        tool: options.tool,
+        action: options.action,
+        severity: options.severity,
+        trace: options.trace,
+        ..Filter::default()
+    };
+    options.range.restrict(&mut filter, now);
+    match filter.trace.is_some() {
+        true => trace(reader, &filter, options.range.limit, output),
+        false => show(reader, &filter, options.range.limit, output),
+    }
+}
+
+fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+    let mut calls = reader.calls(filter, limit.saturating_add(1))?;
+    let more = calls.len() > limit as usize;
+    if more {
+        calls.remove(0);
+    }
+    print(&calls, output)?;
+    listing::note_extent(calls.len(), more, output)?;
+    Ok(output.flush()?)
+}
+
+/// The calls of one id, and the connections their server made while they ran.
+fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+    let mut calls = Vec::new();
+    for found in reader.events(filter, limit)? {
+        // The answer bears the request's id, not that of the other layer.
+        let around = Filter {
+            session: found.session_id.clone(),
+            server: found.server_id.clone(),
+            since: Some(found.timestamp),
+            ..Filter::default()
+        };
+        let id = found.data.get("jsonrpc_id").cloned();
+        let mut same = reader.calls(&around, limit)?;
+        same.retain(|call| call.main().and_then(|event| event.data.get("jsonrpc_id")) == id.as_ref());
+        let Some(call) = same.into_iter().next() else {
+            continue;
+        };
+        if !calls.iter().any(|known: &ToolCall| known.main() == call.main()) {
+            calls.push(call);
+        }
+    }
+    print(&calls, output)?;
+    for call in &calls {
+        let connections = connections(reader, call, limit)?;
+        match output.form {
+            Form::Json => connections
+                .iter()
+                .try_for_each(|event| output.json(&json::to_json(event)))?,
+            Form::Table => {
+                let line = |event: &StoredEvent| {
+                    format!(
+                        "{}  connection  {}",
+                        time::short(event.timestamp),
+                        summary::summary(event)
+                    )
+                };
+                output.text(&connections.iter().map(line).collect::<Vec<_>>())?;
+            }
+        }
+    }
+    listing::note_extent(calls.len(), false, output)?;
+    Ok(output.flush()?)
+}
+
+/// What the call's server connected to while it ran.
+fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<StoredEvent>, CliError> {
+    let (Some(called), Some(returned)) = (&call.called, &call.returned) else {
+        return Ok(Vec::new());
+    };
+    Ok(reader.events(
+        &Filter {
+            types: vec!["mcp_network_connection".to_owned()],
+            server: called.server_id.clone(),
+            since: Some(called.timestamp),
+            until: Some(Timestamp(returned.timestamp.0.saturating_add(1))),
+            ..Filter::default()
+        },
+        limit,
+    )?)
+}
+
+fn print(calls: &[ToolCall], output: &mut Output<'_>) -> Result<(), CliError> {
+    match output.form {
+        Form::Json => calls.iter().try_for_each(|call| output.json(&object(call)))?,
+        Form::Table => {
+            let rows: Vec<Row> = calls.iter().filter_map(row).collect();
+            output.table(&TABLE, &rows)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(call: &ToolCall) -> Option<Row> {
+    let main = call.main()?;
+    Some(Row::new(
+        listing::tone(main),
+        [
+            time::short(main.timestamp),
+            main.server_id.clone().unwrap_or_default(),
+            text(main, "tool_name"),
+            main.action.as_str().to_owned(),
+            outcome(call),
+            duration(call),
+            main.reason.clone().unwrap_or_default(),
+        ],
+    ))
+}
+
+fn outcome(call: &ToolCall) -> String {
+    match (&call.returned, &call.called) {
+        (Some(returned), _) => text(returned, "outcome"),
+        (None, Some(_)) => "no answer yet".to_owned(),
+        (None, None) => "not sent".to_owned(),
+    }
+}
+
+fn duration(call: &ToolCall) -> String {
+    let microseconds = call
+        .returned
+        .as_ref()
+        .and_then(|returned| returned.data.get("duration_us")?.as_u64());
+    microseconds.map_or_else(String::new, |microseconds| time::span(microseconds / 1000))
+}
+
+fn text(event: &StoredEvent, field: &str) -> String {
+    let value = event.data.get(field).and_then(Value::as_str);
+    value.unwrap_or_default().to_owned()
+}
+
+/// The main event, with what came back beneath it.
+fn object(call: &ToolCall) -> Map<String, Value> {
+    let mut object = call.main().map(json::to_json).unwrap_or_default();
+    object.insert("sent".to_owned(), call.called.is_some().into());
+    if let Some(returned) = &call.returned {
+        object.insert("returned".to_owned(), json::to_json(returned).into());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::{CallOutcome, Direction, Event};
+
+    use super::*;
+    use crate::{cli::commands::scene, record::sample};
+
+    fn events() -> Vec<Event> {
+        vec![
+            sample::called("read_file", 1),
+            sample::connection("files", 10, "192.0.2.1:443", Direction::ServerEgress),
+            sample::returned("read_file", 1, CallOutcome::Ok),
+            sample::at(1, sample::intercepted("write_file", 2, Action::Block)),
+            sample::at(2, sample::called("list", 3)),
+        ]
+    }
+
+    fn shown(form: Form, filter: Filter) -> String {
+        scene::shown(events(), form, |reader, output| match filter.trace.is_some() {
+            true => trace(&reader, &filter, 10, output),
+            false => show(&reader, &filter, 2, output),
+        })
+    }
+
+    #[test]
+    fn calls_as_a_table() {
+        insta::assert_snapshot!(shown(Form::Table, Filter::default()), @"");
+    }
+
+    #[test]
+    fn everything_of_one_call() {
+        let filter = Filter {
+            trace: Some("toolu_1".to_owned()),
+            ..Filter::default()
+        };
+        insta::assert_snapshot!(shown(Form::Table, filter.clone()), @"");
+        assert_eq!(shown(Form::Json, filter).lines().count(), 3);
+    }
+
+    #[test]
+    fn a_call_as_json_says_whether_it_was_sent() {
+        let json = shown(Form::Json, Filter::default());
+        let lines: Vec<Value> = json
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        assert_eq!(
+            (&lines[0]["tool_name"], &lines[0]["sent"]),
+            (&"write_file".into(), &false.into())
+        );
+        assert_eq!(
+            (&lines[1]["tool_name"], &lines[1]["sent"]),
+            (&"list".into(), &true.into())
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! `mcpmon detections`: what was found in what servers say and are told.
+
+use clap::Args;
+use mcpmon_core::model::{Action, EventKind, Finding, Severity, Timestamp};
+
+use crate::{
+    cli::{
+        CliError, Output,
+        filters::{Range, parse_action, parse_severity},
+        listing,
+        output::Form,
+        table::{Column, Row, Table},
+        time,
+    },
+    record::{Filter, Reader, StoredEvent, json},
+};
+
+/// List what was found in definitions, results, instructions and requests
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    range: Range,
+    /// Of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Of this server
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+    /// Of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// With this action: allow, audit, would_block, block
+    #[arg(long, value_parser = parse_action)]
+    action: Option<Action>,
+    /// At least this bad: info, low, medium, high, critical
+    #[arg(long, value_parser = parse_severity)]
+    severity: Option<Severity>,
+}
+
+const TABLE: Table = Table::new(&[
+    Column::whole("TIME (UTC)", 14),
+    Column::cut("SERVER", 12),
+    Column::cut("TOOL", 14),
+    Column::cut("PATTERN", 18),
+    Column::whole("SEVERITY", 8),
+    Column::whole("ACTION", 11),
+    Column::cut("WHERE", 12),
+    Column::cut("TEXT", 12),
+]);
+
+const TYPES: [&str; 2] = ["mcp_detection", "mcp_output_inspection"];
+
+pub(in crate::cli) fn run(
+    options: Options,
+    reader: &Reader,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let mut filter = Filter {
+        types: TYPES.map(str::to_owned).to_vec(),
+        session: options.session,
+        server: options.server,
+        tool: options.tool,
+        action: options.action,
+        severity: options.severity,
+        ..Filter::default()
+    };
+    options.range.restrict(&mut filter, now);
+    show(reader, &filter, options.range.limit, output)
+}
+
+fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+    let mut events = reader.events(filter, limit.saturating_add(1))?;
+    let more = events.len() > limit as usize;
+    if more {
+        events.remove(0);
+    }
+    match output.form {
+        Form::Json => events
+            .iter()
+            .try_for_each(|event| output.json(&json::to_json(event)))?,
+        Form::Table => output.table(&TABLE, &events.iter().flat_map(rows).collect::<Vec<_>>())?,
+    }
+    listing::note_extent(events.len(), more, output)?;
+    Ok(output.flush()?)
+}
+
+/// One row for each finding: a result may hold several.
+fn rows(event: &StoredEvent) -> Vec<Row> {
+    match event.parse_kind() {
+        Some(EventKind::Detection {
+            tool_name, detection, ..
+        }) => vec![row(event, tool_name.as_deref(), &detection)],
+        Some(EventKind::OutputInspection {
+            tool_name,
+            detections,
+            ..
+        }) => detections
+            .iter()
+            .map(|finding| row(event, Some(&tool_name), finding))
+            .collect(),
+        // Of another kind, or of a later version.
+        Some(_) | None => Vec::new(),
+    }
+}
+
+fn row(event: &StoredEvent, tool: Option<&str>, finding: &Finding) -> Row {
+    Row::new(
+        listing::tone(event),
+        [
+            time::short(event.timestamp),
+            event.server_id.clone().unwrap_or_default(),
+            tool.unwrap_or_default().to_owned(),
+            finding.pattern.clone(),
+            finding.severity.as_str().to_owned(),
+            event.action.as_str().to_owned(),
+            finding.field.clone(),
+            finding
+                .matches
+                .first()
+                .map(|found| found.text.clone())
+                .unwrap_or_default(),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cli::commands::scene, record::sample};
+
+    #[test]
+    fn detections_as_a_table() {
+        let events = vec![
+            sample::started("files", 10),
+            sample::detected("helper"),
+            sample::at(1, sample::detected("another_helper")),
+        ];
+        let filter = Filter {
+            types: TYPES.map(str::to_owned).to_vec(),
+            ..Filter::default()
+        };
+        let shown = scene::shown(events, Form::Table, |reader, output| {
+            show(&reader, &filter, 10, output)
+        });
+        insta::assert_snapshot!(shown, @"");
+    }
+}

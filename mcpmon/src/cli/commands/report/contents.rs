@@ -1,0 +1,310 @@
+//! What a report contains.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcpmon_core::model::{Action, EventKind, Finding, Severity};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cli::{CliError, summary},
+    record::{Filter, Reader, SessionSummary, StoredEvent, json as form},
+};
+
+/// Entries of each list in a report; how many there were is told.
+const MOST: usize = 50;
+
+/// A session, told.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) session: String,
+    pub(super) agent: Option<String>,
+    pub(super) started: Option<String>,
+    pub(super) ended: Option<String>,
+    pub(super) servers: BTreeSet<String>,
+    pub(super) tools_seen: BTreeSet<(String, String)>,
+    pub(super) tools_changed: BTreeSet<(String, String)>,
+    pub(super) detections: BTreeMap<Severity, u64>,
+    pub(super) top: Vec<Detection>,
+    pub(super) calls: BTreeMap<&'static str, u64>,
+    pub(super) blocked: Vec<Blocked>,
+    pub(super) connections: BTreeMap<(String, &'static str), u64>,
+    pub(super) launches: u64,
+    pub(super) wrapped: u64,
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// A pattern that was found, and how often.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Detection {
+    pub(super) server: String,
+    pub(super) tool: String,
+    pub(super) pattern: String,
+    pub(super) severity: Severity,
+    pub(super) count: u64,
+}
+
+/// A use that was stopped.
+#[derive(Debug)]
+pub(super) struct Blocked {
+    pub(super) time: String,
+    pub(super) server: String,
+    pub(super) what: String,
+    pub(super) rule: String,
+    pub(super) reason: String,
+}
+
+/// What was not enforced, and when.
+#[derive(Debug)]
+pub(super) struct Gap {
+    pub(super) time: String,
+    pub(super) what: String,
+}
+
+/// Events about the session's servers and host that bear no session: the kernel's, and the daemon's own.
+pub(super) fn surroundings(reader: &Reader, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, CliError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        return Ok(Vec::new());
+    };
+    let types = [
+        "mcp_server_started",
+        "mcp_network_connection",
+        "mcp_enforcement_degraded",
+        "mcp_enforcement_restored",
+        "mcp_events_lost",
+    ];
+    let filter = Filter {
+        types: types.map(str::to_owned).to_vec(),
+        since: Some(first.timestamp),
+        until: Some(mcpmon_core::model::Timestamp(last.timestamp.0.saturating_add(1))),
+        ..Filter::default()
+    };
+    let servers: BTreeSet<&str> = events
+        .iter()
+        .filter_map(|event| event.server_id.as_deref())
+        .collect();
+    let mut found = reader.events(&filter, super::LIMIT)?;
+    found.retain(|event| {
+        let concerns = event
+            .server_id
+            .as_deref()
+            .is_none_or(|server| servers.contains(server));
+        event.session_id.is_none() && concerns
+    });
+    Ok(found)
+}
+
+impl Report {
+    pub(super) fn of(
+        session: &str,
+        summary: Option<&SessionSummary>,
+        events: &[StoredEvent],
+        surroundings: &[StoredEvent],
+    ) -> Self {
+        let mut report = Self {
+            session: session.to_owned(),
+            agent: summary.and_then(|summary| summary.agent.clone()),
+            ..Self::default()
+        };
+        let first = events.first().map(|event| event.timestamp);
+        let last = events.last().map(|event| event.timestamp);
+        let started = summary.map(|summary| summary.started).or(first);
+        report.started = started.map(form::rfc3339);
+        report.ended = match summary {
+            Some(summary) => summary.ended,
+            None => last,
+        }
+        .map(form::rfc3339);
+        report.servers.extend(
+            summary
+                .into_iter()
+                .flat_map(|summary| summary.servers.iter().cloned()),
+        );
+        let mut found = BTreeMap::new();
+        for event in events.iter().chain(surroundings) {
+            report.count(event, &mut found);
+        }
+        report.top = top(found);
+        report
+    }
+
+    fn count(&mut self, event: &StoredEvent, found: &mut BTreeMap<(String, String, String, Severity), u64>) {
+        let server = event.server_id.clone().unwrap_or_default();
+        if !server.is_empty() {
+            self.servers.insert(server.clone());
+        }
+        if event.action == Action::Block {
+            self.block(event, &server);
+        }
+        let mut note = |tool: String, findings: &[Finding]| {
+            for finding in findings {
+                *self.detections.entry(finding.severity).or_default() += 1;
+                let key = (
+                    server.clone(),
+                    tool.clone(),
+                    finding.pattern.clone(),
+                    finding.severity,
+                );
+                *found.entry(key).or_default() += 1;
+            }
+        };
+        match event.parse_kind() {
+            Some(EventKind::ToolSeen { tool_name, .. }) => {
+                self.tools_seen.insert((server, tool_name));
+            }
+            Some(EventKind::ToolChanged { tool_name, .. }) => {
+                self.tools_changed.insert((server, tool_name));
+            }
+            Some(EventKind::Detection {
+                tool_name, detection, ..
+            }) => note(tool_name.unwrap_or_default(), &[detection]),
+            Some(EventKind::OutputInspection {
+                tool_name,
+                detections,
+                ..
+            }) => note(tool_name, &detections),
+            // What was called was let through; what was judged and blocked was not called.
+            Some(EventKind::ToolCalled { .. }) => {
+                *self.calls.entry(event.action.as_str()).or_default() += 1;
+            }
+            Some(EventKind::ToolCallIntercepted { .. }) if event.action == Action::Block => {
+                *self.calls.entry(event.action.as_str()).or_default() += 1;
+            }
+            Some(EventKind::NetworkConnection {
+                remote_addr,
+                remote_name,
+                count,
+                ..
+            }) => {
+                let remote = summary::remote(remote_name.as_deref(), remote_addr, 1);
+                *self
+                    .connections
+                    .entry((remote, event.action.as_str()))
+                    .or_default() += count;
+            }
+            Some(EventKind::ServerStarted { wrapped, .. }) => {
+                self.launches += 1;
+                self.wrapped += u64::from(wrapped);
+            }
+            Some(
+                EventKind::EnforcementDegraded { .. }
+                | EventKind::EnforcementRestored { .. }
+                | EventKind::EventsLost { .. },
+            ) => self.gaps.push(Gap {
+                time: form::rfc3339(event.timestamp),
+                what: format!("{}: {}", event.kind, summary::summary(event)),
+            }),
+            Some(
+                EventKind::ToolCallIntercepted { .. }
+                | EventKind::ToolReturned { .. }
+                | EventKind::ServerExited { .. }
+                | EventKind::BinaryMismatch { .. }
+                | EventKind::ServerDenied { .. }
+                | EventKind::ServerUnwrapped { .. }
+                | EventKind::NameSimilarity { .. }
+                | EventKind::ResourceRead { .. }
+                | EventKind::RequestJudged { .. }
+                | EventKind::Approval { .. }
+                | EventKind::PolicyLoaded { .. }
+                | EventKind::PolicyRejected { .. },
+            )
+            | None => {}
+        }
+    }
+
+    fn block(&mut self, event: &StoredEvent, server: &str) {
+        self.blocked.push(Blocked {
+            time: form::rfc3339(event.timestamp),
+            server: server.to_owned(),
+            what: format!("{} {}", event.kind, what(event)),
+            rule: event.rule.clone().unwrap_or_default(),
+            reason: event.reason.clone().unwrap_or_default(),
+        });
+    }
+
+    /// Launches by a wrapper, in percent; `None` where none was seen.
+    pub(super) fn coverage(&self) -> Option<u64> {
+        (self.launches > 0).then(|| self.wrapped * 100 / self.launches)
+    }
+
+    /// The report as one JSON object.
+    pub(super) fn object(&self) -> Map<String, Value> {
+        let pairs = |pairs: &BTreeSet<(String, String)>| -> Vec<Value> {
+            pairs
+                .iter()
+                .map(|(server, tool)| json!({"server_id": server, "tool_name": tool}))
+                .collect()
+        };
+        let value = json!({
+            "session_id": self.session,
+            "agent": self.agent,
+            "started": self.started,
+            "ended": self.ended,
+            "servers_connected": self.servers,
+            "tools_seen": pairs(&self.tools_seen),
+            "tools_changed": pairs(&self.tools_changed),
+            "detections_by_severity": self.detections.iter()
+                .map(|(severity, count)| (severity.as_str().to_owned(), Value::from(*count)))
+                .collect::<Map<_, _>>(),
+            "top_detections": self.top.iter().map(|detection| json!({
+                "server_id": detection.server,
+                "tool_name": detection.tool,
+                "pattern": detection.pattern,
+                "severity": detection.severity.as_str(),
+                "count": detection.count,
+            })).collect::<Vec<_>>(),
+            "calls": self.calls,
+            "blocked": self.blocked.iter().take(MOST).map(|blocked| json!({
+                "timestamp": blocked.time,
+                "server_id": blocked.server,
+                "what": blocked.what,
+                "rule": blocked.rule,
+                "reason": blocked.reason,
+            })).collect::<Vec<_>>(),
+            "blocked_count": self.blocked.len(),
+            "connections": self.connections.iter().map(|((remote, action), count)| json!({
+                "remote": remote,
+                "action": action,
+                "count": count,
+            })).collect::<Vec<_>>(),
+            "coverage": {"seen": self.launches, "wrapped": self.wrapped, "percent": self.coverage()},
+            "not_enforced": self.gaps.iter().map(|gap| json!({
+                "timestamp": gap.time,
+                "what": gap.what,
+            })).collect::<Vec<_>>(),
+        });
+        match value {
+            Value::Object(object) => object,
+            other => unreachable!("it was written as an object, not {other}"),
+        }
+    }
+
+    /// Those of the blocked uses that a page shows.
+    pub(super) fn shown_blocked(&self) -> &[Blocked] {
+        &self.blocked[..self.blocked.len().min(MOST)]
+    }
+}
+
+/// The worst first, then the most frequent.
+fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detection> {
+    let mut top: Vec<Detection> = found
+        .into_iter()
+        .map(|((server, tool, pattern, severity), count)| Detection {
+            server,
+            tool,
+            pattern,
+            severity,
+            count,
+        })
+        .collect();
+    top.sort_by_key(|detection| std::cmp::Reverse((detection.severity, detection.count)));
+    top.truncate(MOST);
+    top
+}
+
+/// What an event is about, in a few words.
+fn what(event: &StoredEvent) -> String {
+    let field = ["tool_name", "uri", "method", "remote_addr", "subject"]
+        .into_iter()
+        .find_map(|name| event.data.get(name)?.as_str());
+    field.unwrap_or_default().to_owned()
+}

@@ -1,0 +1,80 @@
+//! `mcpmon report SESSION`: what happened in a session, to hand on.
+
+mod contents;
+mod pages;
+
+use clap::{Args, ValueEnum};
+
+use self::contents::Report;
+use crate::{
+    cli::{CliError, ErrorKind, Output},
+    record::{Filter, Reader},
+};
+
+/// Report on a session: servers, tools, detections, calls, connections, and what was not enforced
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// The session, as `mcpmon events --json` calls it
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    format: Format,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Markdown.
+    #[default]
+    Md,
+    /// One JSON object.
+    Json,
+    /// A page that needs nothing else.
+    Html,
+}
+
+/// Events of a session that are looked through; more are said to be more.
+const LIMIT: u32 = 200_000;
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    reader: &Reader,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let events = reader.events(
+        &Filter {
+            session: Some(options.session.clone()),
+            ..Filter::default()
+        },
+        LIMIT,
+    )?;
+    let summary = reader
+        .sessions(u32::MAX)?
+        .into_iter()
+        .find(|summary| summary.id == options.session);
+    if events.is_empty() && summary.is_none() {
+        let error = anyhow::anyhow!("there is no session `{}`", options.session);
+        let mut error = CliError::new(ErrorKind::Refused, error);
+        for known in reader.sessions(5)? {
+            error = error.with_hint(format!("there is `{}`", known.id));
+        }
+        return Err(error);
+    }
+    let surroundings = contents::surroundings(reader, &events)?;
+    let report = Report::of(&options.session, summary.as_ref(), &events, &surroundings);
+    match options.format {
+        Format::Json => output.json(&report.object())?,
+        Format::Md => output.page(&pages::markdown(&report))?,
+        Format::Html => output.page(&pages::html(&report))?,
+    }
+    if events.len() >= LIMIT as usize {
+        output.note(&format!(
+            "only the newest {LIMIT} events of the session are counted"
+        ))?;
+    }
+    Ok(output.flush()?)
+}
+
+#[cfg(test)]
+mod tests;

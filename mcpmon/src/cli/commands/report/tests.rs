@@ -1,0 +1,88 @@
+//! A report of a session with a little of everything.
+
+use mcpmon_core::model::{Action, CallOutcome, Direction, Event, EventKind};
+
+use super::*;
+use crate::{
+    cli::{commands::scene, output::Form},
+    record::sample,
+};
+
+fn events() -> Vec<Event> {
+    let mut started = sample::started("files", 10);
+    if let EventKind::ServerStarted { wrapped, .. } = &mut started.kind {
+        *wrapped = true;
+    }
+    vec![
+        sample::called("read_file", 1),
+        started,
+        sample::started("files", 11),
+        sample::connection("files", 10, "192.0.2.1:443", Direction::ServerEgress),
+        sample::connection("unrelated", 99, "192.0.2.9:443", Direction::ServerEgress),
+        sample::returned("read_file", 1, CallOutcome::Ok),
+        sample::detected("<script>|helper"),
+        sample::intercepted("write_file", 2, Action::Block),
+    ]
+}
+
+fn shown(format: Format) -> String {
+    let options = Options {
+        session: "s1".to_owned(),
+        format,
+    };
+    scene::shown(events(), Form::Json, |reader, output| {
+        run(&options, &reader, output)
+    })
+}
+
+#[test]
+fn a_report_as_markdown() {
+    insta::assert_snapshot!(shown(Format::Md), @"");
+}
+
+#[test]
+fn a_report_as_json() {
+    let text = shown(Format::Json);
+    let report: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(report["servers_connected"], serde_json::json!(["files"]));
+    assert_eq!(report["calls"], serde_json::json!({"allow": 1, "block": 1}));
+    assert_eq!(
+        report["coverage"],
+        serde_json::json!({"seen": 2, "wrapped": 1, "percent": 50})
+    );
+    assert_eq!(
+        report["detections_by_severity"],
+        serde_json::json!({"critical": 1})
+    );
+    assert_eq!(report["connections"][0]["remote"], "192.0.2.1:443");
+    assert_eq!(
+        report["connections"].as_array().unwrap().len(),
+        1,
+        "of its own servers"
+    );
+    assert_eq!(report["blocked_count"], 2);
+}
+
+#[test]
+fn what_a_server_says_is_no_markup() {
+    let html = shown(Format::Html);
+    assert!(
+        html.contains("&lt;script&gt;|helper") && !html.contains("<script>"),
+        "{html}"
+    );
+    assert!(html.contains("Content-Security-Policy"));
+}
+
+#[test]
+fn a_session_that_is_not_there_is_said_to_be_none() {
+    let (_directory, store) = sample::store();
+    let reader = Reader::open(store.path()).unwrap();
+    let (mut data, mut notes) = (Vec::new(), Vec::new());
+    let mut output = Output::plain(&mut data, &mut notes, Form::Table);
+    let options = Options {
+        session: "none".to_owned(),
+        format: Format::Md,
+    };
+    let error = run(&options, &reader, &mut output).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+}

@@ -1,0 +1,20 @@
+//! Where events go beside the store.
+
+use super::{Finding, inspection::severity};
+use crate::config::{load::KeyPath, raw, settings::WebhookSettings};
+
+/// Compiles `record.webhook_url` and the severity from which on it is told.
+pub(super) fn webhook(raw: &raw::Record, findings: &mut Vec<Finding>) -> Option<WebhookSettings> {
+    if raw.webhook_url.is_empty() {
+        return None;
+    }
+    let url = raw.webhook_url.parse::<raw::HttpUrl>();
+    if let Err(error) = &url {
+        let path = KeyPath::root().key("record").key("webhook_url");
+        findings.push(Finding::new(path, error.to_string()));
+    }
+    Some(WebhookSettings {
+        url: url.ok()?.as_str().to_owned(),
+        min_severity: severity(raw.webhook_min_severity),
+    })
+}
