@@ -7,6 +7,7 @@ mod monitor;
 pub mod names;
 mod order;
 pub mod pins;
+mod recognise;
 pub mod registry;
 mod rulebook;
 mod rules;
@@ -16,4 +17,5 @@ mod wording;
 
 pub use monitor::{Monitor, Observation, Running};
 pub use order::{Judgement, Order};
+pub use recognise::{launch_rules, recognise};
 pub use traffic::NotSeen;

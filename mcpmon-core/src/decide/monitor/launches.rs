@@ -5,11 +5,12 @@ use crate::{
     decide::{
         instances::{Instance, MAX_INSTANCES, Phase, Serving},
         order::{Judgement, Order},
+        recognise::recognise,
         tell,
     },
-    inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
+    inspect::launch::{Launch, LaunchRules, Stage},
     model::{Action, Exec, InstanceId, ServerId, Timestamp},
-    policy::{Gate, Mode, OnChange, Transport},
+    policy::{Gate, Mode, OnChange},
 };
 
 /// Servers around a server that are remembered.
@@ -17,45 +18,7 @@ const MAX_NESTING: usize = 8;
 
 impl Monitor {
     pub(super) fn recognise(&self, argv: &[String]) -> Option<Launch> {
-        let declared = self
-            .policy
-            .servers
-            .iter()
-            .find_map(|server| match &server.transport {
-                Transport::Stdio { command, args } => {
-                    matches_declared(command, args, argv).then_some((&server.id, command))
-                }
-                Transport::Remote { .. } => None,
-            });
-        let detected = self.launches.detect(argv);
-        let Some((id, command)) = declared else {
-            return detected.map(|launch| self.with_declared_spelling(launch));
-        };
-        Some(match detected {
-            Some(launch) => Launch {
-                server: id.clone(),
-                ..launch
-            },
-            None => Launch {
-                server: id.clone(),
-                stage: LaunchRules::stage_of_named(argv),
-                pattern: format!("mcp.servers[{id}]"),
-                name: command.clone(),
-            },
-        })
-    }
-
-    /// A server found by its name is the declared one of that name, however that is spelled.
-    pub(super) fn with_declared_spelling(&self, launch: Launch) -> Launch {
-        let mut ids = self.policy.servers.iter().map(|server| &server.id);
-        let exact = ids.clone().find(|id| **id == launch.server);
-        match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
-            Some(id) => Launch {
-                server: id.clone(),
-                ..launch
-            },
-            None => launch,
-        }
+        recognise(&self.policy, &self.launches, argv)
     }
 
     pub(super) fn launched(

@@ -22,6 +22,7 @@ use super::{
     lineage::Lineage,
     order::{Judgement, Order},
     pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
+    recognise::launch_rules,
     rulebook::RuleBook,
     tell,
     traffic::Traffic,
@@ -420,18 +421,6 @@ impl Monitor {
         }
         judgement.events.push(event);
     }
-}
-
-fn launch_rules(policy: &Policy) -> LaunchRules {
-    let patterns = &policy.detection;
-    if !patterns.enabled {
-        return LaunchRules::new(Some(Vec::new()), Vec::new(), Vec::new());
-    }
-    LaunchRules::new(
-        patterns.server_patterns.clone(),
-        patterns.custom_servers.clone(),
-        patterns.exclude_servers.clone(),
-    )
 }
 
 /// Whether the changed executable may be refused to the whole host: it must be the server's own program, and

@@ -1,0 +1,60 @@
+//! Which server a command starts, by the policy: declared servers first, then what is known of commands.
+
+use crate::{
+    inspect::launch::{Launch, LaunchRules, matches_declared},
+    policy::{Policy, Transport},
+};
+
+/// The launch rules of a policy.
+#[must_use]
+pub fn launch_rules(policy: &Policy) -> LaunchRules {
+    let patterns = &policy.detection;
+    if !patterns.enabled {
+        return LaunchRules::new(Some(Vec::new()), Vec::new(), Vec::new());
+    }
+    LaunchRules::new(
+        patterns.server_patterns.clone(),
+        patterns.custom_servers.clone(),
+        patterns.exclude_servers.clone(),
+    )
+}
+
+/// The server that `argv` starts, if it starts one; `rules` are those of the policy.
+#[must_use]
+pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
+    let declared = policy.servers.iter().find_map(|server| match &server.transport {
+        Transport::Stdio { command, args } => {
+            matches_declared(command, args, argv).then_some((&server.id, command))
+        }
+        Transport::Remote { .. } => None,
+    });
+    let detected = rules.detect(argv);
+    let Some((id, command)) = declared else {
+        return detected.map(|launch| with_declared_spelling(policy, launch));
+    };
+    Some(match detected {
+        Some(launch) => Launch {
+            server: id.clone(),
+            ..launch
+        },
+        None => Launch {
+            server: id.clone(),
+            stage: LaunchRules::stage_of_named(argv),
+            pattern: format!("mcp.servers[{id}]"),
+            name: command.clone(),
+        },
+    })
+}
+
+/// A server found by its name is the declared one of that name, however that is spelled.
+fn with_declared_spelling(policy: &Policy, launch: Launch) -> Launch {
+    let mut ids = policy.servers.iter().map(|server| &server.id);
+    let exact = ids.clone().find(|id| **id == launch.server);
+    match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
+        Some(id) => Launch {
+            server: id.clone(),
+            ..launch
+        },
+        None => launch,
+    }
+}
