@@ -9,6 +9,15 @@ use crate::model::{Digest, ProcessId, SessionId};
 /// Longest name a session can be given.
 const MAX_NAME: usize = 64;
 
+/// The session of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The same for every server of the session.
+    pub id: SessionId,
+    /// Command name of its root.
+    pub agent: String,
+}
+
 /// The session of a process, from its ancestors, nearest first; `None` where it has none.
 ///
 /// Its root is the nearest known agent, else whoever started it past shells and launchers, else the outermost
@@ -16,13 +25,16 @@ const MAX_NAME: usize = 64;
 /// (`MCPMON_SESSION`) only makes it readable, so that a process gains nothing by the name of another session.
 /// `boot` tells this boot of the host from others.
 #[must_use]
-pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option<SessionId> {
+pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option<Session> {
     let root = root(ancestors)?;
     let name = name.filter(|name| is_name(name));
     let label = name.map_or_else(|| label(&root.comm), str::to_owned);
     let ProcessId { pid, start } = root.process;
     let identity = Digest::of(format!("{boot} {pid} {start}").as_bytes()).short(12);
-    Some(SessionId::new(format!("{label}-{identity}")))
+    Some(Session {
+        id: SessionId::new(format!("{label}-{identity}")),
+        agent: root.comm.clone(),
+    })
 }
 
 fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
@@ -82,7 +94,7 @@ mod tests {
     }
 
     fn of(text: &str) -> Option<SessionId> {
-        session(&chain(text), None, "boot")
+        Some(session(&chain(text), None, "boot")?.id)
     }
 
     #[test_case("claude:50 zsh:40", "claude:50 zsh:40" => true; "started by the agent itself")]
@@ -120,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_name_makes_a_session_readable_and_joins_none() {
-        let named = |text, name| session(&chain(text), Some(name), "boot").expect("a session");
+        let named = |text, name| session(&chain(text), Some(name), "boot").expect("a session").id;
         assert!(named("claude:50", "review").as_str().starts_with("review-"));
         assert_ne!(named("claude:50", "review"), named("claude:51", "review"));
         let taken = named("claude:50", "review");
