@@ -16,8 +16,6 @@ use nix::{
 
 /// Longest chain of ancestors that is climbed.
 const MAX_ANCESTORS: usize = 64;
-/// Most descendants that are listed for one process.
-const MAX_DESCENDANTS: usize = 4096;
 
 /// What `/proc/PID/stat` says of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,41 +98,21 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
+/// The process that started this one; nobody where it is gone.
+pub(crate) fn parent() -> ProcessId {
+    let pid = nix::unistd::getppid().as_raw().cast_unsigned();
+    identify(pid).unwrap_or_default()
+}
+
+/// What tells this boot of the host from others.
+pub(crate) fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim_end().to_owned()
+}
+
 /// Whether `process` still runs: its number has not been given to another one.
 pub(crate) fn is_alive(process: ProcessId) -> bool {
     identify(process.pid) == Some(process)
-}
-
-/// Descendants of `pid`, parents before children.
-pub(crate) fn descendants(pid: u32) -> Vec<u32> {
-    let mut found = Vec::new();
-    let mut next = vec![pid];
-    while let Some(parent) = next.pop() {
-        for child in children(parent) {
-            if found.len() == MAX_DESCENDANTS {
-                return found;
-            }
-            found.push(child);
-            next.push(child);
-        }
-    }
-    found
-}
-
-/// Children of every thread of `pid`.
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    threads
-        .filter_map(Result::ok)
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|line| {
-            line.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse().ok())
-                .collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 /// `process` and its ancestors, nearest first.
@@ -142,8 +120,12 @@ pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
     let mut chain = Vec::new();
     let mut pid = process.pid;
     while pid != 0 && chain.len() < MAX_ANCESTORS {
-        let (Some(stat), Some(process)) = (stat(pid), identify(pid)) else {
+        let Some(stat) = stat(pid) else {
             break;
+        };
+        let process = ProcessId {
+            pid,
+            start: stat.start_ticks * tick(),
         };
         pid = stat.parent;
         chain.push(Ancestor {
@@ -247,6 +229,7 @@ mod tests {
             ..own
         }));
         assert_eq!(ancestors(own).first().map(|ancestor| ancestor.process), Some(own));
+        assert!(!arguments(own.pid, 1 << 16).is_empty());
     }
 
     #[test]
@@ -269,17 +252,5 @@ mod tests {
         signal(found, Signal::SIGKILL).expect("it can be signalled");
         child.wait().expect("wait");
         assert!(is_gone(child.id()));
-    }
-
-    #[test]
-    fn descendants_are_found() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .expect("sleep");
-        assert!(descendants(std::process::id()).contains(&child.id()));
-        child.kill().expect("kill");
-        child.wait().expect("wait");
-        assert!(!arguments(std::process::id(), 1 << 16).is_empty());
     }
 }

@@ -15,7 +15,10 @@ use mcpmon_core::{
 use super::Core;
 use crate::{
     agent::{clock, host},
-    intercept::kernel::records::{self, Record},
+    intercept::{
+        kernel::records::{self, Record},
+        tree::descendants,
+    },
 };
 
 /// Bytes of a running process's arguments that are read.
@@ -143,7 +146,7 @@ impl Core {
 
     /// Lets the Monitor see what a server that already runs has started, in order.
     fn adopt(&mut self, launcher: u32) {
-        for pid in host::descendants(launcher) {
+        for pid in descendants(launcher) {
             let entry = self.processes.get(pid).unwrap_or_default();
             let Some(found) = host::identify(pid).and_then(Found::look) else {
                 continue;

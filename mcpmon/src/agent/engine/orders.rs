@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use super::{Core, observe::instance};
 use crate::{
     agent::{clock, hashing::HashJob, host},
+    intercept::tree::descendants,
     judge::pins,
 };
 
@@ -102,7 +103,7 @@ impl Core {
             return;
         }
         // What it started before the entry was there did not inherit it; what it starts now does.
-        for pid in host::descendants(process.pid) {
+        for pid in descendants(process.pid) {
             let known = self.processes.get(pid).is_some_and(|known| known.instance != 0);
             let Some(child) = host::identify(pid).filter(|_| !known) else {
                 continue;
@@ -168,7 +169,7 @@ impl Core {
             return; // it has become another program, which is judged next
         }
         self.let_go(process, current);
-        for pid in host::descendants(process.pid) {
+        for pid in descendants(process.pid) {
             let waits = |child: &ProcessEntry| {
                 child.has(ProcessEntry::FLAG_PENDING) && child.instance == 0 && child.exec == current.exec
             };
@@ -212,10 +213,7 @@ impl Core {
         if !self.mark_agent(agent) {
             return;
         }
-        for process in host::descendants(agent.pid)
-            .into_iter()
-            .filter_map(host::identify)
-        {
+        for process in descendants(agent.pid).into_iter().filter_map(host::identify) {
             self.mark_agent(process);
         }
     }

@@ -155,7 +155,8 @@ fn hash(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result
     hasher.server(&process, &entry(&job.stage), cancel)
 }
 
-fn entry(stage: &Stage) -> Entry {
+/// Where the code of a process at this stage is.
+pub(super) fn entry(stage: &Stage) -> Entry {
     match stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => Entry::Script(PathBuf::from(path)),
         Stage::Module { name } => Entry::Module(name.clone()),
@@ -179,7 +180,7 @@ fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
 }
 
 /// What is known of a server that could not be hashed at all.
-fn unknown(cause: &str) -> ServerFiles {
+pub(super) fn unknown(cause: &str) -> ServerFiles {
     let executable = Part::Unknown {
         path: PathBuf::from("executable"),
         cause: cause.to_owned(),
@@ -192,7 +193,8 @@ fn unknown(cause: &str) -> ServerFiles {
     }
 }
 
-fn chain(error: &HashError) -> String {
+/// An error with its causes.
+pub(super) fn chain(error: &HashError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Cancel,
+    kept::Kept,
     root::{Kind, Node},
 };
 
@@ -33,6 +34,7 @@ const RACY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct FileHasher {
     cache: Cache,
+    kept: Option<Kept>,
     buffer: Box<[u8]>,
     limit: u64,
 }
@@ -74,14 +76,26 @@ impl FileHasher {
     pub fn with_limit(limit: u64) -> Self {
         Self {
             cache: Cache::new(GENERATION),
+            kept: None,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             limit,
         }
     }
 
+    /// Lets it know what other processes hashed, too.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        self.kept = Some(kept);
+    }
+
     /// The digest of a file whose metadata is `stat`, where it is known.
     pub fn cached(&mut self, stat: &FileStat) -> Option<Digest> {
-        self.cache.get(&Key::of(stat))
+        let key = Key::of(stat);
+        if let Some(digest) = self.cache.get(&key) {
+            return Some(digest);
+        }
+        let digest = self.kept.as_ref()?.get(&key)?;
+        self.cache.insert(key, digest);
+        Some(digest)
     }
 
     /// The digest of `node`, read through one descriptor.
@@ -108,6 +122,7 @@ impl FileHasher {
             if key == after && key.size == size {
                 if key.settled(started) {
                     self.cache.insert(key, digest);
+                    self.kept.iter().for_each(|kept| kept.put(&key, &digest));
                 }
                 return Ok(digest);
             }
@@ -142,7 +157,7 @@ impl FileHasher {
 
 /// What must stand still for a digest to hold. Times are seconds and nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+pub(super) struct Key {
     device: u64,
     inode: u64,
     size: u64,
@@ -151,6 +166,37 @@ struct Key {
 }
 
 impl Key {
+    /// Length of its bytes.
+    pub(super) const BYTES: usize = 7 * 8;
+
+    /// Its fields, one after another.
+    pub(super) fn bytes(&self) -> [u8; Self::BYTES] {
+        let (modified, changed) = (self.modified, self.changed);
+        let times = [modified.0, modified.1, changed.0, changed.1].map(i64::cast_unsigned);
+        let mut bytes = [0; Self::BYTES];
+        let fields = [self.device, self.inode, self.size].into_iter().chain(times);
+        for (slot, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            slot.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// A number that differs for files that lie beside one another, and not for contents of one.
+    pub(super) const fn spread(&self) -> u64 {
+        self.inode ^ self.device.rotate_left(20)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn sample(inode: u64) -> Self {
+        Self {
+            device: 1,
+            inode,
+            size: 3,
+            modified: (4, 5),
+            changed: (6, 7),
+        }
+    }
+
     fn of(stat: &FileStat) -> Self {
         Self {
             device: stat.st_dev,

@@ -6,6 +6,7 @@
 mod file;
 #[cfg(test)]
 mod fixture;
+mod kept;
 mod node;
 mod package;
 mod process;
@@ -13,7 +14,8 @@ mod python;
 mod root;
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
+    fs::File,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
@@ -49,6 +51,19 @@ pub struct Hasher {
     limits: Limits,
 }
 
+/// What this process is about to execute, in its own directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The executable, open.
+    pub file: &'a File,
+    /// Where it was found.
+    pub path: &'a Path,
+    /// First argument: the name it will be started by.
+    pub name: &'a OsStr,
+    /// The environment it will have.
+    pub environment: &'a [(OsString, OsString)],
+}
+
 /// Why a server as a whole could not be measured. Trouble with one part is a [`Part::Unknown`].
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
@@ -61,6 +76,9 @@ pub enum HashError {
         /// The process.
         pid: u32,
     },
+    /// What it would be started with cannot be looked at.
+    #[error("cannot look at what the server is about to be started with")]
+    Plan(#[source] std::io::Error),
     /// The caller asked to stop.
     #[error("hashing was cancelled")]
     Cancelled,
@@ -100,6 +118,17 @@ impl Hasher {
         }
     }
 
+    /// A hasher that keeps digests in a file, for the processes to come. Where that cannot be, it does without.
+    #[must_use]
+    pub fn keeping(path: &Path) -> Self {
+        let mut hasher = Self::default();
+        match kept::Kept::open(path) {
+            Ok(kept) => hasher.files.keep(kept),
+            Err(error) => tracing::debug!(%error, path = %path.display(), "digests are not kept"),
+        }
+        hasher
+    }
+
     /// The executable alone, for a decision that cannot wait for the package.
     ///
     /// # Errors
@@ -125,7 +154,6 @@ impl Hasher {
         let executable = process.executable()?;
         let identity = executable.node.identity();
         let root = process.root()?;
-        let executable_writers = root.writers(&executable.path, &executable.node);
         let setting = Setting {
             root: &root,
             working_directory: process.working_directory()?,
@@ -135,12 +163,59 @@ impl Hasher {
             home: process.variable("HOME")?.map(PathBuf::from),
             module_path: process.variable("PYTHONPATH")?,
         };
-        let executable = self.hash_executable(executable, cancel)?;
-        let (script, package) = self.scripts(&setting, entry, cancel)?;
+        let files = self.measure(&setting, executable, entry, cancel)?;
         let now = process.executable()?;
         if identity != now.node.identity() {
             return Err(HashError::Replaced { pid: process.pid() });
         }
+        Ok(files)
+    }
+
+    /// All parts of a server that this process is about to start.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn planned(
+        &mut self,
+        plan: Plan<'_>,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let root = Root::at(Path::new("/")).map_err(HashError::Plan)?;
+        let path = std::path::absolute(plan.path).map_err(HashError::Plan)?;
+        let path = root.canonical(&path).unwrap_or(path);
+        let descriptor = plan.file.try_clone().map_err(HashError::Plan)?;
+        let executable = Executable {
+            path: path.clone(),
+            deleted: false,
+            node: Node::new(descriptor.into()).map_err(HashError::Plan)?,
+        };
+        let variable = |wanted: &str| {
+            let mut variables = plan.environment.iter();
+            variables.find_map(|(name, value)| (name == wanted).then(|| value.clone()))
+        };
+        let setting = Setting {
+            root: &root,
+            working_directory: std::env::current_dir().map_err(HashError::Plan)?,
+            executable: path,
+            name: plan.name.to_owned(),
+            search_path: variable("PATH"),
+            home: variable("HOME").map(PathBuf::from),
+            module_path: variable("PYTHONPATH"),
+        };
+        self.measure(&setting, executable, entry, cancel)
+    }
+
+    fn measure(
+        &mut self,
+        setting: &Setting<'_>,
+        executable: Executable,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable_writers = setting.root.writers(&executable.path, &executable.node);
+        let executable = self.hash_executable(executable, cancel)?;
+        let (script, package) = self.scripts(setting, entry, cancel)?;
         Ok(ServerFiles {
             executable,
             executable_writers,
