@@ -2,3 +2,5 @@
 
 pub mod hash;
 pub mod kernel;
+pub mod stdio;
+pub mod tree;

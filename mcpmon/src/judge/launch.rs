@@ -5,7 +5,7 @@ use mcpmon_core::{
     decide::pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     inspect::mask::mask_arguments,
     model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
-    policy::Gate,
+    policy::{Gate, Mode, OnChange},
 };
 
 use super::{Judge, pins, process, shared::SharedState};
@@ -13,6 +13,8 @@ use crate::record::{Entry, REFUSED_SET};
 
 /// The rule that compares files with pins.
 const RULE: &str = "mcp.version_pinning";
+/// The rule that says which servers may run.
+const SERVER_RULE: &str = "mcp.server_policy";
 
 /// A server that was started.
 #[derive(Clone, Debug)]
@@ -37,6 +39,70 @@ pub(super) enum Pins {
 }
 
 impl Judge {
+    /// Whether the server may run at all, whatever it runs from. To be called before it is started.
+    pub fn admit(&mut self, now: Timestamp) -> Verdict {
+        let policy = self.policy();
+        let server = &self.conversation.identity.server;
+        if !policy.server_policy.denies(server) {
+            return Verdict::Allow;
+        }
+        let enforced = policy.mode == Mode::Enforce;
+        let denial = Denial {
+            rule: SERVER_RULE.to_owned(),
+            reason: format!("`{server}` may not be used"),
+            remedy: Some("change mcp.allowed_servers or mcp.denied_servers to let it run".to_owned()),
+        };
+        let cause = "the server policy refuses this server".to_owned();
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.action = if enforced {
+            Action::Block
+        } else {
+            Action::WouldBlock
+        };
+        event.severity = Severity::High;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(denial.reason.clone());
+        self.push(event);
+        match enforced {
+            true => Verdict::Block(denial),
+            false => Verdict::Allow,
+        }
+    }
+
+    /// Whether the server's files can keep it from running: then they are compared before it does.
+    #[must_use]
+    pub fn compares_first(&self) -> bool {
+        let Pins::Here(book) = &self.launch else {
+            return false;
+        };
+        let policy = self.policy();
+        let pinning = policy.pinning;
+        pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && policy.mode == Mode::Enforce
+            && policy.exec.gate == Gate::Auto
+            && (book.contains(&self.conversation.identity) || !pinning.auto_trust_first)
+    }
+
+    /// Compares what the server would be started from with its pins; a block says that it may not be.
+    pub fn compare_first(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let policy = self.policy();
+        let verdict = compare(
+            book.accepted(&self.conversation.identity),
+            launch.files.clone(),
+            policy.pinning,
+            policy.mode,
+        );
+        if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
+            return Verdict::Allow;
+        }
+        self.tell_mismatches(now, &verdict);
+        self.deny(now, launch, &verdict)
+    }
+
     /// The server was started: a block says that it may not go on. To be called once its files are hashed.
     pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
         self.child = Some(launch.process.clone());
@@ -118,6 +184,10 @@ impl Judge {
             event.reason = verdict.reason(&self.conversation.identity.server);
         }
         self.push(event);
+        self.tell_mismatches(now, verdict);
+    }
+
+    fn tell_mismatches(&self, now: Timestamp, verdict: &PinVerdict) {
         for mismatch in &verdict.mismatches {
             let kind = EventKind::BinaryMismatch {
                 path: mismatch.path.clone(),

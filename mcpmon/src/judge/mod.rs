@@ -252,6 +252,12 @@ impl Judge {
         self.monitor.policy()
     }
 
+    /// The server.
+    #[must_use]
+    pub const fn server(&self) -> &ServerId {
+        &self.conversation.identity.server
+    }
+
     /// The session's other servers.
     #[must_use]
     pub fn others(&self) -> &[ServerId] {

@@ -1,4 +1,4 @@
-//! The few system calls and casts without a safe wrapper. The only unsafe code of this crate.
+//! The few system calls and casts of this sense without a safe wrapper.
 
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 

@@ -1,0 +1,73 @@
+//! How a process ended, and how another one ends the same way.
+
+use std::process::ExitCode;
+
+use nix::{
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::{SigSet, Signal, raise},
+        wait::WaitStatus,
+    },
+    unistd::Pid,
+};
+
+use super::sys;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this status.
+    Exited(u8),
+    /// By a signal.
+    Killed(Signal),
+}
+
+impl End {
+    /// What `wait(2)` says of an end, and of which process.
+    pub(super) fn of(status: WaitStatus) -> Option<(Pid, Self)> {
+        match status {
+            // Of eight bits, as the kernel keeps it.
+            WaitStatus::Exited(pid, code) => Some((pid, Self::Exited(code.to_le_bytes()[0]))),
+            WaitStatus::Signaled(pid, signal, _) => Some((pid, Self::Killed(signal))),
+            WaitStatus::Stopped(..)
+            | WaitStatus::PtraceEvent(..)
+            | WaitStatus::PtraceSyscall(_)
+            | WaitStatus::Continued(_)
+            | WaitStatus::StillAlive => None,
+        }
+    }
+
+    /// Ends this process the same way: by the signal at once, or with the status that is returned.
+    #[must_use]
+    pub fn repeat(self) -> ExitCode {
+        match self {
+            Self::Exited(code) => ExitCode::from(code),
+            Self::Killed(signal) => {
+                // A core of this program would say nothing about the one that crashed.
+                let _limited = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+                sys::restore_default(signal);
+                let _unblocked = SigSet::from(signal).thread_unblock();
+                let _raised = raise(signal);
+                // As shells tell it, where the signal did not end this process.
+                ExitCode::from(128_u8.wrapping_add((signal as i32).to_le_bytes()[0]))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    const PID: Pid = Pid::from_raw(7);
+
+    #[test_case(WaitStatus::Exited(PID, 3) => Some((PID, End::Exited(3))); "a status")]
+    #[test_case(WaitStatus::Signaled(PID, Signal::SIGSEGV, true) => Some((PID, End::Killed(Signal::SIGSEGV))); "a signal")]
+    #[test_case(WaitStatus::Stopped(PID, Signal::SIGSTOP) => None; "stopped is no end")]
+    #[test_case(WaitStatus::StillAlive => None; "alive")]
+    fn ends(status: WaitStatus) -> Option<(Pid, End)> {
+        End::of(status)
+    }
+}

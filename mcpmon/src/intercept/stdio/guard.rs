@@ -1,0 +1,154 @@
+//! The process that the client started: it passes signals on to the one that relays, ends as that ends, and
+//! leaves nothing behind. Where it is killed, the other sees that and does the same.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{SigSet, SigmaskHow, Signal, raise},
+    unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, pipe2, read, write},
+};
+
+use super::{
+    end::End,
+    family::{Family, blocked},
+    routing::{PASSED_ON, Routing},
+    sys,
+};
+
+/// Which of the two processes this is from now on.
+#[derive(Debug)]
+pub enum Half {
+    /// The one the client knows; the other has ended like this.
+    Guard(End),
+    /// The one that relays.
+    Relay(Box<Guarded>),
+}
+
+/// What the relaying process knows of its guard and of its own children.
+#[derive(Debug)]
+pub struct Guarded {
+    /// Numbers of signals that came to the guard; its end when the guard ends.
+    control: OwnedFd,
+    pub(super) family: Family,
+    mask: SigSet,
+    routing: Routing,
+}
+
+/// What the guard has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Signals to pass on.
+    Signals(Vec<Signal>),
+    /// It has ended.
+    Gone,
+}
+
+/// Makes two processes of this one, which must have one thread. Returns in the first when the second has ended.
+///
+/// # Errors
+/// As `fork(2)`, `pipe(2)` and `signalfd(2)`.
+pub fn divide() -> io::Result<Half> {
+    let mask = blocked().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let (control, tell) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+    match sys::divide()? {
+        ForkResult::Parent { child } => {
+            drop(control);
+            watch(child, &tell).map(Half::Guard)
+        }
+        ForkResult::Child => {
+            drop(tell);
+            Ok(Half::Relay(Box::new(Guarded {
+                control,
+                family: Family::adopt()?,
+                mask,
+                routing: Routing::default(),
+            })))
+        }
+    }
+}
+
+fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
+    // The pipes are the other's: it must be the only one to hold them open.
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&nothing)?;
+    dup2_stdout(&nothing)?;
+    drop(nothing);
+    let family = Family::adopt()?;
+    loop {
+        let reaped = Family::reap();
+        if let Some((_, end)) = reaped.ended.iter().find(|(pid, _)| *pid == relay) {
+            family.kill_all()?;
+            return Ok(*end);
+        }
+        let mut ready = [PollFd::new(family.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        while let Some(signal) = family.next_signal()? {
+            pass_on(tell, signal);
+        }
+    }
+}
+
+fn pass_on(tell: &OwnedFd, signal: Signal) {
+    if !PASSED_ON.contains(&signal) {
+        return;
+    }
+    // Full where the other does not read any more: it has thousands of signals to pass on already.
+    let _told = write(tell, &[(signal as i32).to_le_bytes()[0]]);
+    if signal == Signal::SIGTSTP {
+        // What the client's shell waits for.
+        let _stopped = raise(Signal::SIGSTOP);
+    }
+}
+
+impl Guarded {
+    /// Signals that were blocked before, and are to be in the server.
+    #[must_use]
+    pub const fn mask(&self) -> SigSet {
+        self.mask
+    }
+
+    /// Where the guard tells.
+    pub(super) fn control(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// What the guard has told, `now` being the time since some start.
+    pub(super) fn listen(&mut self, now: Duration) -> io::Result<Told> {
+        // Before anything the guard tells: what came to the group came here first.
+        self.take_signals(now)?;
+        let mut signals = Vec::new();
+        let mut numbers = [0; 64];
+        loop {
+            match read(&self.control, &mut numbers) {
+                Ok(0) => return Ok(Told::Gone),
+                Ok(count) => {
+                    let told = numbers[..count].iter().copied().map(i32::from);
+                    let known = told.filter_map(|number| Signal::try_from(number).ok());
+                    signals.extend(known.filter(|signal| self.routing.came_to_guard(now, *signal)));
+                }
+                Err(Errno::EAGAIN) => return Ok(Told::Signals(signals)),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Notes the signals that came to this process.
+    pub(super) fn take_signals(&mut self, now: Duration) -> io::Result<()> {
+        while let Some(signal) = self.family.next_signal()? {
+            self.routing.came_here(now, signal);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! The stdio sense: one MCP server, executed by the descriptor of a file that was looked at, with everything
+//! between it and its client passed through a filter.
+//!
+//! Two processes: the one that the client started watches over the other, which starts the server and relays.
+//! Whichever of them, of the server's processes or of the client ends, nothing is left running.
+
+mod end;
+mod family;
+mod guard;
+mod polling;
+mod program;
+mod relay;
+mod routing;
+mod server;
+mod shebang;
+mod sink;
+mod sys;
+
+pub use self::{
+    end::End,
+    guard::{Guarded, Half, divide},
+    program::{Program, ProgramError},
+    relay::{Closing, Holds, Relay, RelayError, Seen, Verification},
+    server::{Server, StartError},
+};

@@ -1,0 +1,87 @@
+//! Which signals are passed on to the server: those that were sent to the wrapper and not to the whole process
+//! group, of which the server is a member and so has them already.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+/// Signals that are passed on.
+pub(super) const PASSED_ON: [Signal; 9] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+];
+
+/// For how long a signal to this process may be the same one that the guard tells of. The kernel reaches every
+/// member of a group before the guard can tell; the rest is scheduling.
+const SAME: Duration = Duration::from_secs(1);
+
+/// Which signals came to the relaying process itself, and when, since some start.
+#[derive(Debug, Default)]
+pub(super) struct Routing {
+    seen: [Option<Duration>; PASSED_ON.len()],
+}
+
+impl Routing {
+    /// The signal came to this process: to the group, that is, for nobody else knows this process.
+    pub(super) fn came_here(&mut self, now: Duration, signal: Signal) {
+        if let Some(seen) = self.seen_mut(signal) {
+            *seen = Some(now);
+        }
+    }
+
+    /// The signal came to the guard. Whether it is to be passed on.
+    pub(super) fn came_to_guard(&mut self, now: Duration, signal: Signal) -> bool {
+        let Some(seen) = self.seen_mut(signal) else {
+            return false;
+        };
+        seen.take().is_none_or(|then| now.saturating_sub(then) > SAME)
+    }
+
+    fn seen_mut(&mut self, signal: Signal) -> Option<&mut Option<Duration>> {
+        let position = PASSED_ON.iter().position(|known| *known == signal)?;
+        self.seen.get_mut(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn what_came_to_the_group_is_not_passed_on() {
+        let mut routing = Routing::default();
+        assert!(
+            routing.came_to_guard(at(0), Signal::SIGTERM),
+            "to the guard alone"
+        );
+        routing.came_here(at(10), Signal::SIGTERM);
+        assert!(!routing.came_to_guard(at(11), Signal::SIGTERM), "to the group");
+        assert!(
+            routing.came_to_guard(at(12), Signal::SIGTERM),
+            "and once more to the guard"
+        );
+    }
+
+    #[test]
+    fn signals_and_times_are_told_apart() {
+        let mut routing = Routing::default();
+        routing.came_here(at(0), Signal::SIGTERM);
+        assert!(routing.came_to_guard(at(1), Signal::SIGINT), "another signal");
+        assert!(routing.came_to_guard(at(1_002), Signal::SIGTERM), "long after");
+        assert!(
+            !routing.came_to_guard(at(2_000), Signal::SIGSEGV),
+            "not one that is passed on"
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! A server that was started, and the pipes to it.
+
+use std::{
+    ffi::{CString, NulError, OsString},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt as _, OsStringExt as _},
+    },
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use nix::{
+    fcntl::OFlag,
+    sys::signal::SigSet,
+    unistd::{Pid, getpid, pipe2},
+};
+
+use super::{
+    program::Program,
+    sink::{Sink, set_nonblocking},
+    sys::{self, Image, Strings},
+};
+
+/// A running server. Its standard error is this process's.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) pid: Pid,
+    pub(super) stdin: Sink,
+    pub(super) stdout: OwnedFd,
+}
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An argument or variable with a NUL in it.
+    #[error("an argument or environment variable contains a NUL byte, which no program can be given")]
+    Nul(#[from] NulError),
+    /// No pipes.
+    #[error("cannot make the pipes to the server")]
+    Pipes(#[source] io::Error),
+    /// The kernel refuses the program.
+    #[error("cannot execute {path}", path = .path.display())]
+    Execute {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Server {
+    /// Executes `program` by its descriptor, with this environment, with these signals blocked, and in this
+    /// process's group. It is killed when the calling thread ends.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(
+        program: Program,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        mask: SigSet,
+    ) -> Result<Self, StartError> {
+        let arguments = program
+            .arguments
+            .into_iter()
+            .map(|text| CString::new(text.into_vec()));
+        let environment = environment
+            .into_iter()
+            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let image = Image {
+            file: program.file,
+            arguments: Strings::new(arguments.collect::<Result<_, _>>()?),
+            environment: Strings::new(environment.collect::<Result<_, _>>()?),
+            mask,
+            parent: getpid(),
+        };
+        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Pipes(errno.into()));
+        let (its_stdin, stdin) = pipe()?;
+        let (stdout, its_stdout) = pipe()?;
+        set_nonblocking(&stdout).map_err(StartError::Pipes)?;
+        let mut command = Command::new(&program.path);
+        command
+            .stdin(Stdio::from(its_stdin))
+            .stdout(Stdio::from(its_stdout));
+        sys::execute(&mut command, image);
+        let child = command.spawn().map_err(|source| StartError::Execute {
+            path: program.path,
+            source,
+        })?;
+        Ok(Self {
+            pid: Pid::from_raw(child.id().cast_signed()),
+            stdin: Sink::of_pipe(stdin).map_err(StartError::Pipes)?,
+            stdout,
+        })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw().cast_unsigned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, fs::File, io::Read as _};
+
+    use nix::sys::wait::waitpid;
+
+    use super::*;
+
+    #[test]
+    fn what_was_looked_at_is_what_runs_whatever_its_path_leads_to_by_then()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("server");
+        fs::copy("/bin/echo", &path)?;
+        let program = Program::resolve(path.as_os_str(), &["as looked at".into()], None)?;
+        fs::remove_file(&path)?;
+        fs::copy("/bin/false", &path)?;
+        let environment = [("NAME".into(), "value".into())];
+        let server = Server::start(program, environment, SigSet::empty())?;
+        let said = all(server.stdout)?;
+        waitpid(server.pid, None)?;
+        assert_eq!(said, "as looked at\n");
+        Ok(())
+    }
+
+    #[test]
+    fn it_has_the_environment_it_is_given_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
+        let program = Program::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
+        let server = Server::start(program, [("NAME".into(), "a=b".into())], SigSet::empty())?;
+        let said = all(server.stdout)?;
+        waitpid(server.pid, None)?;
+        assert_eq!(said, "NAME=a=b\n");
+        Ok(())
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_an_error() -> Result<(), Box<dyn std::error::Error>> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("server");
+        fs::write(&path, b"\x7fELF\0 and nothing more")?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        let program = Program::resolve(path.as_os_str(), &[], None)?;
+        let started = Server::start(program, [], SigSet::empty());
+        assert!(matches!(started, Err(StartError::Execute { .. })), "{started:?}");
+        let program = Program::resolve("true".as_ref(), &["a\0b".into()], None)?;
+        let started = Server::start(program, [], SigSet::empty());
+        assert!(matches!(started, Err(StartError::Nul(_))), "{started:?}");
+        Ok(())
+    }
+
+    /// All that comes from a pipe that does not wait.
+    fn all(pipe: OwnedFd) -> io::Result<String> {
+        use nix::fcntl::{FcntlArg, fcntl};
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
+        let mut text = String::new();
+        File::from(pipe).read_to_string(&mut text)?;
+        Ok(text)
+    }
+}

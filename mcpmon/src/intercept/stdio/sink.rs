@@ -1,0 +1,242 @@
+//! The writing end of a pipe that may be full: what it does not take waits here, and never blocks the relay.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+        unix::fs::OpenOptionsExt as _,
+    },
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        socket::{MsgFlags, send},
+        stat::{SFlag, fstat},
+    },
+    unistd::write,
+};
+
+/// What a pipe that is ready takes at least, without blocking.
+const CHUNK: usize = 4096;
+/// What is kept of a buffer that was needed once.
+const KEPT: usize = 256 * 1024;
+
+/// A descriptor to write to, and what waits for it.
+#[derive(Debug)]
+pub(super) struct Sink {
+    descriptor: OwnedFd,
+    way: Way,
+    pending: Vec<u8>,
+    written: usize,
+}
+
+/// How a write is kept from blocking. The flag of an inherited description must not be changed: others share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The description is ours, and does not block.
+    Own,
+    /// A socket, which is asked each time.
+    Socket,
+    /// Anything else, in pieces that fit.
+    Pieces,
+}
+
+/// Nobody reads any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed;
+
+impl Sink {
+    /// The writing end of a pipe of our own.
+    pub(super) fn of_pipe(descriptor: OwnedFd) -> io::Result<Self> {
+        set_nonblocking(&descriptor)?;
+        Ok(Self::new(descriptor, Way::Own))
+    }
+
+    /// A descriptor that was inherited.
+    pub(super) fn inherited(descriptor: OwnedFd) -> io::Result<Self> {
+        let kind = SFlag::from_bits_truncate(fstat(&descriptor)?.st_mode) & SFlag::S_IFMT;
+        if kind == SFlag::S_IFSOCK {
+            return Ok(Self::new(descriptor, Way::Socket));
+        }
+        if kind == SFlag::S_IFIFO
+            && let Ok(own) = reopen(&descriptor)
+        {
+            return Ok(Self::new(own, Way::Own));
+        }
+        Ok(Self::new(descriptor, Way::Pieces))
+    }
+
+    const fn new(descriptor: OwnedFd, way: Way) -> Self {
+        Self {
+            descriptor,
+            way,
+            pending: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// Bytes that wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.pending.len() - self.written
+    }
+
+    /// Writes what can be written of `bytes`, keeps the rest, and leaves `bytes` empty.
+    pub(super) fn send(&mut self, bytes: &mut Vec<u8>) -> Result<(), Closed> {
+        if self.waiting() > 0 {
+            // What is written already must not pile up while something always waits.
+            self.pending.drain(..std::mem::take(&mut self.written));
+            self.pending.append(bytes);
+            return Ok(());
+        }
+        let written = self.write(bytes)?;
+        if written < bytes.len() {
+            self.written = written;
+            std::mem::swap(&mut self.pending, bytes);
+        }
+        bytes.clear();
+        bytes.shrink_to(KEPT);
+        Ok(())
+    }
+
+    /// Writes what can be written of what waits.
+    pub(super) fn flush(&mut self) -> Result<(), Closed> {
+        self.written += self.write(&self.pending[self.written..])?;
+        if self.waiting() == 0 {
+            self.pending.clear();
+            self.pending.shrink_to(KEPT);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Closed> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.write_once(&bytes[written..]) {
+                Ok(count) => written += count,
+                Err(Errno::EAGAIN) => break,
+                Err(Errno::EINTR) => {}
+                Err(_) => return Err(Closed),
+            }
+        }
+        Ok(written)
+    }
+
+    fn write_once(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.way {
+            Way::Own => write(&self.descriptor, bytes),
+            Way::Socket => {
+                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                send(self.descriptor.as_raw_fd(), bytes, flags)
+            }
+            Way::Pieces => {
+                let mut ready = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLOUT)];
+                match poll(&mut ready, PollTimeout::ZERO)? {
+                    0 => Err(Errno::EAGAIN),
+                    _ => write(&self.descriptor, &bytes[..bytes.len().min(CHUNK)]),
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A description of our own for the same pipe.
+fn reopen(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    Ok(file.into())
+}
+
+/// Lets reads and writes through `descriptor`, and every other of its description, return where they would wait.
+pub(super) fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(&descriptor, FcntlArg::F_GETFL)?);
+    fcntl(&descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Read as _, os::unix::net::UnixStream};
+
+    use nix::unistd::pipe;
+    use test_case::test_case;
+
+    use super::*;
+
+    type Tested = Result<(), Box<dyn std::error::Error>>;
+
+    /// A sink and what it leads to.
+    fn ends(kind: &str) -> Result<(Sink, File), Box<dyn std::error::Error>> {
+        Ok(match kind {
+            "socket" => {
+                let (one, other) = UnixStream::pair()?;
+                (Sink::inherited(one.into())?, File::from(OwnedFd::from(other)))
+            }
+            _ => {
+                let (read, write) = pipe()?;
+                let sink = match kind {
+                    "own" => Sink::of_pipe(write)?,
+                    "pieces" => Sink::new(write, Way::Pieces),
+                    _ => Sink::inherited(write)?,
+                };
+                (sink, File::from(read))
+            }
+        })
+    }
+
+    #[test_case("own")]
+    #[test_case("pieces")]
+    #[test_case("socket")]
+    #[test_case("inherited")]
+    fn a_reader_that_waits_blocks_nobody_and_loses_nothing(kind: &str) -> Tested {
+        let (mut sink, mut reader) = ends(kind)?;
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let mut bytes = sent[..900_000].to_vec();
+        assert_eq!(sink.send(&mut bytes), Ok(()));
+        assert!(bytes.is_empty() && sink.waiting() > 0);
+        assert_eq!(sink.send(&mut sent[900_000..].to_vec()), Ok(()));
+        let mut received = Vec::new();
+        let mut buffer = vec![0; 50_000];
+        while received.len() < sent.len() {
+            let count = reader.read(&mut buffer)?;
+            received.extend_from_slice(&buffer[..count]);
+            assert_eq!(sink.flush(), Ok(()));
+        }
+        assert_eq!(sink.waiting(), 0);
+        assert!(received == sent);
+        Ok(())
+    }
+
+    #[test_case("own")]
+    #[test_case("pieces")]
+    #[test_case("socket")]
+    #[test_case("inherited")]
+    fn a_reader_that_is_gone_is_told(kind: &str) -> Tested {
+        let (mut sink, reader) = ends(kind)?;
+        drop(reader);
+        assert_eq!(sink.send(&mut b"text".to_vec()), Err(Closed));
+        Ok(())
+    }
+
+    #[test]
+    fn what_others_share_stays_as_it_is() -> Tested {
+        let (_read, write) = pipe()?;
+        let shared = write.try_clone()?;
+        let _sink = Sink::inherited(write)?;
+        let flags = OFlag::from_bits_retain(fcntl(&shared, FcntlArg::F_GETFL)?);
+        assert!(!flags.contains(OFlag::O_NONBLOCK));
+        Ok(())
+    }
+}
