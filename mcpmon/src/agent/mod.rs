@@ -18,4 +18,5 @@ pub mod notify;
 pub(crate) mod probe;
 pub mod selftest;
 pub mod status;
+pub mod wrap;
 pub(crate) mod wrappers;

@@ -27,7 +27,7 @@ use crate::{
 };
 use commands::{
     approve, calls, connections, detections, doctor, events, execs, inspect, pins, policy, registry, report,
-    servers, status,
+    servers, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -83,6 +83,8 @@ enum Command {
     Status(status::Options),
     /// List the tools of servers, how they stand and what was found in them
     Tools(registry::Chosen),
+    #[command(alias = "mcp-proxy")]
+    Wrap(wrap::Options),
     /// Ends at once: the process a self-test starts, to be seen
     #[command(name = CANARY_COMMAND, hide = true)]
     SelfTestExec {
@@ -106,6 +108,10 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = &cli.globals;
     if let Command::Daemon(options) = cli.command {
         return commands::daemon::run(options, globals).map(|()| ExitCode::SUCCESS);
+    }
+    // Standard output is the protocol's.
+    if let Command::Wrap(options) = cli.command {
+        return wrap::run(options, globals);
     }
     let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
     let mut output = Output::new(&mut data, &mut notes, globals);
@@ -145,7 +151,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
         Command::Status(options) => status::run(&options, &mut output),
-        Command::Daemon(_) | Command::SelfTestExec { .. } => Ok(()),
+        Command::Daemon(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(options) => {
             let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
             let trust = Trust::for_user(nix::unistd::geteuid().as_raw());

@@ -1,0 +1,121 @@
+//! What a wrapped server runs from, before and after it is started.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::PathBuf,
+};
+
+use mcpmon_core::{
+    inspect::launch::{LaunchRules, Stage},
+    model::{ProcessRef, ServerFiles},
+};
+
+use crate::{
+    agent::{
+        hashing::{chain, entry, unknown},
+        host,
+    },
+    intercept::{
+        hash::{HashError, Hasher, Plan, Process},
+        stdio::Program,
+        tree::descendants,
+    },
+    judge::Launch,
+};
+
+use super::Options;
+
+/// Most bytes read of a process's arguments.
+const MAX_ARGUMENTS: u64 = 256 * 1024;
+
+/// The start of a server at `path`, as far as it is known before.
+pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
+    let text = |text: &OsString| text.to_string_lossy().into_owned();
+    Launch {
+        process: ProcessRef {
+            comm: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            uid: Some(nix::unistd::getuid().as_raw()),
+            exe: Some(path),
+            ..ProcessRef::default()
+        },
+        command: text(&options.program),
+        arguments: options.arguments.iter().map(text).collect(),
+        files: unknown("it was not read before the server ended"),
+    }
+}
+
+/// What a server is started from, as long as that is to be looked at.
+pub(super) struct Planned {
+    file: File,
+    path: PathBuf,
+    name: OsString,
+    environment: Vec<(OsString, OsString)>,
+    stage: Stage,
+}
+
+impl Planned {
+    /// The server that `program` is, or serves; `None` for one that only starts the server, which can be measured
+    /// when it runs.
+    pub(super) fn of(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
+        let arguments: Vec<_> = program
+            .arguments
+            .iter()
+            .map(|argument| argument.to_string_lossy())
+            .collect();
+        let stage = LaunchRules::stage(&arguments);
+        if matches!(stage, Stage::Launcher | Stage::Shell { .. }) {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            file: program.file.try_clone()?,
+            path: program.path.clone(),
+            name: program.arguments.first().cloned().unwrap_or_default(),
+            environment: environment.to_vec(),
+            stage,
+        }))
+    }
+
+    /// Its files, as they are now.
+    pub(super) fn measure(&self, hasher: &mut Hasher) -> ServerFiles {
+        let plan = Plan {
+            file: &self.file,
+            path: &self.path,
+            name: &self.name,
+            environment: &self.environment,
+        };
+        told(hasher.planned(plan, &entry(&self.stage), &|| false))
+    }
+}
+
+/// The files of the process that serves, which `started` is or has started.
+pub(super) fn running(hasher: &mut Hasher, started: u32) -> ServerFiles {
+    let (pid, stage) = serving(started);
+    let measured = Process::open(pid)
+        .map_err(HashError::from)
+        .and_then(|process| hasher.server(&process, &entry(&stage), &|| false));
+    told(measured)
+}
+
+fn told(measured: Result<ServerFiles, HashError>) -> ServerFiles {
+    measured.unwrap_or_else(|error| unknown(&chain(&error)))
+}
+
+/// The process that serves: the first that is no launcher and writes to the pipe that `started` was given.
+fn serving(started: u32) -> (u32, Stage) {
+    let output = |pid: u32| fs::read_link(format!("/proc/{pid}/fd/1")).ok();
+    let stage = |pid: u32| LaunchRules::stage(&host::arguments(pid, MAX_ARGUMENTS));
+    let pipe = output(started);
+    let serves = |pid: &u32| match stage(*pid) {
+        Stage::Launcher | Stage::Shell { .. } => false,
+        Stage::Script { .. }
+        | Stage::Module { .. }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => output(*pid) == pipe,
+    };
+    let family = [started].into_iter().chain(descendants(started));
+    let pid = family.into_iter().find(serves).unwrap_or(started);
+    (pid, stage(pid))
+}

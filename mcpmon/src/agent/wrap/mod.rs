@@ -1,0 +1,276 @@
+//! `mcpmon wrap`: one MCP server between its client and itself. Wires configuration, judge and stdio sense.
+
+mod files;
+mod identity;
+mod nested;
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mcpmon_core::{
+    decide::launch_rules,
+    decode,
+    filter::stdio::Filter,
+    inspect::{session::session, starter::Ancestor},
+    model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
+    policy::{EnvironmentRules, Limits, Passage, Policy},
+};
+
+use self::files::Planned;
+use super::{clock, host};
+use crate::{
+    config::{self, ConfigError, Search, Trust},
+    intercept::{
+        hash::Hasher,
+        stdio::{
+            self, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen, Server,
+            StartError, Verification,
+        },
+    },
+    judge::{self, Ended, Judge},
+    record,
+};
+
+/// Variable that names a session.
+const SESSION: &str = "MCPMON_SESSION";
+/// File of digests, beside the store.
+const HASHES: &str = "hashes";
+
+/// What is to be wrapped, and by which rules.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the configuration is.
+    pub search: Search,
+    /// The daemon's socket; without a daemon the user's own store is used.
+    pub socket: PathBuf,
+    /// Store to write to, instead of the user's own.
+    pub store: Option<PathBuf>,
+    /// The server's name; derived from the command where it is `None`.
+    pub server: Option<ServerId>,
+    /// The server's program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a server was not served to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WrapError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Nothing can be judged.
+    #[error(transparent)]
+    Judge(#[from] judge::Error),
+    /// The server may not run.
+    #[error("the MCP server {server} was refused by {rule}: {reason}", rule = .denial.rule, reason = .denial.reason)]
+    Denied {
+        /// The server.
+        server: ServerId,
+        /// Why.
+        denial: Denial,
+    },
+    /// There is no such program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The conversation could not go on.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    /// No process or descriptor for the wrapper's own use.
+    #[error("cannot start the wrapper")]
+    Guard(#[source] io::Error),
+    /// The program of a server that is wrapped already does not start.
+    #[error("cannot execute {program:?}")]
+    Execute {
+        /// The program.
+        program: OsString,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Serves one client: starts the server, relays, and ends as it ends.
+///
+/// # Errors
+/// [`WrapError`]; nothing is left running.
+pub fn run(options: Options) -> Result<ExitCode, WrapError> {
+    let ancestors = host::ancestors(host::parent());
+    if nested::is_wrapped(&ancestors) {
+        tracing::warn!("the server is wrapped already: this wrapper steps aside");
+        let source = Command::new(&options.program).args(&options.arguments).exec();
+        return Err(WrapError::Execute {
+            program: options.program,
+            source,
+        });
+    }
+    match stdio::divide().map_err(WrapError::Guard)? {
+        Half::Guard(end) => Ok(end.repeat()),
+        Half::Relay(guarded) => relay(options, &ancestors, guarded),
+    }
+}
+
+fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Result<ExitCode, WrapError> {
+    let mut judge = open(&options, ancestors)?;
+    let server = judge.server().clone();
+    let refused = |denial| WrapError::Denied {
+        server: server.clone(),
+        denial,
+    };
+    allowed(judge.admit(clock::now())).map_err(refused)?;
+    let environment = environment(judge.policy(), &server);
+    let search_path = variable(&environment, "PATH");
+    let program = Program::resolve(&options.program, &options.arguments, search_path)?;
+    let mut launch = files::launch(&options, program.path.clone());
+    let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
+    let compares_first = judge.compares_first();
+    let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;
+    if compares_first && let Some(planned) = &planned {
+        launch.files = planned.measure(&mut lock(&hasher));
+        allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
+    }
+    let started = clock::now();
+    let running = Server::start(program, environment, guarded.mask())?;
+    launch.process.pid = running.pid();
+    let holds = match compares_first {
+        true => Holds::FirstMessage,
+        false => Holds::Nothing,
+    };
+    let pid = running.pid();
+    let verification = Verification::new(holds, move || match planned {
+        Some(planned) => planned.measure(&mut lock(&hasher)),
+        None => files::running(&mut lock(&hasher), pid),
+    });
+    let filter = Filter::new(limits(judge.policy().limits));
+    let mut told = false;
+    let mut seen = |now, seen: Seen<'_>| match seen {
+        Seen::Message(message) => judge.message(now, message),
+        Seen::Incident(incident) => {
+            judge.incident(now, incident);
+            Verdict::Allow
+        }
+        Seen::Files(files) => {
+            told = true;
+            launch.files = files;
+            judge.started(now, &launch)
+        }
+        Seen::Tick => {
+            judge.tick(now);
+            Verdict::Allow
+        }
+    };
+    let relay = Relay::new(
+        guarded,
+        running,
+        Some(verification),
+        filter,
+        clock::now,
+        &mut seen,
+    );
+    let closing = relay.and_then(Relay::run);
+    let now = clock::now();
+    if !told {
+        // What it said, if anything, was said before its files were read. This start cannot be refused any more.
+        let _verdict = judge.started(now, &launch);
+    }
+    judge.exited(now, started, ended(closing.as_ref().ok()));
+    judge.close(now);
+    match closing? {
+        Closing::Ended(end) => Ok(end.repeat()),
+        Closing::Abandoned | Closing::Unguarded => Ok(ExitCode::SUCCESS),
+        Closing::Refused(denial) => Err(refused(denial)),
+    }
+}
+
+/// The judge of this conversation. Which server it is with is known by the user's own policy.
+fn open(options: &Options, ancestors: &[Ancestor]) -> Result<Judge, WrapError> {
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    let policy = config::load(&options.search, trust)?.policy;
+    let argv: Vec<String> = [&options.program]
+        .into_iter()
+        .chain(&options.arguments)
+        .map(|text| text.to_string_lossy().into_owned())
+        .collect();
+    let name = env::var(SESSION).ok();
+    let session = session(ancestors, name.as_deref(), &host::boot());
+    let options = judge::Options {
+        search: options.search.clone(),
+        trust,
+        socket: Some(options.socket.clone()),
+        db: options.store.clone(),
+        conversation: Conversation {
+            identity: identity::of(&policy, &launch_rules(&policy), options.server.as_ref(), &argv),
+            server_type: ServerType::Stdio,
+            session: session.as_ref().map(|session| session.id.clone()),
+            layer: Layer::Stdio,
+        },
+        agent: session.map(|session| session.agent),
+    };
+    Ok(Judge::open(clock::now(), options)?)
+}
+
+fn allowed(verdict: Verdict) -> Result<(), Denial> {
+    match verdict {
+        Verdict::Block(denial) => Err(denial),
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => Ok(()),
+    }
+}
+
+/// Digests are kept beside the store.
+fn hasher(store: Option<&Path>) -> Hasher {
+    let store = store.map(Path::to_owned).or_else(record::own_store);
+    store.map_or_else(Hasher::default, |store| {
+        Hasher::keeping(&store.with_file_name(HASHES))
+    })
+}
+
+fn lock(hasher: &Mutex<Hasher>) -> MutexGuard<'_, Hasher> {
+    hasher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ended(closing: Option<&Closing>) -> Ended {
+    match closing {
+        Some(Closing::Ended(End::Exited(code))) => Ended::Exited(i32::from(*code)),
+        Some(Closing::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
+        Some(Closing::Abandoned | Closing::Unguarded | Closing::Refused(_)) | None => Ended::Unseen,
+    }
+}
+
+/// This process's environment, without what the server may not have.
+fn environment(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
+    let declared = policy.servers.iter().find(|declared| declared.id == *server);
+    let rules = declared.map(EnvironmentRules::of).unwrap_or_default();
+    let passes = |name: &OsStr| match rules.judge(&name.to_string_lossy()) {
+        Passage::Pass => true,
+        Passage::NotAllowed | Passage::Sensitive | Passage::Denied => {
+            tracing::info!(variable = ?name, %server, "a variable is not passed to the server");
+            false
+        }
+    };
+    env::vars_os().filter(|(name, _)| passes(name)).collect()
+}
+
+fn variable<'e>(environment: &'e [(OsString, OsString)], wanted: &str) -> Option<&'e OsStr> {
+    let mut variables = environment.iter();
+    variables.find_map(|(name, value)| (name == wanted).then_some(value.as_os_str()))
+}
+
+const fn limits(limits: Limits) -> decode::Limits {
+    decode::Limits {
+        max_line: limits.max_line,
+        max_depth: limits.max_schema_depth,
+        max_batch: limits.max_batch,
+        max_pending: limits.max_pending,
+        request_timeout: limits.request_timeout,
+    }
+}

@@ -1,0 +1,88 @@
+//! `mcpmon wrap`: what stands in a client's configuration in front of a server's command.
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use mcpmon_core::model::ServerId;
+
+use crate::{
+    agent::{
+        control::DEFAULT_SOCKET,
+        wrap::{self, WrapError},
+    },
+    cli::{CliError, ErrorKind, Globals},
+    config::{LocalConfig, Search},
+    judge,
+};
+
+/// Start an MCP server, and judge and record what it and its client say
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// The server's name; derived from the command where it is not given
+    #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
+    server: Option<ServerId>,
+    /// Where the daemon listens
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Also look for a configuration in ./mcpmon.yaml
+    #[arg(long)]
+    allow_local_config: bool,
+    /// The server's command, after `--`
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
+    start_log();
+    let local = match options.allow_local_config {
+        true => LocalConfig::Allow,
+        false => LocalConfig::Ignore,
+    };
+    let mut command = options.command.into_iter();
+    let options = wrap::Options {
+        search: Search::of_process(globals.config.clone(), local),
+        socket: options.socket,
+        store: globals.db.clone(),
+        server: options.server,
+        program: command.next().unwrap_or_default(),
+        arguments: command.collect(),
+    };
+    wrap::run(options).map_err(explain)
+}
+
+/// To standard error, which is the server's too: only what matters, unless `RUST_LOG` asks for more.
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    match EnvFilter::try_from_default_env() {
+        Ok(filter) => log.with_env_filter(filter).init(),
+        Err(_) => log.with_max_level(tracing::Level::WARN).init(),
+    }
+}
+
+fn explain(error: WrapError) -> CliError {
+    let (kind, hint) = match &error {
+        WrapError::Config(_) | WrapError::Judge(judge::Error::Config(_)) => (
+            ErrorKind::Usage,
+            Some("check it with `mcpmon policy check`".to_owned()),
+        ),
+        WrapError::Denied { denial, .. } => (ErrorKind::Refused, denial.remedy.clone()),
+        WrapError::Judge(_) => (
+            ErrorKind::Environment,
+            Some("name another store with --db FILE".to_owned()),
+        ),
+        WrapError::Program(_)
+        | WrapError::Start(_)
+        | WrapError::Relay(_)
+        | WrapError::Guard(_)
+        | WrapError::Execute { .. } => (ErrorKind::Environment, None),
+    };
+    let told = CliError::new(kind, error);
+    match hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}
