@@ -17,3 +17,4 @@ pub mod program;
 pub mod servers;
 pub mod site;
 pub mod wait;
+pub mod wrapped;

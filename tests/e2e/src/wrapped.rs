@@ -1,0 +1,222 @@
+//! A server behind `mcpmon wrap`, and the pipes to it as a client has them.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+
+use crate::{program, wait};
+
+/// Where a wrapper finds its configuration and keeps its store.
+#[derive(Debug)]
+pub struct Home(TempDir);
+
+impl Home {
+    /// A new one, without a configuration.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn new() -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("mcpmon-e2e-wrap-")
+            .tempdir_in("/var/tmp")?;
+        Ok(Self(directory))
+    }
+
+    /// A file in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes its configuration.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        let path = self.path("config/mcpmon/mcpmon.yaml");
+        fs::create_dir_all(path.parent().context("a directory")?)?;
+        Ok(fs::write(path, text)?)
+    }
+
+    /// `mcpmon wrap OPTIONS -- COMMAND`, in a process group of its own.
+    ///
+    /// # Errors
+    /// Where the program was not built.
+    pub fn wrap(&self, options: &[&str], command: &[&str]) -> Result<Command> {
+        let mut wrap = Command::new(program::path()?);
+        // No daemon of this host is to have a say, and its store is to stay as it is.
+        wrap.arg("wrap").arg("--socket").arg(self.path("no-daemon"));
+        wrap.arg("--db").arg(self.path("store.db"));
+        wrap.args(options).arg("--").args(command);
+        wrap.env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env_remove("MCPMON_CONFIG")
+            .env_remove("RUST_LOG")
+            .process_group(0);
+        Ok(wrap)
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start(&self, command: &[&str]) -> Result<Wrapped> {
+        Wrapped::start(&mut self.wrap(&[], command)?)
+    }
+}
+
+/// A running wrapper. It is killed at the end.
+#[derive(Debug)]
+pub struct Wrapped {
+    child: Child,
+    /// To the server; `None` once it is closed.
+    pub stdin: Option<ChildStdin>,
+    /// From the server; `None` once it is closed.
+    pub stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Wrapped {
+    /// Starts a wrapper.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take().map(BufReader::new),
+            stderr: child.stderr.take(),
+            child,
+        })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Sends a line.
+    ///
+    /// # Errors
+    /// Where nobody reads.
+    pub fn send(&mut self, line: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the pipe is open")?;
+        Ok(stdin.write_all(format!("{line}\n").as_bytes())?)
+    }
+
+    /// The next line of the server, without its end; empty at the end of its output.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.stdout
+            .as_mut()
+            .context("the pipe is open")?
+            .read_line(&mut line)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Signals the process that a client knows.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(self.pid(), signal)?)
+    }
+
+    /// Signals the whole process group.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn signal_group(&self, signal: Signal) -> Result<()> {
+        Ok(killpg(self.pid(), signal)?)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn ended(&mut self) -> Result<ExitStatus> {
+        wait::until("the wrapper's end", || Ok(self.child.try_wait()?))
+    }
+
+    /// Closes its standard input, reads the rest of what it says, and waits for its end: the status as a shell
+    /// tells it, standard output, standard error.
+    ///
+    /// # Errors
+    /// Where it does not end.
+    pub fn finish(&mut self) -> Result<(i32, String, String)> {
+        self.stdin = None;
+        let (mut output, mut errors) = (String::new(), String::new());
+        if let Some(mut stdout) = self.stdout.take() {
+            stdout.read_to_string(&mut output)?;
+        }
+        if let Some(mut stderr) = self.stderr.take() {
+            stderr.read_to_string(&mut errors)?;
+        }
+        let status = self.ended()?;
+        let code = status
+            .code()
+            .or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok((code.context("a status")?, output, errors))
+    }
+}
+
+impl Drop for Wrapped {
+    /// One that has ended already is no failure.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Whether no process of this number runs any more; one that has ended and is not yet waited for does not.
+#[must_use]
+pub fn is_gone(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    stat.is_empty() || state.trim_start().starts_with(['Z', 'X'])
+}
+
+/// Children of a process.
+///
+/// # Errors
+/// Where it is gone.
+pub fn children(pid: u32) -> Result<Vec<u32>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(text
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect())
+}
+
+/// Largest resident set that a process had, KiB.
+///
+/// # Errors
+/// Where it is gone.
+pub fn peak_memory(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = peak.and_then(|peak| peak.split_ascii_whitespace().next());
+    Ok(number.context("a peak")?.parse()?)
+}

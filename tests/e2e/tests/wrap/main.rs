@@ -1,0 +1,13 @@
+//! `mcpmon wrap` behaves as if it were not there, until it is to say something. Needs no root.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
+#![cfg(test)]
+
+mod ends;
+mod pipes;
+mod rules;
+mod signals;

@@ -1,0 +1,96 @@
+//! Signals reach the server as if nothing were between it and whoever sends them: once each.
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::wrapped::{Home, Wrapped};
+use nix::sys::signal::Signal;
+
+/// Tells every signal that comes, and ends with the number of those it got.
+const SERVER: &str = "
+import signal, sys
+got = []
+def told(number, frame):
+    got.append(number)
+    print('{\"jsonrpc\":\"2.0\",\"method\":\"got/%d\"}' % number, flush=True)
+for name in ('HUP', 'INT', 'QUIT', 'TERM', 'USR1', 'USR2', 'WINCH', 'CONT'):
+    signal.signal(getattr(signal, 'SIG' + name), told)
+print('{\"jsonrpc\":\"2.0\",\"method\":\"ready\"}', flush=True)
+for line in sys.stdin:
+    print(line, end='', flush=True)
+sys.exit(len(got))
+";
+
+const PASSED_ON: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+];
+
+fn started(home: &Home) -> Result<Wrapped> {
+    let mut wrapped = home.start(&["python3", "-c", SERVER])?;
+    assert!(wrapped.line()?.contains("ready"));
+    Ok(wrapped)
+}
+
+fn got(wrapped: &mut Wrapped, signal: Signal) -> Result<()> {
+    let line = wrapped.line()?;
+    let expected = format!("got/{}\"", signal as i32);
+    assert!(line.contains(&expected), "{signal}: {line}");
+    Ok(())
+}
+
+#[test]
+fn to_the_process_that_the_client_started() -> Result<()> {
+    let home = Home::new()?;
+    let mut wrapped = started(&home)?;
+    for signal in PASSED_ON {
+        wrapped.signal(signal)?;
+        got(&mut wrapped, signal)?;
+    }
+    assert_eq!(wrapped.finish()?.0, 8);
+    Ok(())
+}
+
+#[test]
+fn to_the_whole_process_group() -> Result<()> {
+    let home = Home::new()?;
+    let mut wrapped = started(&home)?;
+    for signal in PASSED_ON {
+        wrapped.signal_group(signal)?;
+        got(&mut wrapped, signal)?;
+        // What would come a second time would have come before this is answered, or is counted at the end.
+        let line = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        wrapped.send(line)?;
+        assert_eq!(wrapped.line()?, line);
+    }
+    assert_eq!(wrapped.finish()?.0, 8);
+    Ok(())
+}
+
+#[test]
+fn a_server_that_dies_of_one_is_told_so() -> Result<()> {
+    let home = Home::new()?;
+    let mut wrapped = home.start(&["cat"])?;
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    wrapped.send(line)?;
+    assert_eq!(wrapped.line()?, line);
+    wrapped.signal(Signal::SIGTERM)?;
+    let (code, _, _) = wrapped.finish()?;
+    assert_eq!(code, 128 + 15);
+    Ok(())
+}
+
+#[test]
+fn the_server_is_in_its_client_s_process_group_and_blocks_no_signal() -> Result<()> {
+    let home = Home::new()?;
+    let script = "set -- $(cat /proc/$$/stat); mask=$(grep SigBlk /proc/$$/status | tr -dc '0-9'); echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"$5 $mask\\\"}\"";
+    let mut wrapped = home.start(&["sh", "-c", script])?;
+    let line = wrapped.line()?;
+    let method = line.rsplit('"').nth(1).context("a method")?;
+    assert_eq!(method, format!("{} 0000000000000000", wrapped.pid()));
+    Ok(())
+}
