@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: what mcpmon costs, as ratios to the same work without it in the same run.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
@@ -14,6 +14,8 @@ use crate::{
 pub(crate) enum Bench {
     /// connect(2) with the kernel programs attached; needs root
     Connect(Options),
+    /// An MCP server's pipes with `mcpmon wrap` between, against plain relays
+    Stdio(StdioOptions),
 }
 
 #[derive(Debug, clap::Args)]
@@ -26,19 +28,26 @@ pub(crate) struct Options {
     rounds: u32,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct StdioOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Install kvlar and Assay under target/tools, and measure them too
+    #[arg(long)]
+    peers: bool,
+}
+
 /// Builds with optimisation, and measures.
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Connect(options) => connect(options),
+        Bench::Stdio(options) => stdio(options),
     }
 }
 
 fn connect(Options { gate, rounds }: &Options) -> Result<ExitCode> {
     build_ebpf::run()?;
-    step("build the benchmark", || {
-        let package = ["build", "--locked", "--release", "--package", "mcpmon-bench"];
-        shell::run(shell::cargo().args(package))
-    })?;
+    build(&["mcpmon-bench"])?;
     let output = shell::target().join("bench-connect.json");
     let mut bench = shell::command(shell::target().join("release/bench-connect"));
     bench
@@ -48,4 +57,84 @@ fn connect(Options { gate, rounds }: &Options) -> Result<ExitCode> {
         bench.arg("--gate");
     }
     run::as_root(bench)
+}
+
+fn stdio(options: &StdioOptions) -> Result<ExitCode> {
+    build_ebpf::run()?;
+    build(&["mcpmon-bench", "mcpmon"])?;
+    let release = shell::target().join("release");
+    let Options { gate, rounds } = &options.common;
+    let mut bench = shell::command(release.join("bench-stdio"));
+    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
+    bench.args(["--rounds", &rounds.to_string(), "--output"]);
+    bench.arg(shell::target().join("bench-stdio.json"));
+    if options.peers {
+        for peer in &PEERS {
+            if let Some(program) = peer.install() {
+                bench.arg(peer.option).arg(program);
+            }
+        }
+    }
+    if *gate {
+        bench.arg("--gate");
+    }
+    run::exit_code_of(bench)
+}
+
+/// A program that does something like mcpmon, as the Rust registry has it.
+#[derive(Debug)]
+struct Peer {
+    package: &'static str,
+    version: &'static str,
+    program: &'static str,
+    option: &'static str,
+}
+
+const PEERS: [Peer; 2] = [
+    Peer {
+        package: "kvlar-cli",
+        version: "0.4.0",
+        program: "kvlar",
+        option: "--kvlar",
+    },
+    Peer {
+        package: "assay-cli",
+        version: "6.21.0",
+        program: "assay",
+        option: "--assay",
+    },
+];
+
+impl Peer {
+    /// Its program; `None`, with the reason said, where it cannot be built.
+    fn install(&self) -> Option<PathBuf> {
+        let root = shell::target().join(format!("tools/{}-{}", self.package, self.version));
+        let program = root.join("bin").join(self.program);
+        if program.exists() {
+            return Some(program);
+        }
+        let mut install = shell::cargo();
+        install.args(["install", self.package, "--locked", "--quiet"]);
+        install.args(["--version", &format!("={}", self.version), "--root"]);
+        install.arg(&root);
+        let what = format!("install {} {}; some minutes", self.package, self.version);
+        match step(&what, || shell::run(&mut install)) {
+            Ok(()) => Some(program),
+            Err(error) => {
+                shell::say(format_args!("{} is not measured: {error:#}", self.program));
+                None
+            }
+        }
+    }
+}
+
+fn build(packages: &[&str]) -> Result<()> {
+    step("build with optimisation", || {
+        let mut build = shell::cargo();
+        build.args(["build", "--locked", "--release"]);
+        for package in packages {
+            build.args(["--package", package]);
+        }
+        shell::run(&mut build)
+    })
 }

@@ -44,7 +44,7 @@ pub(crate) fn as_root(command: Command) -> Result<ExitCode> {
     }
 }
 
-fn exit_code_of(mut command: Command) -> Result<ExitCode> {
+pub(crate) fn exit_code_of(mut command: Command) -> Result<ExitCode> {
     let shown = shell::shown(&command);
     say(format_args!("$ {shown}"));
     let status = command

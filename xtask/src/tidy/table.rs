@@ -133,6 +133,7 @@ pub(super) static UNITS: [Unit; 19] = [
         modules: &[
             "mcpmon_common",
             "mcpmon_core::decide::pins",
+            "mcpmon_core::filter",
             "mcpmon_core::model",
             "mcpmon_core::policy",
         ],
@@ -197,6 +198,8 @@ pub(super) static UNITS: [Unit; 19] = [
             "mcpmon_common",
             "mcpmon_core::decide",
             "mcpmon_core::decide::pins",
+            "mcpmon_core::decode",
+            "mcpmon_core::filter",
             "mcpmon_core::inspect",
             "mcpmon_core::model",
             "mcpmon_core::policy",

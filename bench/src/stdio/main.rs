@@ -1,0 +1,105 @@
+//! What a wrapper adds to an MCP server's pipes: a client and an echo server with nothing between them, with plain
+//! relays, with mcpmon and with others, interleaved in every round.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "starts programs, and looks at the clock"
+)]
+#![expect(clippy::print_stdout, reason = "a measurement is its output")]
+
+mod contender;
+mod conversation;
+mod echo;
+mod floor;
+mod memory;
+mod report;
+mod round;
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+use self::{contender::Contender, report::Report};
+
+/// Cost of a wrapped server, as ratios to plain relays in the same round.
+#[derive(Debug, Parser)]
+#[command(name = "bench-stdio", disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure
+    Run(Options),
+    /// The far side: a server that answers with as much text as it is asked for
+    Echo,
+    /// Floor: one thread that polls
+    Relay(Behind),
+    /// Floor: a thread for each direction
+    Threads(Behind),
+}
+
+#[derive(Debug, clap::Args)]
+struct Behind {
+    /// The server's command
+    #[arg(required = true, last = true)]
+    command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// The program to measure
+    #[arg(long, value_name = "FILE")]
+    mcpmon: PathBuf,
+    /// kvlar, where it is to be measured too
+    #[arg(long, value_name = "FILE")]
+    kvlar: Option<PathBuf>,
+    /// Assay, where it is to be measured too
+    #[arg(long, value_name = "FILE")]
+    assay: Option<PathBuf>,
+    /// Rounds; each measures every contender once
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Calls of 300 bytes for each measurement; the larger ones are fewer
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..))]
+    calls: u32,
+    /// Write the figures as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Exit with 1 where a target is missed by more than the noise
+    #[arg(long)]
+    gate: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Command::Run(options) => run(&options),
+        Command::Echo => echo::serve().map(|()| ExitCode::SUCCESS),
+        Command::Relay(behind) => floor::relay(&behind.command),
+        Command::Threads(behind) => floor::threads(&behind.command),
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode> {
+    let site = contender::Site::new()?;
+    let contenders = Contender::all(options, &site)?;
+    let rounds = (0..options.rounds)
+        .map(|_| round::measure(&contenders, options.calls))
+        .collect::<Result<Vec<_>>>()?;
+    let report = Report::new(&rounds, &round::growth(&contenders)?);
+    print!("{report}");
+    if let Some(output) = &options.output {
+        let json = serde_json::to_string_pretty(&report)?;
+        fs::write(output, json + "\n").with_context(|| format!("could not write {}", output.display()))?;
+    }
+    let failed = options.gate && report.is_missed();
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

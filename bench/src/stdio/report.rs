@@ -1,0 +1,256 @@
+//! From rounds to ratios, and how they are shown.
+
+use std::{collections::BTreeMap, fmt};
+
+use mcpmon_bench::{Outcome, Target, median, median_deviation};
+use serde::Serialize;
+
+use crate::{
+    contender::Way,
+    round::{Round, Taken},
+};
+
+/// What a run found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    rounds: usize,
+    /// Medians over the rounds.
+    ways: BTreeMap<Way, Medians>,
+    rows: Vec<Row>,
+}
+
+/// Medians of one way. What is added is the difference from nothing between them, within each round.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Medians {
+    added_start_us: f64,
+    added_300b_us: f64,
+    added_30kb_us: f64,
+    added_1mb_us: f64,
+    stream_ns_per_line: f64,
+    resident_mib: f64,
+    proportional_mib: f64,
+    growth: f64,
+}
+
+/// One promise, and whether it is kept.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: &'static str,
+    figure: f64,
+    noise: f64,
+    target: f64,
+    #[serde(serialize_with = "as_text")]
+    outcome: Outcome,
+}
+
+/// Figures of one round, against those of its floor and of its direct conversation.
+struct Scene<'r> {
+    round: &'r Round,
+}
+
+impl Scene<'_> {
+    fn added(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
+        self.taken(way, what) - self.taken(Way::Direct, what)
+    }
+
+    fn taken(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
+        self.round.get(&way).map_or(f64::NAN, what)
+    }
+
+    /// What mcpmon adds, in terms of what another way adds.
+    fn ratio(&self, other: Way, what: fn(&Taken) -> f64) -> f64 {
+        self.added(Way::Mcpmon, what) / self.added(other, what)
+    }
+}
+
+/// A promise of PERFORMANCE.md: what it is about, what it must not exceed, and its figure in one round.
+type Promise = (&'static str, f64, fn(&Scene<'_>) -> f64);
+
+const PROMISES: [Promise; 8] = [
+    ("300 B, added, to relay", 1.25, |scene| {
+        scene.ratio(Way::Relay, |taken| taken.small)
+    }),
+    ("30 KB, added, to relay", 1.7, |scene| {
+        scene.ratio(Way::Relay, |taken| taken.medium)
+    }),
+    ("1 MB, added per byte, to that of 30 KB", 1.25, |scene| {
+        let large = scene.added(Way::Mcpmon, |taken| taken.large) / 1_000_000.0;
+        large / (scene.added(Way::Mcpmon, |taken| taken.medium) / 30_000.0)
+    }),
+    ("stream, time for a line, to relay", 2.0, |scene| {
+        scene.taken(Way::Mcpmon, |taken| taken.stream) / scene.taken(Way::Relay, |taken| taken.stream)
+    }),
+    ("start-up, added, to relay", 1.5, |scene| {
+        scene.ratio(Way::Relay, |taken| taken.start)
+    }),
+    ("start-up, added, ms", 3.0, |scene| {
+        scene.added(Way::Mcpmon, |taken| taken.start) / 1e6
+    }),
+    ("resident, both processes, MiB", 6.0, |scene| {
+        scene.taken(Way::Mcpmon, |taken| taken.resident) / 1024.0
+    }),
+    ("300 B, added, to kvlar", 1.0 / 3.0, |scene| {
+        scene.ratio(Way::Kvlar, |taken| taken.small)
+    }),
+];
+
+impl Report {
+    pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>) -> Self {
+        let ways = rounds
+            .first()
+            .map(|round| round.keys().copied())
+            .into_iter()
+            .flatten();
+        let ways: BTreeMap<Way, Medians> = ways.map(|way| (way, medians(rounds, way, growth))).collect();
+        let mut rows: Vec<Row> = PROMISES
+            .into_iter()
+            .filter_map(|(what, target, figure)| {
+                let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene { round })).collect();
+                figures
+                    .iter()
+                    .all(|figure| figure.is_finite())
+                    .then(|| Row::new(what, median(&figures), median_deviation(&figures), target))
+            })
+            .collect();
+        if let (Some(own), Some(floor)) = (growth.get(&Way::Mcpmon), growth.get(&Way::Direct)) {
+            let noise = (floor - 1.0).abs();
+            rows.push(Row::new("300 B, call 10,000 to call 100", *own, noise, 1.1));
+        }
+        Self {
+            rounds: rounds.len(),
+            ways,
+            rows,
+        }
+    }
+
+    /// Whether a target is missed by more than the noise.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.rows.iter().any(|row| row.outcome == Outcome::Missed)
+    }
+}
+
+impl Row {
+    fn new(what: &'static str, figure: f64, noise: f64, target: f64) -> Self {
+        Self {
+            what,
+            figure,
+            noise,
+            target,
+            outcome: Target(target).judge(figure, noise),
+        }
+    }
+}
+
+fn medians(rounds: &[Round], way: Way, growth: &BTreeMap<Way, f64>) -> Medians {
+    let over = |figure: &dyn Fn(&Scene<'_>) -> f64| {
+        median(
+            &rounds
+                .iter()
+                .map(|round| figure(&Scene { round }))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let added = |what: fn(&Taken) -> f64| over(&|scene| scene.added(way, what) / 1e3);
+    Medians {
+        added_start_us: added(|taken| taken.start),
+        added_300b_us: added(|taken| taken.small),
+        added_30kb_us: added(|taken| taken.medium),
+        added_1mb_us: added(|taken| taken.large),
+        stream_ns_per_line: over(&|scene| scene.taken(way, |taken| taken.stream)),
+        resident_mib: over(&|scene| scene.taken(way, |taken| taken.resident) / 1024.0),
+        proportional_mib: over(&|scene| scene.taken(way, |taken| taken.proportional) / 1024.0),
+        growth: growth.get(&way).copied().unwrap_or(f64::NAN),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "an MCP server's pipes: {} rounds, medians\n", self.rounds)?;
+        writeln!(
+            f,
+            "{:<10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>7}",
+            "way", "start", "300 B", "30 KB", "1 MB", "1-KB lines", "RSS", "PSS", "growth"
+        )?;
+        for (way, medians) in &self.ways {
+            writeln!(
+                f,
+                "{:<10} {:>7.0} µs {:>7.1} µs {:>7.1} µs {:>7.0} µs {:>8.0} ns {:>4.1} MiB {:>4.1} MiB {:>6.2}",
+                format!("{way:?}").to_lowercase(),
+                medians.added_start_us,
+                medians.added_300b_us,
+                medians.added_30kb_us,
+                medians.added_1mb_us,
+                medians.stream_ns_per_line,
+                medians.resident_mib,
+                medians.proportional_mib,
+                medians.growth,
+            )?;
+        }
+        writeln!(
+            f,
+            "\n{:<42} {:>7} {:>7} {:>7}",
+            "mcpmon", "figure", "noise", "target"
+        )?;
+        for row in &self.rows {
+            writeln!(
+                f,
+                "{:<42} {:>7.2} {:>7.2} {:>7.2}  {}",
+                row.what, row.figure, row.noise, row.target, row.outcome
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(mcpmon: f64) -> Round {
+        let taken = |nanoseconds: f64| Taken {
+            start: nanoseconds,
+            small: nanoseconds,
+            medium: nanoseconds,
+            large: nanoseconds * 33.0,
+            stream: nanoseconds,
+            resident: 4096.0,
+            proportional: 2048.0,
+        };
+        let ways = [(Way::Direct, 100.0), (Way::Relay, 110.0), (Way::Mcpmon, mcpmon)];
+        ways.into_iter()
+            .map(|(way, figure)| (way, taken(figure)))
+            .collect()
+    }
+
+    fn figure<'r>(report: &'r Report, what: &str) -> Option<&'r Row> {
+        report.rows.iter().find(|row| row.what.starts_with(what))
+    }
+
+    #[test]
+    fn what_is_added_is_compared_with_what_a_relay_adds_in_the_same_round() {
+        let report = Report::new(&[round(112.0), round(112.0)], &BTreeMap::new());
+        let row = figure(&report, "300 B, added, to relay").expect("a row");
+        assert!((row.figure - 1.2).abs() < 1e-9, "{row:?}");
+        assert!(!report.is_missed(), "{report}");
+        assert!(
+            figure(&report, "300 B, added, to kvlar").is_none(),
+            "it was not there"
+        );
+    }
+
+    #[test]
+    fn what_costs_too_much_is_missed() {
+        let report = Report::new(&[round(150.0), round(150.0)], &BTreeMap::new());
+        assert!(
+            report.is_missed() && report.to_string().contains("MISSED"),
+            "{report}"
+        );
+        let growth = BTreeMap::from([(Way::Direct, 1.0), (Way::Mcpmon, 2.0)]);
+        let report = Report::new(&[round(111.0)], &growth);
+        assert!(figure(&report, "300 B, call 10,000").is_some_and(|row| row.outcome == Outcome::Missed));
+    }
+}

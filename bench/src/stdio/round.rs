@@ -1,0 +1,88 @@
+//! One round: every contender, one after another, with the same work.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use mcpmon_bench::median;
+
+use crate::{
+    contender::{Contender, Way},
+    conversation::Conversation,
+    memory,
+};
+
+/// Calls before anything is measured.
+const WARM_UP: u32 = 50;
+/// Lines of a stream.
+const LINES: u32 = 32 * 256;
+/// Calls of a long conversation, and how many at its beginning and end are compared.
+const LONG: usize = 10_000;
+const PART: usize = 500;
+
+/// What one contender took, nanoseconds; medians within the round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) start: f64,
+    pub(crate) small: f64,
+    pub(crate) medium: f64,
+    pub(crate) large: f64,
+    /// For each line.
+    pub(crate) stream: f64,
+    /// KiB.
+    pub(crate) resident: f64,
+    /// KiB.
+    pub(crate) proportional: f64,
+}
+
+/// A round: what each contender took.
+pub(crate) type Round = BTreeMap<Way, Taken>;
+
+/// Measures every contender once.
+pub(crate) fn measure(contenders: &[Contender], calls: u32) -> Result<Round> {
+    contenders
+        .iter()
+        .map(|contender| {
+            let taken = take(contender, calls).with_context(|| format!("{:?}", contender.way))?;
+            Ok((contender.way, taken))
+        })
+        .collect()
+}
+
+fn take(contender: &Contender, calls: u32) -> Result<Taken> {
+    let (mut conversation, start) = Conversation::start(&mut contender.command())?;
+    typical(&mut conversation, WARM_UP, 150)?;
+    let small = typical(&mut conversation, calls, 150)?;
+    let memory = memory::between(conversation.pid())?;
+    let taken = Taken {
+        start,
+        small,
+        medium: typical(&mut conversation, calls / 5, 30_000)?,
+        large: typical(&mut conversation, (calls / 100).max(10), 1_000_000)?,
+        stream: conversation.stream(LINES)?,
+        resident: memory.resident,
+        proportional: memory.proportional,
+    };
+    conversation.end()?;
+    Ok(taken)
+}
+
+/// The median of so many calls that are answered with so many bytes.
+fn typical(conversation: &mut Conversation, count: u32, bytes: usize) -> Result<f64> {
+    let took = (0..count).map(|_| conversation.call(bytes));
+    Ok(median(&took.collect::<Result<Vec<_>>>()?))
+}
+
+/// By how much calls get slower from the beginning to the end of a long conversation, as a ratio.
+pub(crate) fn growth(contenders: &[Contender]) -> Result<BTreeMap<Way, f64>> {
+    let of = |contender: &Contender| {
+        let (mut conversation, _) = Conversation::start(&mut contender.command())?;
+        let took = (0..LONG + PART).map(|_| conversation.call(150));
+        let took: Vec<f64> = took.collect::<Result<_>>()?;
+        conversation.end()?;
+        Ok((
+            contender.way,
+            median(&took[LONG..]) / median(&took[100..100 + PART]),
+        ))
+    };
+    contenders.iter().map(of).collect()
+}
