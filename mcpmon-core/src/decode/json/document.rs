@@ -2,14 +2,14 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::string;
+use super::{scan::LONG, string};
 use crate::model::RawJson;
 
 /// A text that was scanned.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'t> {
     text: &'t str,
-    /// First byte and end of long containers, by their first byte.
+    /// First byte and end of what is long and not deep, by the first byte.
     long: &'t [(u32, u32)],
 }
 
@@ -54,13 +54,9 @@ impl<'t> Document<'t> {
     fn end_of(self, start: usize) -> usize {
         match self.byte(start) {
             b'"' => self.end_of_string(start),
-            b'{' | b'[' => {
-                let known = |place: &(u32, u32)| (place.0 as usize).cmp(&start);
-                match self.long.binary_search_by(known) {
-                    Ok(found) => self.long[found].1 as usize,
-                    Err(_) => self.end_of_container(start),
-                }
-            }
+            b'{' | b'[' => self
+                .known_end(start)
+                .unwrap_or_else(|| self.end_of_container(start)),
             _ => {
                 let rest = &self.text.as_bytes()[start..];
                 let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
@@ -69,9 +65,25 @@ impl<'t> Document<'t> {
         }
     }
 
+    fn known_end(self, start: usize) -> Option<usize> {
+        let place = |place: &(u32, u32)| (place.0 as usize).cmp(&start);
+        let found = self.long.binary_search_by(place).ok()?;
+        Some(self.long[found].1 as usize)
+    }
+
     fn end_of_string(self, quote: usize) -> usize {
         let bytes = self.text.as_bytes();
         let mut at = quote + 1;
+        let near = &bytes[..bytes.len().min(quote + LONG)];
+        while let Some(found) = string::next_special(near, at) {
+            if bytes[found] == b'"' {
+                return found + 1;
+            }
+            at = found + 2;
+        }
+        if let Some(end) = self.known_end(quote) {
+            return end;
+        }
         while let Some(found) = string::next_special(bytes, at) {
             if bytes[found] == b'"' {
                 return found + 1;

@@ -9,8 +9,8 @@ use super::{
     string::{self, LINE_ENDS},
 };
 
-/// Containers this long and longer are remembered with their end, so that walking over them costs nothing.
-const LONG: usize = 32;
+/// Containers and strings this long and longer are remembered with their end, so that walking over them costs nothing.
+pub(super) const LONG: usize = 64;
 
 /// Down to this depth: messages in a batch, their members, those of a result, items, and an item's members.
 const INDEXED: usize = 6;
@@ -53,7 +53,7 @@ pub struct Scanner {
     max_depth: usize,
     open: Vec<Open>,
     names: Names,
-    /// First byte and end of long containers, by their first byte.
+    /// First byte and end of what is long, by the first byte.
     long: Vec<(u32, u32)>,
 }
 
@@ -176,8 +176,12 @@ impl Run<'_> {
     fn start_of_value(&mut self) -> Result<bool, Malformed> {
         match self.peek() {
             Some(b'"') => {
+                let start = self.at;
                 self.at += 1;
                 self.string()?;
+                if self.at - start >= LONG && self.scanner.open.len() <= INDEXED {
+                    self.scanner.long.push((offset(start), offset(self.at)));
+                }
             }
             Some(b'{') => {
                 self.open(Container::Object)?;

@@ -65,11 +65,16 @@ pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
             }
             b'\\' => {
                 escaped = true;
-                let escape = Escape::read(bytes, found)?;
-                if escape.character.is_none() {
-                    lone_surrogate = lone_surrogate.or(Some(found));
-                }
-                at = escape.end;
+                at = match bytes.get(found + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => found + 2,
+                    _ => {
+                        let escape = Escape::read(bytes, found)?;
+                        if escape.character.is_none() {
+                            lone_surrogate = lone_surrogate.or(Some(found));
+                        }
+                        escape.end
+                    }
+                };
             }
             control => {
                 return Err(Malformed {
