@@ -9,6 +9,7 @@ mod eval;
 mod fuzz;
 mod packages;
 mod privilege;
+mod real_servers;
 mod run;
 mod shell;
 mod test;

@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::{
     build_ebpf, packages,
     privilege::Privilege,
+    real_servers,
     shell::{self, Environment, say, step},
     vm::{self, VmArgs},
 };
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
         shell::run(&mut cargo)
     })?;
     packages::require_commands("testing with real servers", &USED)?;
+    real_servers::install()?;
     step("the program that the end-to-end tests run", || {
         shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
     })?;

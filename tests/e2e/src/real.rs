@@ -1,0 +1,328 @@
+//! Real servers, SDKs and clients from npm and PyPI, as `cargo xtask test` installs them, and the scripts that
+//! drive them.
+
+use std::{
+    env, fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program;
+
+/// What is installed.
+#[derive(Clone, Debug)]
+pub struct Real {
+    root: PathBuf,
+}
+
+/// A server and what is called on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its command.
+    pub command: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its arguments; `@` stands for a directory of the test's own.
+    pub arguments: &'static [&'static str],
+    /// Calls, as a JSON list of name and arguments; `@` as above.
+    pub calls: &'static str,
+}
+
+/// Where a program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// npm.
+    Npm,
+    /// PyPI, first line of the SDK.
+    Python,
+}
+
+/// Servers whose answers depend on nothing but the calls.
+pub const SERVERS: [Known; 11] = [
+    Known {
+        command: "mcp-server-everything",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: r#"[["echo", {"message": "hello \u00e9 \ud83d\ude00"}], ["get-sum", {"a": 2, "b": 3}], ["no-such-tool", {}]]"#,
+    },
+    Known {
+        command: "mcp-server-filesystem",
+        origin: Origin::Npm,
+        arguments: &["@"],
+        calls: r#"[["list_directory", {"path": "@"}], ["read_text_file", {"path": "@/note.txt"}], ["read_text_file", {"path": "/nonexistent"}]]"#,
+    },
+    Known {
+        command: "mcp-server-memory",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: r#"[["create_entities", {"entities": [{"name": "a", "entityType": "b", "observations": ["c"]}]}], ["read_graph", {}]]"#,
+    },
+    Known {
+        command: "mcp-server-sequential-thinking",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: r#"[["sequentialthinking", {"thought": "one", "nextThoughtNeeded": false, "thoughtNumber": 1, "totalThoughts": 1}]]"#,
+    },
+    Known {
+        command: "mcp-server-github",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: "[]",
+    },
+    Known {
+        command: "context7-mcp",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: "[]",
+    },
+    Known {
+        command: "notion-mcp-server",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: "[]",
+    },
+    Known {
+        command: "tavily-mcp",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: "[]",
+    },
+    Known {
+        command: "mcp-server-git",
+        origin: Origin::Python,
+        arguments: &[],
+        calls: r#"[["git_status", {"repo_path": "@/nowhere"}]]"#,
+    },
+    Known {
+        command: "mcp-server-sqlite",
+        origin: Origin::Python,
+        arguments: &["--db-path", "@/test.db"],
+        calls: r#"[["create_table", {"query": "CREATE TABLE t (n INTEGER)"}], ["write_query", {"query": "INSERT INTO t VALUES (12345678901234567890)"}], ["read_query", {"query": "SELECT n FROM t"}]]"#,
+    },
+    Known {
+        command: "mcp-server-time",
+        origin: Origin::Python,
+        arguments: &["--local-timezone", "Etc/UTC"],
+        calls: r#"[["convert_time", {"source_timezone": "Etc/UTC", "time": "12:00", "target_timezone": "Asia/Kolkata"}]]"#,
+    },
+];
+
+/// The official SDKs, as clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sdk {
+    /// `mcp` from PyPI.
+    Python,
+    /// `@modelcontextprotocol/sdk` from npm.
+    TypeScript,
+}
+
+impl Real {
+    /// Where `cargo xtask test` puts it. `None` where it is not there, which is said on standard error.
+    ///
+    /// # Errors
+    /// Where it is not there and `CI=true` says that it must.
+    pub fn find() -> Result<Option<Self>> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/real-servers");
+        if let Ok(root) = root.canonicalize()
+            && root.join("ready").exists()
+        {
+            return Ok(Some(Self { root }));
+        }
+        let missing = "target/real-servers is not there: `cargo xtask test` installs it";
+        if env::var_os("CI").is_some_and(|value| value == "true") {
+            bail!("cannot run, and under CI it must: {missing}");
+        }
+        let thread = thread::current();
+        writeln!(
+            io::stderr().lock(),
+            "skipped: {}: {missing}",
+            thread.name().unwrap_or("a test")
+        )?;
+        Ok(None)
+    }
+
+    /// A program that npm installed.
+    #[must_use]
+    pub fn npm(&self, program: &str) -> PathBuf {
+        self.root.join("npm/node_modules/.bin").join(program)
+    }
+
+    /// A program of the Python environment with the first line of the SDK.
+    #[must_use]
+    pub fn python(&self, program: &str) -> PathBuf {
+        self.root.join("python/bin").join(program)
+    }
+
+    /// A program of the Python environment with the second line of the SDK.
+    #[must_use]
+    pub fn python2(&self, program: &str) -> PathBuf {
+        self.root.join("python2/bin").join(program)
+    }
+
+    /// A script of `fixtures/real`; those for node lie beside its packages.
+    #[must_use]
+    pub fn script(&self, name: &str) -> PathBuf {
+        match Path::new(name).extension() {
+            Some(extension) if extension == "mjs" => self.root.join("npm").join(name),
+            _ => self.root.join(name),
+        }
+    }
+
+    /// The command of a server.
+    #[must_use]
+    pub fn command(&self, server: &Known, directory: &Path) -> Vec<String> {
+        let program = match server.origin {
+            Origin::Npm => self.npm(server.command),
+            Origin::Python => self.python(server.command),
+        };
+        let own = |argument: &&str| argument.replace('@', &directory.display().to_string());
+        let mut command = vec![program.display().to_string()];
+        command.extend(server.arguments.iter().map(own));
+        command
+    }
+
+    /// The same, with what passes kept in `LOG.client` and `LOG.server`.
+    #[must_use]
+    pub fn tapped(&self, log: &Path, command: &[String]) -> Vec<String> {
+        let mut tapped = vec![
+            self.python("python").display().to_string(),
+            self.script("tap.py").display().to_string(),
+            log.display().to_string(),
+            "--".to_owned(),
+        ];
+        tapped.extend_from_slice(command);
+        tapped
+    }
+
+    /// Lets an SDK drive a server; the answer is what it saw.
+    ///
+    /// # Errors
+    /// Where the SDK fails.
+    pub fn drive(&self, sdk: Sdk, scene: &Scene, calls: &str, command: &[String]) -> Result<Value> {
+        let mut driver = match sdk {
+            Sdk::Python => {
+                let mut driver = Command::new(self.python("python"));
+                driver.arg(self.script("drive.py"));
+                driver
+            }
+            Sdk::TypeScript => {
+                let mut driver = Command::new("node");
+                driver.arg(self.script("drive.mjs"));
+                driver
+            }
+        };
+        let calls = calls.replace('@', &scene.directory().display().to_string());
+        scene.prepare(driver.arg(calls).args(command));
+        let output = driver
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start the SDK")?;
+        ensure!(
+            output.status.success(),
+            "{sdk:?} failed on {command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).context("the SDK tells what it saw as JSON")
+    }
+}
+
+/// A directory, a home and a store of a test's own.
+#[derive(Debug)]
+pub struct Scene {
+    directory: TempDir,
+}
+
+impl Scene {
+    /// A new one, with a file `note.txt` to read.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn new() -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("mcpmon-real-")
+            .tempdir_in("/var/tmp")?;
+        fs::write(directory.path().join("note.txt"), "a note\n")?;
+        Ok(Self { directory })
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A file in it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The store of its wrappers.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.file("state/mcpmon.db")
+    }
+
+    /// The environment for a command: a home of its own, and keys that servers insist on.
+    pub fn prepare<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command
+            .current_dir("/")
+            .env("HOME", self.directory())
+            .env("XDG_STATE_HOME", self.file("state"))
+            .env("XDG_CONFIG_HOME", self.file("config"))
+            .env("MEMORY_FILE_PATH", self.file("memory.json"))
+            .env("TAVILY_API_KEY", "none")
+            .env("NOTION_TOKEN", "none")
+            .env("GITHUB_PERSONAL_ACCESS_TOKEN", "none")
+            .env_remove("MCPMON_CONFIG")
+    }
+
+    /// A command behind the wrapper, under this id and with these further options.
+    ///
+    /// # Errors
+    /// Where the program was not built.
+    pub fn wrapped(&self, server: &str, options: &[&str], command: &[String]) -> Result<Vec<String>> {
+        let mut wrapped = vec![program::path()?.display().to_string(), "wrap".to_owned()];
+        wrapped.extend(["--server", server, "--db"].map(str::to_owned));
+        wrapped.push(self.store().display().to_string());
+        wrapped.extend(options.iter().map(|&option| option.to_owned()));
+        wrapped.push("--".to_owned());
+        wrapped.extend_from_slice(command);
+        Ok(wrapped)
+    }
+
+    /// A configuration, to be named with `--config`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn configuration(&self, text: &str) -> Result<String> {
+        let path = self.file("mcpmon.yaml");
+        fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+
+    /// A listing of the store, an object for each line.
+    ///
+    /// # Errors
+    /// Where it cannot be had.
+    pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let store = self.store().display().to_string();
+        let run = program::run([arguments, &["--json", "--db", &store]].concat())?;
+        ensure!(run.code == Some(0), "{arguments:?} failed: {run:?}");
+        run.objects()
+    }
+
+    /// Its events of this type.
+    ///
+    /// # Errors
+    /// Where they cannot be had.
+    pub fn events(&self, kind: &str) -> Result<Vec<Value>> {
+        self.list(&["events", "--limit", "100000", "--type", kind])
+    }
+}

@@ -1,0 +1,12 @@
+//! The wrapper between real clients and real servers, and around servers that misbehave. Needs no root.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
+#![cfg(test)]
+
+mod attacks;
+mod differentials;
+mod traffic;

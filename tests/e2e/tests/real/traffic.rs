@@ -1,0 +1,99 @@
+//! Nothing is blocked: clients and servers cannot tell that there is a wrapper.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::real::{Real, SERVERS, Scene, Sdk};
+use serde_json::Value;
+
+#[test]
+fn eleven_servers_with_the_python_sdk() -> Result<()> {
+    every_server_passes_byte_for_byte(Sdk::Python)
+}
+
+#[test]
+fn eleven_servers_with_the_typescript_sdk() -> Result<()> {
+    every_server_passes_byte_for_byte(Sdk::TypeScript)
+}
+
+fn every_server_passes_byte_for_byte(sdk: Sdk) -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    for server in SERVERS {
+        let (bare, scene) = (Scene::new()?, Scene::new()?);
+        let command = real.command(&server, scene.directory());
+        let alone = real.drive(sdk, &bare, server.calls, &real.command(&server, bare.directory()))?;
+
+        let (outer, inner) = (scene.file("outer"), scene.file("inner"));
+        let wrapped = scene.wrapped(server.command, &[], &real.tapped(&inner, &command))?;
+        let through = real.drive(sdk, &scene, server.calls, &real.tapped(&outer, &wrapped))?;
+
+        let own = |value: &Value, scene: &Scene| {
+            value
+                .to_string()
+                .replace(&scene.directory().display().to_string(), "@")
+        };
+        assert_eq!(own(&alone, &bare), own(&through, &scene), "{}", server.command);
+        for side in ["client", "server"] {
+            let (near, far) = (outer.with_extension(side), inner.with_extension(side));
+            let (near, far) = (fs::read(near)?, fs::read(far)?);
+            ensure!(!near.is_empty(), "{}: nothing passed", server.command);
+            assert!(near == far, "{}: bytes of the {side} differ", server.command);
+        }
+        let calls: Vec<Value> = serde_json::from_str(server.calls)?;
+        assert_eq!(
+            scene.events("mcp_tool_called")?.len(),
+            calls.len(),
+            "{}",
+            server.command
+        );
+        assert_eq!(
+            scene.events("mcp_tool_seen")?.len(),
+            through["tools"]["tools"].as_array().context("a list")?.len(),
+            "{}",
+            server.command
+        );
+        assert_eq!(
+            scene.events("mcp_detection")?,
+            Vec::<Value>::new(),
+            "{}",
+            server.command
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_inspector_lists_and_calls() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let server = real.npm("mcp-server-everything").display().to_string();
+    let wrapped = scene.wrapped("everything", &[], std::slice::from_ref(&server))?;
+    let inspect = |command: &[String], options: &[&str]| -> Result<String> {
+        let mut inspector = std::process::Command::new(real.npm("mcp-inspector"));
+        inspector.arg("--cli").args(command).args(options);
+        let output = scene.prepare(&mut inspector).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "the inspector failed: {errors}");
+        String::from_utf8(output.stdout).context("the inspector tells text")
+    };
+    for options in [
+        &["--method", "tools/list"][..],
+        &[
+            "--method",
+            "tools/call",
+            "--tool-name",
+            "echo",
+            "--tool-arg",
+            "message=hi",
+        ],
+    ] {
+        let alone = inspect(std::slice::from_ref(&server), options)?;
+        assert_eq!(alone, inspect(&wrapped, options)?);
+        assert!(alone.len() > 20, "{alone}");
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Real MCP servers, SDKs and clients for the end-to-end tests, in `target/real-servers`: exact versions, installed
+//! once, again when the list changes, so that no test needs the network.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::shell::{self, repository, say, step};
+
+/// Where the lists and scripts are.
+const SOURCES: &str = "tests/e2e/fixtures/real";
+/// Lists of packages: a change of one installs everything anew.
+const LISTS: [&str; 3] = ["package.json", "requirements.txt", "requirements-v2.txt"];
+
+/// Installs what is not there, and puts the scripts beside it.
+pub(crate) fn install() -> Result<()> {
+    step("real servers and SDKs for the end-to-end tests", || {
+        let root = shell::target().join("real-servers");
+        let wanted = wanted()?;
+        let ready = root.join("ready");
+        if fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
+            say("installed already");
+        } else {
+            if root.exists() {
+                fs::remove_dir_all(&root).with_context(|| format!("could not remove {}", root.display()))?;
+            }
+            install_npm(&root.join("npm"))?;
+            install_python(&root.join("python"), "requirements.txt")?;
+            install_python(&root.join("python2"), "requirements-v2.txt")?;
+        }
+        copy_scripts(&root)?;
+        fs::write(&ready, wanted).with_context(|| format!("could not write {}", ready.display()))
+    })
+}
+
+fn wanted() -> Result<String> {
+    LISTS.iter().map(|list| read(&source(list))).collect()
+}
+
+fn install_npm(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::copy(source("package.json"), directory.join("package.json"))?;
+    let mut npm = shell::command("npm");
+    npm.args([
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--loglevel=error",
+    ]);
+    shell::run(npm.current_dir(directory))
+}
+
+fn install_python(directory: &Path, list: &str) -> Result<()> {
+    shell::run(shell::command("python3").args(["-m", "venv"]).arg(directory))?;
+    let mut pip = Command::new(directory.join("bin/pip"));
+    pip.args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--requirement",
+    ]);
+    shell::run(pip.arg(source(list)))
+}
+
+/// Scripts for node find packages by where they lie themselves.
+fn copy_scripts(root: &Path) -> Result<()> {
+    for entry in fs::read_dir(repository().join(SOURCES))? {
+        let path = entry?.path();
+        let target = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("mjs") => root.join("npm"),
+            Some("py") => root.to_owned(),
+            _ => continue,
+        };
+        let name = path.file_name().context("an entry has a name")?;
+        fs::copy(&path, target.join(name))?;
+    }
+    Ok(())
+}
+
+fn source(name: &str) -> PathBuf {
+    repository().join(SOURCES).join(name)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
+}
