@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::{self, repository, say, step};
+use crate::{
+    packages,
+    shell::{self, repository, say, step},
+};
 
 /// Where the lists and scripts are.
 const SOURCES: &str = "tests/e2e/fixtures/real";
@@ -28,6 +31,7 @@ pub(crate) fn install() -> Result<()> {
             if root.exists() {
                 fs::remove_dir_all(&root).with_context(|| format!("could not remove {}", root.display()))?;
             }
+            packages::require("the Python environments of real servers", &["python3-venv"])?;
             install_npm(&root.join("npm"))?;
             install_python(&root.join("python"), "requirements.txt")?;
             install_python(&root.join("python2"), "requirements-v2.txt")?;
