@@ -57,10 +57,12 @@ impl Standing {
         is_bad && policy.inspection.on_detection == OnDetection::Block
     }
 
-    /// Whether a person has to approve it first.
+    /// Whether a person has to approve it first. Nobody has to where findings are only reported.
     pub(in crate::decide) fn needs_approval(self, policy: &Policy) -> bool {
-        self.danger
-            .is_some_and(|(severity, _)| severity >= policy.approvals.required_for)
+        let is_bad = self
+            .danger
+            .is_some_and(|(severity, _)| severity >= policy.approvals.required_for);
+        is_bad && policy.inspection.on_detection != OnDetection::Alert
     }
 }
 

@@ -10,8 +10,7 @@ impl Rule for Unapproved {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;
-        let is_needed = severity >= scene.policy.approvals.required_for && entry.approval != Approval::Waived;
-        if !is_needed {
+        if !entry.standing.needs_approval(scene.policy) || entry.approval == Approval::Waived {
             return None;
         }
         let pattern = entry
@@ -52,6 +51,16 @@ mod tests {
         stage.found("read", severity);
         stage.with("read", |entry| entry.approval = approval);
         stage.judge(&Unapproved, "read")
+    }
+
+    #[test]
+    fn where_findings_are_only_reported_nobody_is_asked() {
+        let mut policy = crate::policy::Policy::default();
+        policy.inspection.on_detection = crate::policy::OnDetection::Alert;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "")]);
+        stage.found("read", Severity::Critical);
+        assert_eq!(stage.judge(&Unapproved, "read"), None);
     }
 
     #[test]

@@ -88,10 +88,7 @@ fn a_poisoned_tool_that_is_only_reported_stays() -> Result<()> {
         return Ok(());
     };
     for (policy, hidden) in [
-        (
-            "version: 1\nmcp:\n  detection: {on_detection: alert}\n  approvals: {required_for: critical, on_timeout: allow}\n",
-            false,
-        ),
+        ("version: 1\nmcp:\n  detection: {on_detection: alert}\n", false),
         ("version: 1\nmode: observe\n", false),
         ("version: 1\nmcp:\n  detection: {on_detection: block}\n", true),
     ] {
