@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
 
@@ -40,7 +40,7 @@ pub enum Era {
 }
 
 /// Id of a JSON-RPC request. Numbers are integers, kept as written: MCP allows no others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestId {
     /// An integer, in the digits it was written with.
     Number(Box<str>),
@@ -54,6 +54,48 @@ impl fmt::Display for RequestId {
             Self::Number(digits) => f.write_str(digits),
             Self::Text(text) => f.write_str(text),
         }
+    }
+}
+
+impl Serialize for RequestId {
+    /// As it stands in a message; a number beyond 64 bits as a string of its digits.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(digits) => match (digits.parse::<i64>(), digits.parse::<u64>()) {
+                (Ok(number), _) => serializer.serialize_i64(number),
+                (Err(_), Ok(number)) => serializer.serialize_u64(number),
+                (Err(_), Err(_)) => serializer.serialize_str(digits),
+            },
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Id;
+
+        impl de::Visitor<'_> for Id {
+            type Value = RequestId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an integer or a string")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<RequestId, E> {
+                Ok(RequestId::Number(number.to_string().into()))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<RequestId, E> {
+                Ok(RequestId::Number(number.to_string().into()))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RequestId, E> {
+                Ok(RequestId::Text(text.into()))
+            }
+        }
+
+        deserializer.deserialize_any(Id)
     }
 }
 
@@ -347,4 +389,28 @@ pub enum Incident {
         /// Why.
         cause: &'static str,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(RequestId::Number("-7".into()) => "-7"; "a number")]
+    #[test_case(RequestId::Number("18446744073709551615".into()) => "18446744073709551615"; "a large number")]
+    #[test_case(RequestId::Text("a\"b".into()) => r#""a\"b""#; "a text")]
+    #[test_case(RequestId::Text("7".into()) => r#""7""#; "a text of digits")]
+    fn an_id_is_written_as_it_stands_in_a_message(id: RequestId) -> String {
+        let json = serde_json::to_string(&id).expect("plain");
+        assert_eq!(serde_json::from_str::<RequestId>(&json).expect("as written"), id);
+        json
+    }
+
+    #[test]
+    fn a_number_beyond_64_bits_is_its_digits() {
+        let digits = "9".repeat(40);
+        let json = serde_json::to_string(&RequestId::Number(digits.clone().into())).expect("plain");
+        assert_eq!(json, format!("\"{digits}\""));
+    }
 }

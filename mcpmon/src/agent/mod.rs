@@ -13,6 +13,7 @@ mod hashing;
 mod health;
 mod host;
 mod inbox;
+pub mod inspection;
 mod names;
 pub mod notify;
 pub(crate) mod probe;

@@ -68,8 +68,7 @@ impl Place {
             Self::Store(path) => path,
         };
         let mut store = open(path)?;
-        let (done, events) =
-            approval::decide(&mut store, now, &subject, &word, &by()).map_err(|error| refused(error))?;
+        let (done, events) = approval::decide(&mut store, now, &subject, &word, &by()).map_err(refused)?;
         store.record(events).map_err(environment)?;
         Ok(done)
     }

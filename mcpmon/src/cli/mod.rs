@@ -128,9 +128,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
-        Command::Inspect(options) => {
-            inspect::run(&options, &policy::in_force(globals)?.inspection, &mut output)
-        }
+        Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
             registry::Command::Show { subject } => {

@@ -116,9 +116,15 @@ impl Link {
 
     fn connect(&self, stream: &mut Option<BufReader<UnixStream>>) -> Result<State, LinkError> {
         let path = &self.0.path;
-        let connected = UnixStream::connect(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinkError::NotRunning(path.clone()),
-            _ => self.broken(source),
+        let connected = UnixStream::connect(path).map_err(|source| {
+            let is_nobody = matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            );
+            match is_nobody {
+                true => LinkError::NotRunning(path.clone()),
+                false => self.broken(source),
+            }
         })?;
         connected
             .set_read_timeout(Some(PATIENCE))

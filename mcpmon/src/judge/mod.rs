@@ -15,13 +15,13 @@ pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionRecord, Digest, Event, EventKind, FromClient, Incident, Layer,
-        Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp, Verdict,
+        Content, Conversation, DefinitionKey, DefinitionRecord, Digest, Event, EventKind, FromClient,
+        Incident, Layer, Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -67,7 +67,7 @@ pub struct Options {
 
 /// Why nothing can be judged.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum JudgeError {
     /// The policy.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -103,6 +103,8 @@ pub struct Judge {
     /// The number of changes that was looked at last.
     generation: u64,
     others: Vec<ServerId>,
+    /// Definitions of this server that others have, to notice when one is reset.
+    known: BTreeSet<DefinitionKey>,
     presence: Presence,
     /// The process that serves.
     child: Option<ProcessRef>,
@@ -114,12 +116,12 @@ impl Judge {
     ///
     /// # Errors
     /// Where the policy cannot be used, or there is neither a daemon nor a store.
-    pub fn open(now: Timestamp, options: Options) -> Result<Self, Error> {
+    pub fn open(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
         let member = Member {
             session: session(&options.conversation),
             agent: options.agent.clone(),
             identity: options.conversation.identity.clone(),
-            process: process::identify(std::process::id()).ok_or(Error::NoProcess)?,
+            process: process::identify(std::process::id()).ok_or(JudgeError::NoProcess)?,
         };
         let Some(socket) = &options.socket else {
             return Self::alone(now, options, member);
@@ -147,12 +149,12 @@ impl Judge {
         member: Member,
         link: Link,
         state: protocol::State,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, JudgeError> {
         let own = options
             .db
             .clone()
             .or_else(record::own_store)
-            .ok_or(Error::NoPlace)?;
+            .ok_or(JudgeError::NoPlace)?;
         let shared = SharedState::daemon(link.clone(), &state.generation);
         let generation = shared.generation();
         let mut snapshot = shared::snapshot(state);
@@ -175,14 +177,14 @@ impl Judge {
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
-    fn alone(now: Timestamp, options: Options, member: Member) -> Result<Self, Error> {
+    fn alone(now: Timestamp, options: Options, member: Member) -> Result<Self, JudgeError> {
         let loaded = config::load(&options.search, options.trust)?;
         let record = &loaded.settings.record;
         let path = options
             .db
             .or_else(|| record.path.clone())
             .or_else(record::own_store)
-            .ok_or(Error::NoPlace)?;
+            .ok_or(JudgeError::NoPlace)?;
         let mut store = Store::open(&path, Access::default())?;
         let path = store.path().to_owned();
         let others = shared::others(store.join(now, &member)?, &member, process::lives);
@@ -234,6 +236,7 @@ impl Judge {
             policy_hash: loaded.hash,
             generation: parts.generation,
             others: Vec::new(),
+            known: BTreeSet::new(),
             presence: Presence::Here,
             child: None,
             launch: parts.launch,
@@ -352,6 +355,7 @@ impl Judge {
                 }
             }
         }
+        self.forget_missing(now, &snapshot.definitions);
         self.monitor.load_definitions(now, snapshot.definitions);
         self.monitor.know_servers(snapshot.pinned);
         for (key, by) in snapshot.refused {
@@ -366,6 +370,19 @@ impl Judge {
                 .observe(now, Observation::Joined(&self.conversation, &self.others));
             self.carry_out(judgement);
         }
+    }
+
+    /// What others had and have no longer was reset.
+    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
+        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
+        for key in self.known.difference(&there) {
+            // Its record is gone already: only this Monitor does not know.
+            drop(
+                self.monitor
+                    .forget_definitions(now, &key.identity.server, Some(&key.name)),
+            );
+        }
+        self.known = there;
     }
 
     /// Which tools the session's other servers offer.

@@ -160,7 +160,7 @@ fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then()
     assert!(is_blocked(&call(&mut second, "{}")));
     second.recorder.flush(FLUSH).expect("written");
     let mut store = home.store();
-    let key = mcpmon_core::model::DefinitionKey {
+    let key = DefinitionKey {
         identity: identity("files"),
         kind: DefinitionKind::Tool,
         name: "read_file".to_owned(),
@@ -187,6 +187,7 @@ fn what_is_reset_is_pinned_anew() {
     let mut judge = home.judge("files");
     list(&mut judge, TOOL);
     judge.recorder.flush(FLUSH).expect("written");
+    judge.refresh(NOW);
     let forgotten = home
         .store()
         .forget_definitions(&Selection::default())

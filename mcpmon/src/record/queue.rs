@@ -64,8 +64,12 @@ impl Room {
     }
 }
 
-/// Something to write. Small, because it is moved while others wait.
+/// Something to write.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are events, and a box for each would cost more than the move"
+)]
 pub(super) enum Message {
     /// An event that gets its identity when it is written.
     Event(Event),

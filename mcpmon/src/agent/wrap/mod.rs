@@ -68,7 +68,7 @@ pub enum WrapError {
     Config(#[from] ConfigError),
     /// Nothing can be judged.
     #[error(transparent)]
-    Judge(#[from] judge::Error),
+    Judge(#[from] judge::JudgeError),
     /// The server may not run.
     #[error("the MCP server {server} was refused by {rule}: {reason}", rule = .denial.rule, reason = .denial.reason)]
     Denied {

@@ -68,9 +68,11 @@ fn receive(socket: i32) -> io::Result<(Vec<u8>, Option<u32>)> {
     let mut space = nix::cmsg_space!(nix::sys::socket::UnixCredentials);
     let mut buffers = [IoSliceMut::new(&mut bytes)];
     let received = recvmsg::<()>(socket, &mut buffers, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
-    let sender = received.cmsgs()?.find_map(|message| match message {
-        ControlMessageOwned::ScmCredentials(credentials) => u32::try_from(credentials.pid()).ok(),
-        _ => None,
+    let sender = received.cmsgs()?.find_map(|message| {
+        let ControlMessageOwned::ScmCredentials(credentials) = message else {
+            return None;
+        };
+        u32::try_from(credentials.pid()).ok()
     });
     let length = received.bytes;
     Ok((bytes[..length].to_vec(), sender))
@@ -126,6 +128,10 @@ mod tests {
     #[tokio::test]
     async fn a_wrong_number_and_silence_prove_nothing() {
         let wrong = challenged(std::process::id(), |mut socket| {
+            let mut question = String::new();
+            BufReader::new(&socket)
+                .read_line(&mut question)
+                .expect("a question");
             socket
                 .write_all(b"{\"say\":\"repeat\",\"nonce\":\"1\"}\n")
                 .expect("written");

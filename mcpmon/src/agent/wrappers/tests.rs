@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use mcpmon_core::{
     model::{
-        Call, Content, Conversation, Era, FromClient, Layer, Message, PinKey, RequestId, ServerId,
-        ServerType, Timestamp, Trace, Verdict,
+        Call, Content, Conversation, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing, Message,
+        PinKey, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
     },
     policy::Mode,
 };
@@ -139,6 +139,27 @@ fn call(judge: &mut Judge, now: Timestamp) -> Verdict {
     judge.message(now, &message)
 }
 
+fn list(judge: &mut Judge) {
+    let id = RequestId::Number("0".into());
+    let message = Message {
+        era: Era::Handshake,
+        id: Some(&id),
+        trace: Trace::default(),
+        size: 10,
+        content: Content::Server(FromServer::Listing(Listing {
+            kind: ListKind::Tools,
+            items: vec![Listed {
+                name: "read_file".into(),
+                definition: RawJson::trusted(r#"{"name":"read_file","inputSchema":{"type":"object"}}"#),
+            }],
+            continued: false,
+            more: false,
+            result: RawJson::trusted("{}"),
+        })),
+    };
+    judge.message(NOW, &message);
+}
+
 fn kinds(events: &[StoredEvent]) -> Vec<&str> {
     events.iter().map(|event| event.kind.as_str()).collect()
 }
@@ -243,6 +264,8 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
         Host::new("version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: files}]}\n");
     let mut judge = host.judge("files");
     assert!(judge.policy().fail_closed);
+    list(&mut judge);
+    assert_eq!(call(&mut judge, NOW), Verdict::Allow);
     host.stop();
     // The next message already: not a tick later.
     let Verdict::Block(denial) = call(&mut judge, later(1)) else {
@@ -250,8 +273,12 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
     };
     assert_eq!(denial.rule, "mcp.fail_closed");
     judge.close(later(2));
-    let events = host.events("own.db");
-    assert!(!kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
+    let mut events = host.events("own.db");
+    events.extend(host.events("daemon.db"));
+    let called = kinds(&events)
+        .into_iter()
+        .filter(|kind| *kind == "mcp_tool_called");
+    assert_eq!(called.count(), 1, "the one before: {events:?}");
 }
 
 #[test]
@@ -292,7 +319,7 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
 }
 
 fn launch(pid: u32) -> crate::judge::Launch {
-    use mcpmon_core::model::{Part, ProcessRef, ServerFiles};
+    use mcpmon_core::model::{Part, ProcessRef, ServerFiles, Writers};
     crate::judge::Launch {
         process: ProcessRef {
             pid,
@@ -305,6 +332,7 @@ fn launch(pid: u32) -> crate::judge::Launch {
                 path: "/bin/sleep".into(),
                 cause: "not looked at".to_owned(),
             },
+            executable_writers: Writers::Others,
             script: None,
             package: None,
         },

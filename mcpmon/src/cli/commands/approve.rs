@@ -216,8 +216,18 @@ mod tests {
                 list(pending, &reader, output)
             })
         };
-        insta::assert_snapshot!(shown(false), @"");
-        insta::assert_snapshot!(shown(true), @"");
+        insta::assert_snapshot!(shown(false), @"
+        TIME (UTC)      SUBJECT  STATE      BY      SESSION
+        11-20 12:00:00  files:b  requested  mcpmon  s1
+        11-20 12:00:01  files:a  granted    ann     s1
+        11-20 12:00:02  files:c  timed_out  mcpmon  s1
+        ---
+        ");
+        insta::assert_snapshot!(shown(true), @"
+        TIME (UTC)      SUBJECT  STATE      BY      SESSION
+        11-20 12:00:00  files:b  requested  mcpmon  s1
+        ---
+        ");
     }
 
     #[test]

@@ -230,7 +230,13 @@ mod tests {
 
     #[test]
     fn calls_as_a_table() {
-        insta::assert_snapshot!(shown(Form::Table, Filter::default()), @"");
+        insta::assert_snapshot!(shown(Form::Table, Filter::default()), @"
+        TIME (UTC)      SERVER  TOOL        ACTION  OUTCOME        TOOK  REASON
+        11-20 12:00:01  files   write_file  block   not sent             its definition changed; run `mcpmo…
+        11-20 12:00:02  files   list        allow   no answer yet
+        ---
+        only the newest 2 are shown: --limit N shows more
+        ");
     }
 
     #[test]
@@ -239,7 +245,12 @@ mod tests {
             trace: Some("toolu_1".to_owned()),
             ..Filter::default()
         };
-        insta::assert_snapshot!(shown(Form::Table, filter.clone()), @"");
+        insta::assert_snapshot!(shown(Form::Table, filter.clone()), @"
+        TIME (UTC)      SERVER  TOOL       ACTION  OUTCOME  TOOK  REASON
+        11-20 12:00:00  files   read_file  allow   ok       12ms
+        11-20 12:00:00  connection  192.0.2.1:443
+        ---
+        ");
         assert_eq!(shown(Form::Json, filter).lines().count(), 3);
     }
 

@@ -143,6 +143,11 @@ mod tests {
         let shown = scene::shown(events, Form::Table, |reader, output| {
             show(&reader, &filter, 10, output)
         });
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"
+        TIME (UTC)      SERVER  TOOL            PATTERN          SEVERITY  ACTION  WHERE        TEXT
+        11-20 12:00:00  files   helper          credential_file  critical  block   description  read ~/.ssh…
+        11-20 12:00:01  files   another_helper  credential_file  critical  block   description  read ~/.ssh…
+        ---
+        ");
     }
 }

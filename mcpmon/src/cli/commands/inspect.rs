@@ -7,18 +7,18 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_core::{
-    inspect::scan::{Scanner, Scene},
-    model::{Finding, RawJson, Severity},
-    policy::Detection,
-};
+use mcpmon_core::model::{Finding, Severity};
 use serde_json::{Map, Value};
 
-use crate::cli::{
-    CliError, ErrorKind, Output,
-    filters::parse_severity,
-    output::Form,
-    table::{Column, Row, Table, Tone},
+use crate::{
+    agent::inspection::{Inspected, inspect},
+    cli::{
+        CliError, ErrorKind, Output,
+        filters::parse_severity,
+        output::Form,
+        table::{Column, Row, Table, Tone},
+    },
+    config::Loaded,
 };
 
 /// Inspect tool definitions in a file: one, a list of them, or the result of tools/list; exit 1 on findings
@@ -43,21 +43,17 @@ const TABLE: Table = Table::new(&[
 /// Largest file, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// One tool with what was found in it.
-struct Inspected {
-    tool: String,
-    findings: Vec<Finding>,
-}
-
 pub(in crate::cli) fn run(
     options: &Options,
-    detection: &Detection,
+    loaded: &Loaded,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let text = read(&options.file)?;
-    let inspected = inspect(&text, detection)?;
+    let inspected = inspect(&text, loaded).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
     show(&inspected, output)?;
-    let threshold = options.threshold.unwrap_or(detection.alert_threshold);
+    let threshold = options
+        .threshold
+        .unwrap_or(loaded.policy.inspection.alert_threshold);
     let count = inspected
         .iter()
         .flat_map(|tool| &tool.findings)
@@ -92,54 +88,6 @@ fn read(path: &Path) -> Result<String, CliError> {
         return Err(CliError::new(ErrorKind::Usage, error));
     }
     Ok(text)
-}
-
-fn inspect(text: &str, detection: &Detection) -> Result<Vec<Inspected>, CliError> {
-    let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| usage(anyhow::Error::from(error).context("the file is no JSON")))?;
-    let tools = tools(value).ok_or_else(|| {
-        usage(anyhow::anyhow!(
-            "the file holds no tool: expected an object with a name, a list of them, or the result of tools/list"
-        ))
-    })?;
-    let scanner = Scanner::new(&detection.builtin, &detection.custom)
-        .map_err(|error| CliError::new(ErrorKind::Usage, error))?;
-    let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
-    let names: Vec<String> = tools.iter().map(name).collect();
-    let own: Vec<&str> = names.iter().map(String::as_str).collect();
-    let inspected = tools.iter().map(|tool| {
-        let definition = tool.to_string();
-        let scene = Scene {
-            own: &own,
-            others: &[],
-            previous: None,
-        };
-        Inspected {
-            tool: name(tool),
-            findings: scanner.definition(RawJson::trusted(&definition), &scene),
-        }
-    });
-    Ok(inspected.collect())
-}
-
-/// The tools in a response, a result, an array, or alone; `None` where one of them is no object with a name.
-fn tools(value: Value) -> Option<Vec<Value>> {
-    let tools = match value {
-        Value::Array(tools) => tools,
-        Value::Object(mut object) => {
-            if let Some(Value::Object(result)) = object.remove("result") {
-                return tools(Value::Object(result));
-            }
-            match object.remove("tools") {
-                Some(Value::Array(tools)) => tools,
-                Some(_) => return None,
-                None => vec![Value::Object(object)],
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
-    };
-    tools.iter().all(|tool| tool["name"].is_string()).then_some(tools)
 }
 
 fn show(inspected: &[Inspected], output: &mut Output<'_>) -> Result<(), CliError> {
@@ -212,7 +160,8 @@ mod tests {
         };
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, Form::Json);
-        let outcome = run(&options, &Detection::default(), &mut output).map_err(|error| error.kind);
+        let loaded = crate::config::load_sources(&crate::config::Sources::embedded_default()).unwrap();
+        let outcome = run(&options, &loaded, &mut output).map_err(|error| error.kind);
         (outcome, String::from_utf8(data).unwrap())
     }
 

@@ -360,7 +360,11 @@ mod tests {
         let shown = scene::shown_definitions(vec![changed()], Form::Table, |reader, output| {
             list(&options, &reader, output)
         });
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"
+        SERVER  NAME      UID   PART  SHA256        PINNED (UTC)    BY         PATH OR TOOL
+        files   @a/files  1000  tool  9cbea9906e3e  11-20 12:00:00  first_use  read_file
+        ---
+        ");
     }
 
     #[test]
@@ -375,7 +379,13 @@ mod tests {
             Ok(())
         });
         assert_eq!(kind, Some(ErrorKind::Refused));
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"
+        files:read_file: pinned 9cbea9906e3e, listed 9fc9a0751ce9
+          description
+            - Reads a file
+            + Reads any file
+        ---
+        ");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! `mcpmon policy check|schema`.
 
-use std::{io::Write, path::PathBuf, sync::Arc};
+use std::{io::Write, path::PathBuf};
 
-use mcpmon_core::policy::Policy;
 use serde_json::json;
 
 use crate::{
@@ -76,15 +75,14 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// The policy that a process of this user finds, for commands that only read it.
+/// The configuration that a process of this user finds, for commands that only read it.
 ///
 /// # Errors
 /// Where it cannot be used.
-pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Arc<Policy>, CliError> {
+pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Loaded, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let loaded = config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
-    Ok(loaded.policy)
+    config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
 }
 
 fn check(

@@ -65,7 +65,7 @@ fn start_log() {
 
 fn explain(error: WrapError) -> CliError {
     let (kind, hint) = match &error {
-        WrapError::Config(_) | WrapError::Judge(judge::Error::Config(_)) => (
+        WrapError::Config(_) | WrapError::Judge(judge::JudgeError::Config(_)) => (
             ErrorKind::Usage,
             Some("check it with `mcpmon policy check`".to_owned()),
         ),

@@ -152,14 +152,15 @@ impl Poster {
             .post(&self.url)
             .content_type("application/json")
             .send(event);
-        sent.map(drop).map_err(|error| Failure {
-            may_pass: match error {
-                // The server understood, and does not want it: neither now nor later.
-                ureq::Error::StatusCode(status) => status >= 500 || matches!(status, 408 | 425 | 429),
-                _ => true,
-            },
-            // The URL may hold a secret, and is in none of these messages.
-            cause: error.to_string(),
+        sent.map(drop).map_err(|error| {
+            // A server that understood and does not want it wants it neither now nor later.
+            let is_final = matches!(error, ureq::Error::StatusCode(status)
+                if status < 500 && !matches!(status, 408 | 425 | 429));
+            Failure {
+                may_pass: !is_final,
+                // The URL may hold a secret, and is in none of these messages.
+                cause: error.to_string(),
+            }
         })
     }
 
@@ -205,7 +206,7 @@ mod tests {
     use crate::record::{json, sample};
 
     /// A server that gives these answers, one for each request, and tells what it was sent.
-    fn server(answers: Vec<&'static str>) -> (String, mpsc::Receiver<String>) {
+    fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let (tell, told) = mpsc::channel();
@@ -254,7 +255,7 @@ mod tests {
         .unwrap()
     }
 
-    fn received(told: &mpsc::Receiver<String>) -> StoredEvent {
+    fn received(told: &Receiver<String>) -> StoredEvent {
         let body = told.recv_timeout(Duration::from_secs(30)).unwrap();
         json::from_json(serde_json::from_str(&body).unwrap()).unwrap()
     }

@@ -272,10 +272,10 @@ impl Report {
                 "what": gap.what,
             })).collect::<Vec<_>>(),
         });
-        match value {
-            Value::Object(object) => object,
-            other => unreachable!("it was written as an object, not {other}"),
-        }
+        let Value::Object(object) = value else {
+            unreachable!("it was written as an object")
+        };
+        object
     }
 
     /// Those of the blocked uses that a page shows.

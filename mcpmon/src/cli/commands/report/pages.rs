@@ -14,16 +14,16 @@ struct Section {
 pub(super) fn markdown(report: &Report) -> String {
     let mut page = format!("# Session {}\n", markdown_text(&report.session));
     for section in sections(report) {
-        let _ = write!(page, "\n## {}\n\n", section.title);
+        write!(page, "\n## {}\n\n", section.title).expect("writing to a String cannot fail");
         if section.rows.is_empty() {
             page.push_str("None.\n");
             continue;
         }
-        let _ = writeln!(page, "| {} |", section.headers.join(" | "));
-        let _ = writeln!(page, "|{}", "---|".repeat(section.headers.len()));
+        writeln!(page, "| {} |", section.headers.join(" | ")).expect("writing to a String cannot fail");
+        writeln!(page, "|{}", "---|".repeat(section.headers.len())).expect("writing to a String cannot fail");
         for row in &section.rows {
             let cells: Vec<String> = row.iter().map(|cell| markdown_text(cell)).collect();
-            let _ = writeln!(page, "| {} |", cells.join(" | "));
+            writeln!(page, "| {} |", cells.join(" | ")).expect("writing to a String cannot fail");
         }
     }
     page
@@ -39,7 +39,7 @@ pub(super) fn html(report: &Report) -> String {
          </head><body>\n<h1>Session {title}</h1>\n"
     );
     for section in sections(report) {
-        let _ = writeln!(page, "<h2>{}</h2>", section.title);
+        writeln!(page, "<h2>{}</h2>", section.title).expect("writing to a String cannot fail");
         if section.rows.is_empty() {
             page.push_str("<p>None.</p>\n");
             continue;

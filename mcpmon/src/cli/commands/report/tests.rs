@@ -37,7 +37,66 @@ fn shown(format: Format) -> String {
 
 #[test]
 fn a_report_as_markdown() {
-    insta::assert_snapshot!(shown(Format::Md), @"");
+    insta::assert_snapshot!(shown(Format::Md), @r#"
+        # Session s1
+
+        ## Overview
+
+        | what | value |
+        |---|---|
+        | agent | unknown |
+        | started | 2026-11-20T12:00:00.000000000Z |
+        | ended | 2026-11-20T12:00:00.000000000Z |
+        | tools seen | 0 |
+        | coverage | 1 of 2 launches wrapped (50 %) |
+
+        ## Servers connected
+
+        | server |
+        |---|
+        | files |
+
+        ## Tools changed
+
+        None.
+
+        ## Detections by severity
+
+        | severity | count |
+        |---|---|
+        | critical | 1 |
+
+        ## Top detections
+
+        | server | tool | pattern | severity | count |
+        |---|---|---|---|---|
+        | files | \<script\>\|helper | credential\_file | critical | 1 |
+
+        ## Calls by verdict
+
+        | verdict | count |
+        |---|---|
+        | allow | 1 |
+        | block | 1 |
+
+        ## Blocked
+
+        | time | server | what | rule | reason and remedy |
+        |---|---|---|---|---|
+        | 2026-11-20T12:00:00.000000000Z | files | mcp\_detection \<script\>\|helper |  |  |
+        | 2026-11-20T12:00:00.000000000Z | files | mcp\_tool\_call\_intercepted write\_file | mcp.version\_pinning | its definition changed; run \`mcpmon approve files:read\_file\` |
+
+        ## Connections
+
+        | remote | action | count |
+        |---|---|---|
+        | 192.0.2.1:443 | allow | 1 |
+
+        ## What was not enforced
+
+        None.
+        ---
+        "#);
 }
 
 #[test]
