@@ -100,7 +100,12 @@ impl Folding {
         if expected != at {
             self.turns.push((here, at));
         }
-        self.text.push(c);
+        // The patterns fold the case of ASCII only.
+        if c.is_ascii() {
+            self.text.push(c);
+        } else {
+            self.text.extend(c.to_lowercase());
+        }
     }
 }
 
@@ -137,6 +142,7 @@ mod tests {
     #[test_case("précédent Ig\u{300}nore", "precedent Ignore"; "accents")]
     #[test_case("ig\u{200b}no\u{ad}re", "ignore"; "invisible characters")]
     #[test_case("привет, мир", "привет, мир"; "another script stays")]
+    #[test_case("ПРИВЕТ", "привет"; "the case of another script")]
     #[test_case("忽略 指示 한국", "忽略 指示 한국"; "ideographs and syllables stay")]
     fn folds(text: &str, expected: &str) {
         assert_eq!(Skeleton::of(text).text, expected);

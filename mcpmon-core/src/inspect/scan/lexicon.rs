@@ -30,7 +30,7 @@ const CLASSES: &[(&str, &str)] = &[
     ),
     (
         "override",
-        r"(?:ignor(?:e|es|ed|ing)|disregard(?:s|ed|ing)?|forget(?:s|ting)?|overrid(?:e|es|ing|den)|bypass(?:es|ed|ing)?|neglect(?:s|ing)?|supersedes?|superseding|circumvent(?:s|ing)?|overrul(?:e|es|ing)|nullif(?:y|ies|ying)|abandon|discard|dismiss|violate|unlearn|suspend|pay no attention to|stop (?:following|obeying)|(?:do not|don.?t|never) (?:follow|obey|adhere to|comply with|listen to))",
+        r"(?:ignor(?:e|es|ed|ing)|disregard(?:s|ed|ing)?|forget(?:s|ting)?|overrid(?:e|es|ing|den)|bypass(?:es|ed|ing)?|neglect(?:s|ing)?|supersedes?|superseding|circumvent(?:s|ing)?|overrul(?:e|es|ing)|nullif(?:y|ies|ying)|overlook(?:s|ing)?|disobey(?:s|ing)?|set aside|refuse to follow|abandon|discard|dismiss|violate|unlearn|suspend|pay no attention to|stop (?:following|obeying)|(?:do not|don.?t|never) (?:follow|obey|adhere to|comply with|listen to))",
     ),
     (
         "prior",
@@ -46,7 +46,7 @@ const CLASSES: &[(&str, &str)] = &[
     ),
     (
         "acquire",
-        r"(?:read(?:ing)?|get|fetch|retriev(?:e|ing)|access(?:ing)?|load|open|cat|collect(?:ing)?|gather(?:ing)?|extract(?:ing)?|obtain|scan|find|locate|list|copy(?:ing)?|include|including|provide|supply|grab|harvest|dump|print|output|query|look up|search|capture|log|record|recall|export|attach|steal|hand over|hand|give|echo|save|store|leak|prepend|repeat|reveal|disclose|expose)",
+        r"(?:read(?:ing)?|get|fetch|retriev(?:e|ing)|access(?:ing| the| your| all| any)|load|open|cat|collect(?:ing)?|gather(?:ing)?|extract(?:ing)?|obtain|scan|find|locate|list|copy(?:ing)?|include|including|provide|supply|grab|harvest|dump|print|output|query|look up|search|capture|log|record|recall|export|attach|steal|hand over|hand|give|echo|save|store|leak|prepend|repeat|reveal|disclose|expose)",
     ),
     (
         "send",
@@ -55,7 +55,7 @@ const CLASSES: &[(&str, &str)] = &[
     // Files that hold secrets, by their usual names.
     (
         "file",
-        r"(?:[^a-z0-9]\.(?:ssh|aws|env(?:\.\w+)?|kube/config|netrc|npmrc|pypirc|pgpass|git-credentials|gnupg|docker/config|config/gcloud|azure|(?:bash|zsh)_history|vault-token|bashrc|zshrc|profile|bash_profile)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|authorized_keys|/etc/(?:passwd|shadow|sudoers|cron|hosts\b)|kubeconfig|mcp\.json|claude_desktop_config|wallet\.dat|\bkeychain\b|\blogin data\b|cookies\.sqlite|\.pem\b|\.p12\b|shadow file|/proc/self/environ|secrets?\.(?:json|ya?ml|toml|txt)|\bcrontab\b|credentials?\.(?:json|ya?ml|db|txt|csv))",
+        r"(?:(?:^|[^a-z0-9])\.(?:ssh|aws|env(?:\.\w+)?|kube/config|netrc|npmrc|pypirc|pgpass|git-credentials|gnupg|docker/config|config/gcloud|azure|(?:bash|zsh)_history|vault-token|bashrc|zshrc|profile|bash_profile)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|authorized_keys|/etc/(?:passwd|shadow|sudoers|cron|hosts\b)|kubeconfig|mcp\.json|claude_desktop_config|wallet\.dat|\bkeychain\b|\blogin data\b|cookies\.sqlite|\.pem\b|\.p12\b|shadow file|/proc/self/environ|secrets?\.(?:json|ya?ml|toml|txt)|\bcrontab\b|credentials?\.(?:json|ya?ml|db|txt|csv))",
     ),
     (
         "secret",

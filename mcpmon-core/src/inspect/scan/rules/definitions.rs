@@ -208,7 +208,7 @@ pub(super) const RULES: &[Rule] = &[
             Redirect,
             Tamper,
             TakeContext,
-            TakeSecret,
+            ,
         ]],
     ),
     Rule::new("cross_tool_override", CrossToolOverride, High, EveryOperation).near(
@@ -255,4 +255,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("breakout", HiddenInstructions, High, Breakout)
         .near(240, &[&[Must, YouMust, Run, Obey, RoleTag, NewOrders]]),
     Rule::new("breakout", HiddenInstructions, Medium, Breakout),
+    Rule::new("credential_theft", CredentialTheft, High, Steal),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(100, &[&[Obey, NewOrders]]),
+    Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(160, &[&[Obey, Steal, SendAny]]),
 ];

@@ -154,4 +154,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("breakout", HiddenInstructions, High, Breakout)
         .near(240, &[&[RoleTag, NewOrders, Obey, ChatToken, Address, TaskTag]]),
     Rule::new("breakout", HiddenInstructions, Medium, Breakout),
+    Rule::new("credential_theft", CredentialTheft, High, TakeFile).near(50, &[&[ShowMe]]),
+    Rule::new("credential_theft", CredentialTheft, High, Steal).near(120, &[&[Must, YouMust, SendTo, ShowMe, Conceal, RoleTag]]),
 ];

@@ -163,7 +163,7 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::TakeSecret,
         anchors: SECRETS,
-        pattern: r"\b(?:%acquire%|%send%)%s%(?:(?:the|your|all|any|his|her|their|my|every|a|an|its|of|contents?|user'?s?|stored|saved|full|and|these|those|following|current|sensitive|available|from|in|secret|customer|complete|value|values|to|copy)%s%){0,6}(?:[a-z'_-]+%s%){0,2}?%secret%\b",
+        pattern: r"\b(?:%acquire%|%send%)%s%(?:(?:the|your|all|any|his|her|their|my|every|a|an|its|of|contents?|user'?s?|stored|saved|full|and|these|those|following|current|sensitive|available|from|in|secret|customer|complete|value|values|copy)%s%){0,6}(?:[a-z'_-]+%s%){0,2}?%secret%\b",
     },
     Shape {
         signal: Signal::File,
@@ -212,5 +212,16 @@ pub(super) const SHAPES: &[Shape] = &[
             "system instruction",
         ],
         pattern: r"\b(?:reveal(?:s|ing)?|show|display|repeat|recite|disclose|divulge|expose|leak|tell me|give me|print|output|return|dump|export|send|share|provide|write(?: out| down)?|what (?:is|are|were)|summari[sz]e|translate|extract)%s%(?:(?:me|us|my|the|your|all|any|of|a|full|entire|complete|contents?|its|and|plus|verbatim|exact|exactly|current|original|initial|hidden|user'?s?|whole|out|word for word|to|with|names?)%s%){0,6}(?:system (?:prompts?|messages?|instructions?|configuration)|(?:your|the (?:assistant|model|agent|ai)'?s) (?:[a-z]+ )?(?:instructions?|rules|prompt|guidelines|programming)|initial prompt|hidden (?:instructions?|prompt)|tool definitions|(?:conversation|chat) history|(?:entire|full|whole) (?:conversation|prompt|context)|names of (?:the |all )?tools|(?:the )?(?:prompt|text|instructions|everything) above)\b",
+    },
+    // Words that only thieves use of secrets.
+    Shape {
+        signal: Signal::Steal,
+        anchors: &["steal", "harvest", "exfil", "siphon", "skim ", "leak"],
+        pattern: r"\b(?:steal(?:s|ing)?|harvest(?:s|ing)?|exfiltrat(?:e|es|ing)|siphon(?:s|ing)?|skim|leak(?:s|ing)?)%w%(?:[a-z'-]+%w%){0,5}?(?:%secret%|%context%|%goods%|%file%)",
+    },
+    Shape {
+        signal: Signal::ShowMe,
+        anchors: &[],
+        pattern: r"\b(?:(?:tell|show|give|send|email|forward|report|return|hand|reveal)%w%(?:[a-z]+%w%){0,3}?(?:me|us|back)|for me|to me|share%w%(?:[a-z]+%w%){0,2}?contents?|(?:list|print|dump|paste|share)%w%(?:each|every|all|its|the|it|them))\b",
     },
 ];

@@ -123,7 +123,7 @@ pub(super) const SHAPES: &[Shape] = &[
             "automatically",
             "without fail",
         ],
-        pattern: r"\b(?:silently|quietly|invisibly|in the background|behind the scenes)%w%(?:[a-z]+%w%){0,2}?(?:send|upload|forward|cop(?:y|ie)|log|record|collect|create|delete|install|append|read|capture|execut|run|transmit|exfil|disabl|change|grant|harvest|gather|report|share|post|inject|modif|monitor|track)(?:e?s|es|ed|ing)?\b",
+        pattern: r"\b(?:silently|quietly|invisibly|in the background|behind the scenes)%w%(?:(?:and|also|then|always|automatically|it|will)%w%){0,2}?(?:send|upload|forward|cop(?:y|ie)|log|record|collect|create|delete|install|append|read|capture|execut|run|transmit|exfil|disabl|change|grant|harvest|gather|report|share|post|inject|modif|monitor|track)(?:e?s|es|ed|ing)?\b",
     },
     Shape {
         signal: Signal::SilentAct,
@@ -168,7 +168,7 @@ pub(super) const SHAPES: &[Shape] = &[
             "auto-approve",
             "auto-confirm",
         ],
-        pattern: r"\b(?:without|no|skip(?:ping)?|bypass(?:ing)?|(?:do not|don.?t|never)%s%(?:ask(?: for)?|request|seek|require|wait for|prompt for))%s%(?:(?:any|the|asking|requesting|seeking|further|explicit|waiting|for|prompting|user'?s?|human|additional|prior|their|requiring)%s%){0,5}(?:confirm(?:ation|ing)?|approval|consent|permission|asking (?:the )?(?:user|for))\b|\b(?:user|human|operator|admin\w*)%w%(?:has|have)%w%(?:already%w%|previously%w%|fully%w%|implicitly%w%)?(?:approved|authori[sz]ed|consented|agreed|confirmed|given (?:consent|permission|approval))\b|\b(?:pre-?(?:approved|authori[sz]ed)|auto-?(?:approve|confirm|accept)s?)\b",
+        pattern: r"\b(?:without|no|skip(?:ping)?|bypass(?:ing)?|(?:do not|don.?t|never)%s%(?:ask(?: for)?|request|seek|require|wait for|prompt for))%s%(?:(?:any|the|asking|requesting|seeking|further|explicit|waiting|for|prompting|user'?s?|human|additional|prior|their|requiring)%s%){0,5}(?:confirm(?:ation|ing)?|approval|consent|permission|asking (?:the )?(?:user|for))\b|\b(?:user|human|operator|admin\w*)%w%(?:has|have)%w%(?:already%w%|previously%w%|fully%w%|implicitly%w%)?(?:approved|authori[sz]ed|consented|agreed|confirmed|given (?:consent|permission|approval))\b|\b(?:auto-?(?:approve|confirm|accept)s?)\b",
     },
     Shape {
         signal: Signal::Delay,

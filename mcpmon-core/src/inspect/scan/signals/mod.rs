@@ -112,6 +112,10 @@ pub(super) enum Signal {
     Also,
     /// An address that is spelled out.
     Literal,
+    /// Secrets are taken, in words that only thieves use.
+    Steal,
+    /// What was read is to be shown.
+    ShowMe,
     /// Something sensitive goes to an address, in one breath.
     SendSecret,
     /// What was given to the model is said to end.
@@ -153,6 +157,7 @@ impl Signal {
                 | Self::Sink
                 | Self::Also
                 | Self::Literal
+                | Self::ShowMe
         )
     }
 
@@ -181,6 +186,7 @@ impl Signal {
             | Self::Exfil
             | Self::NewOrders
             | Self::SendSecret
+            | Self::Steal
             | Self::Breakout
             | Self::AskContext => true,
             Self::Silent
@@ -206,6 +212,7 @@ impl Signal {
             | Self::EveryUse
             | Self::ThisFirst
             | Self::Goods
+            | Self::ShowMe
             | Self::SilentAct
             | Self::Sink
             | Self::Also

@@ -17,7 +17,7 @@ const VERBS: &[&str] = &[
     "discard",
     "dismiss",
     "violate",
-    "unlearn",
+    "unlearn", "overlook", "disobey", "set aside", "refuse to follow",
     "suspend",
     "no attention",
     "stop following",
@@ -36,7 +36,7 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::Override,
         anchors: VERBS,
-        pattern: r"\b%override%%s%(?:%filler%%s%){0,3}%prior%(?:%s%(?:%prior%|%filler%)){0,4}%s%(?:[a-z]+%s%){0,2}?%rules%\b",
+        pattern: r"\b%override%%s%(?:(?:%filler%|%prior%)%s%){0,4}?(?:(?:previous(?:ly)?|prior|above|preceding|earlier|former|foregoing|past|original|initial|your)(?:%s%(?:%prior%|%filler%)){0,4}%s%(?:[a-z]+%s%){0,2}?(?:%rules%|contents?|text|context|messages?|conversation|statements)|(?:all|any|every)%s%(?:(?:%filler%|%prior%)%s%){0,2}(?:instructions?|guidelines?|directives?|prompts?|directions)|(?:%filler%%s%)*(?:system prompt|(?:[a-z]+%s%)?%rules%%s%(?:that%s%|which%s%)?(?:you(?: were|'ve been| have been| are| have)?%s%(?:given|told|taught|received|following|bound|been)|given to you|came%s%before|above|from before|so far|imposed)))\b",
     },
     Shape {
         signal: Signal::Override,
@@ -77,7 +77,7 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::WeakOverride,
         anchors: VERBS,
-        pattern: r"\b(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|es|ing)|bypass(?:es|ing)?|disabl(?:e|ing))%s%(?:[a-z]+%s%){0,3}?(?:safety|security|validation|authorization|access|moderation|normal|ethical|content|instructions?|guidelines|restrictions?|the user'?s?)%s%(?:[a-z]+%s%){0,2}?(?:%rules%|request|validation|access)\b",
+        pattern: r"\b(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|es|ing)|bypass(?:es|ing)?|disabl(?:e|ing)|overlook|circumvent|violate|disobey|neglect)%s%(?:[a-z]+%s%){0,3}?(?:safety|security|validation|authorization|access|moderation|normal|ethical|content|instructions?|guidelines|restrictions?|the user'?s?|all|any|every|system|core|existing|subsequent|developer'?s?|user'?s?)%s%(?:[a-z]+%s%){0,2}?(?:%rules%|request|validation|access)\b",
     },
     Shape {
         signal: Signal::WeakOverride,
@@ -265,7 +265,7 @@ pub(super) const SHAPES: &[Shape] = &[
             "begin admin",
             "start system",
         ],
-        pattern: r"[\[<#*=-]{1,5}\s*(?:end|begin|start)(?:[ _-]of)?(?:[ _-](?:the|user|system|new|untrusted|admin|all|previous|original))*[ _-](?:input|context|prompt|instructions?|conversation|query|system|message|override|document|data|content|task)\s*[\]>#*=-]{1,5}|</(?:user(?:_(?:input|query|message|prompt))?|system(?:_prompt)?|context|instructions|prompt|untrusted[a-z_-]*|tool_results?|function_(?:results?|calls?)|input)>",
+        pattern: r"[\[<#*=-]{1,5}\s*(?:end|begin|start)(?:[ _-]of)?(?:[ _-](?:the|user|system|new|untrusted|admin|all|previous|original))*[ _-](?:input|context|prompt|instructions?|conversation|query|system|message|override|document|data|content|task)\s*[\]>#*=-]{1,5}|</(?:user_(?:input|query|message|prompt)|system_prompt|untrusted[a-z_-]*|tool_results?|function_(?:results?|calls?))>",
     },
     // A tag of one's own in capitals, closed again.
     Shape {

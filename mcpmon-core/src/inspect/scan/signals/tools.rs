@@ -222,4 +222,9 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         pattern: r"\b(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)[^a-z0-9.!?;]{0,3}(?:%w%)?(?:tool%w%|function%w%)?(?:is|gets|are|was)%w%(?:used|called|invoked|run|requested|available|present|being)\b|\b(?:calls?|requests?|invocations?|outputs?|results?|use|usage|behaviou?r|arguments|parameters)%w%(?:to|of|from|for)%w%(?:the%w%|any%w%)?[^a-z0-9.!?;]{0,2}(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b",
     },
+    Shape {
+        signal: Signal::CallTool,
+        anchors: &["call ", "calling ", "invoke ", "invoking ", "use `", "use the `", "use '", "run `", "execute `", "execute the "],
+        pattern: r"\b(?:call(?:ing)?|invok(?:e|ing)|use|run|execute)%w%(?:the%w%)?[^a-z0-9.!?;]{0,2}(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b",
+    },
 ];
