@@ -204,7 +204,12 @@ fn is_malicious(item: &Item) -> anyhow::Result<bool> {
 fn named(findings: &[Finding]) -> Vec<Found> {
     let named = findings.iter().map(|finding| Found {
         name: format!("{}:{}", finding.pattern, finding.severity.as_str()),
-        text: finding.matches.iter().map(|found| found.text.as_str()).collect::<Vec<_>>().join(" | "),
+        text: finding
+            .matches
+            .iter()
+            .map(|found| found.text.as_str())
+            .collect::<Vec<_>>()
+            .join(" | "),
     });
     named.collect()
 }

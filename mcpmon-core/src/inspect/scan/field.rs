@@ -139,7 +139,7 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     if sightings.is_empty() {
         return Vec::new();
     }
-    let manner = Manner::of(text);
+    let manner = Manner::of(text, setting.place);
     let mut hits: Vec<Hit<'static>> = Vec::new();
     for rule in setting.place.rules() {
         for (index, opener) in sightings.iter().enumerate() {

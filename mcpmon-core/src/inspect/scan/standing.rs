@@ -4,6 +4,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
+use super::rules::Place;
 use crate::model::Standing;
 
 /// How far before a match words count that introduce a quotation, bytes.
@@ -18,6 +19,13 @@ const DOCUMENT_LENGTH: usize = 700;
 static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r"\b(?:attack(?:s|er|ers|ing)?|(?:prompt|command|instruction)[ -]injections?|inject(?:s|ed|ion|ions)|malicious(?:ly)?|(?:malicious|attack|test|injection|xss) payloads?|jailbreaks?|jailbreaking|adversar\w+|exploit(?:s|ed|ation)?|vulnerabilit\w+|threats?|detect(?:s|ed|ion|or|ors|ing)?|prevent(?:s|ion|ing)?|mitigat\w+|defen[cs]es?|defend\w*|sanitiz\w+|untrusted|red[ -]team\w*|poison(?:ed|ing)|spoof\w*|phishing|hijack\w*|guardrails?|CVE-\d+|OWASP|security research\w*|suspicious|scanner?s?|(?:checks?|tests?|determines?|verif\w+|classif\w+|evaluates?|reports?|flags?) (?:whether|if|when)|(?:readme|documentation|docs?|guide|manual|page) (?:shows?|says?|describes?|lists?|mentions?|uses?))\b",
+    )
+});
+
+/// Words of tools that work against attacks. Whoever describes a tool has no other reason to write of them.
+static AGAINST: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:detect\w*|prevent\w*|block(?:s|ed|ing)?|scan(?:s|ned|ning|ner|ners)?|flag(?:s|ged|ging)?|protect\w*|sanitiz\w*|guards?|guarding|identif\w+|warns? (?:about|against|of)|redact\w*|refus\w+|reject\w*|defen[ds]\w*|mitigat\w*|(?:checks?|tests?|determines?|verif\w+|classif\w+|evaluates?|reports?) (?:whether|if|when|for)|(?:readme|documentation|docs?|guide|manual) (?:shows?|says?|describes?|lists?|mentions?|uses?))\b",
     )
 });
 
@@ -40,14 +48,20 @@ fn compile(pattern: &str) -> Regex {
 #[derive(Debug)]
 pub(super) struct Manner<'a> {
     text: &'a str,
+    place: Place,
     is_document: bool,
 }
 
 impl<'a> Manner<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        let is_document = text.len() >= DOCUMENT_LENGTH
+    pub(super) fn of(text: &'a str, place: Place) -> Self {
+        let is_document = place == Place::Output
+            && text.len() >= DOCUMENT_LENGTH
             && ABOUT.find_iter(text.as_bytes()).nth(DOCUMENT_WORDS - 1).is_some();
-        Self { text, is_document }
+        Self {
+            text,
+            place,
+            is_document,
+        }
     }
 
     /// Whether what stands at `span` is said or told of.
@@ -55,7 +69,10 @@ impl<'a> Manner<'a> {
         let bytes = self.text.as_bytes();
         let before = same_sentence(&bytes[span.start.saturating_sub(INTRODUCTION)..span.start]);
         let after = &bytes[span.end..(span.end + NAMING).min(bytes.len())];
-        let is_about = ABOUT.is_match(before) || ABOUT.is_match(after);
+        let is_about = match self.place {
+            Place::Definition => AGAINST.is_match(before),
+            Place::Output => ABOUT.is_match(before) || ABOUT.is_match(after),
+        };
         let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
         if self.is_document || is_about || is_introduced {
             Standing::Quoted

@@ -127,7 +127,11 @@ fn definitions_that_are_honest(description: &str) {
 fn outputs_that_attack(text: &str, pattern: &str) {
     let findings = of_output(text);
     assert!(alarms(&findings).contains(&pattern), "{findings:#?}");
-    assert!(findings.iter().any(|finding| finding.standing == Standing::Asserted));
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.standing == Standing::Asserted)
+    );
 }
 
 #[test_case("The paper studies prompt injection: attackers write \"ignore all previous instructions\" into pages."; "a paper")]

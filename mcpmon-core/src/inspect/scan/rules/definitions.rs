@@ -14,15 +14,8 @@ use crate::{
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new("instruction_override", HiddenInstructions, High, Override),
-    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[MARKS]),
-    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride)
-        .near(240, &[&[Override, Precedence, Persona, Unrestricted]]),
-    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(60, &[&[Must, Run]]),
-    Rule::new("instruction_override", HiddenInstructions, Medium, WeakOverride),
-    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[OVERRULES]),
-    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[HIDES]),
-    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence).near(240, &[MARKS]),
-    Rule::new("claimed_precedence", HiddenInstructions, Medium, Precedence),
+    Rule::new("instruction_override", HiddenInstructions, High, WeakOverride),
+    Rule::new("claimed_precedence", HiddenInstructions, High, Precedence),
     Rule::new("chat_format", HiddenInstructions, High, ChatToken).told(),
     Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(240, &[OVERRULES]),
     Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(240, &[TAKES]),
@@ -46,9 +39,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("new_orders", HiddenInstructions, High, NewOrders),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[OVERRULES]),
     Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(240, &[TAKES]),
-    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace)
-        .near(240, &[&[Conceal, NoConsent, Address, Shell, SendTo, YouMust]]),
-    Rule::new("hidden_text", HiddenInstructions, Medium, HiddenPlace),
+    Rule::new("hidden_text", HiddenInstructions, High, HiddenPlace).near(
+        240,
+        &[&[Conceal, NoConsent, Address, Shell, SendTo, SendAny, Must, YouMust]],
+    ),
     Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[OVERRULES]),
     Rule::new("addresses_model", HiddenInstructions, High, Address).near(260, &[TAKES]),
     Rule::new("addresses_model", HiddenInstructions, High, Address)
@@ -68,22 +62,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("silent_action", StealthInstruction, High, Silent)
         .near(70, &[&[SendTo, Shell, Conceal, Secret]]),
     Rule::new("silent_action", StealthInstruction, Low, Silent),
-    Rule::new("consent_bypass", StealthInstruction, High, NoConsent).near(
-        160,
-        &[
-            &[Must, YouMust, Address],
-            &[
-                SendAny,
-                SendTo,
-                SendAway,
-                Override,
-                WeakOverride,
-                TakeFile,
-                TakeSecret,
-                Address,
-            ],
-        ],
-    ),
+    Rule::new("consent_bypass", StealthInstruction, High, NoConsent)
+        .near(160, &[&[Must, YouMust, Also, SendAny, CallTool, Address]]),
     Rule::new("consent_bypass", StealthInstruction, High, NoConsent).near(160, &[OVERRULES]),
     Rule::new("consent_bypass", StealthInstruction, Medium, NoConsent),
     Rule::new("credential_theft", CredentialTheft, Critical, TakeFile).near(
@@ -99,43 +79,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("credential_theft", CredentialTheft, High, TakeSecret).near(240, &[MARKS]),
     Rule::new("credential_theft", CredentialTheft, Medium, TakeSecret),
     Rule::new("credential_theft", CredentialTheft, Low, File),
-    Rule::new("context_theft", Exfiltration, High, TakeContext).near(
-        200,
-        &[&[
-            Before,
-            Conceal,
-            Silent,
-            SendTo,
-            SendAway,
-            SendAny,
-            RoleTag,
-            ChatToken,
-            Address,
-            Hostile,
-            HiddenPlace,
-            AlertTag,
-        ]],
-    ),
-    Rule::new("context_theft", Exfiltration, High, TakeContext).near(200, &[OVERRULES]),
-    Rule::new("context_theft", Exfiltration, High, TakeContext).near(20, &[&[Must, YouMust]]),
-    Rule::new("context_theft", Exfiltration, Medium, TakeContext),
-    Rule::new("exfiltration", Exfiltration, High, SendAway).near(
-        160,
-        &[&[
-            Must,
-            YouMust,
-            Before,
-            Conceal,
-            Silent,
-            Hostile,
-            TakeFile,
-            TakeSecret,
-            TakeContext,
-        ]],
-    ),
-    Rule::new("exfiltration", Exfiltration, High, SendAway).near(200, &[MARKS]),
+    Rule::new("context_theft", Exfiltration, High, TakeContext),
     Rule::new("exfiltration", Exfiltration, Critical, SendTo).near(80, &[&[Hostile]]),
-    Rule::new("exfiltration", Exfiltration, Medium, SendAway),
+    Rule::new("exfiltration", Exfiltration, High, SendAway),
     Rule::new("hostile_address", Exfiltration, High, Hostile),
     Rule::new("data_beacon", Exfiltration, High, Beacon),
     Rule::new("redirection", Exfiltration, High, Redirect),
@@ -150,7 +96,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger)
         .foreign()
         .near(160, &[&[ThisFirst], &[SendAny, Tamper]]),
-    Rule::new("cross_tool_override", CrossToolOverride, Medium, ToolTrigger)
+    Rule::new("cross_tool_override", CrossToolOverride, High, ToolTrigger)
         .foreign()
         .near(160, &[&[ThisFirst, Tamper]]),
     Rule::new("parameter_tampering", CrossToolOverride, High, Tamper)
@@ -183,19 +129,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("path_traversal", PathTraversal, High, Climb).near(40, &[&[File]]),
     Rule::new("decode_and_follow", HiddenInstructions, High, DecodeAndFollow),
     Rule::new("silent_action", StealthInstruction, High, SilentAct),
-    Rule::new("consent_bypass", StealthInstruction, High, NoConsent)
-        .near(120, &[&[SendAny, Run, CallTool], &[Also, Must, YouMust]]),
     Rule::new("credential_theft", CredentialTheft, High, TakeSecret)
         .near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
     Rule::new("credential_theft", CredentialTheft, High, TakeSecret)
         .near(160, &[&[Authority, EveryOperation, SilentAct]]),
-    Rule::new("context_theft", Exfiltration, High, TakeContext)
-        .near(100, &[&[Sink], &[Must, YouMust, Also, Authority, EveryOperation]]),
-    Rule::new("context_theft", Exfiltration, High, TakeContext)
-        .near(160, &[&[Authority, EveryOperation, SilentAct]]),
-    Rule::new("exfiltration", Exfiltration, High, SendAway).near(60, &[&[Literal]]),
-    Rule::new("exfiltration", Exfiltration, High, SendAway)
-        .near(120, &[&[Authority, EveryOperation, Also, SilentAct]]),
     Rule::new("false_authority", HiddenInstructions, High, Authority).near(
         200,
         &[&[
@@ -208,7 +145,6 @@ pub(super) const RULES: &[Rule] = &[
             Redirect,
             Tamper,
             TakeContext,
-            ,
         ]],
     ),
     Rule::new("cross_tool_override", CrossToolOverride, High, EveryOperation).near(
@@ -229,7 +165,7 @@ pub(super) const RULES: &[Rule] = &[
             ],
         ],
     ),
-    Rule::new("cross_tool_override", CrossToolOverride, Medium, EveryOperation)
+    Rule::new("cross_tool_override", CrossToolOverride, High, EveryOperation)
         .near(120, &[&[ThisFirst, YouMust]]),
     Rule::new("cross_tool_override", CrossToolOverride, High, BuiltinTool),
     Rule::new("silent_action", StealthInstruction, High, Silent).near(100, &[OVERRULES]),
@@ -252,9 +188,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("exfiltration", Exfiltration, High, SendSecret),
     Rule::new("alert_tag", HiddenInstructions, High, CapsTag)
         .near(300, &[&[Must, YouMust, SendAny, Conceal, Run]]),
-    Rule::new("breakout", HiddenInstructions, High, Breakout)
-        .near(240, &[&[Must, YouMust, Run, Obey, RoleTag, NewOrders]]),
-    Rule::new("breakout", HiddenInstructions, Medium, Breakout),
+    Rule::new("breakout", HiddenInstructions, High, Breakout),
     Rule::new("credential_theft", CredentialTheft, High, Steal),
     Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(100, &[&[Obey, NewOrders]]),
     Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(160, &[&[Obey, Steal, SendAny]]),

@@ -155,5 +155,6 @@ pub(super) const RULES: &[Rule] = &[
         .near(240, &[&[RoleTag, NewOrders, Obey, ChatToken, Address, TaskTag]]),
     Rule::new("breakout", HiddenInstructions, Medium, Breakout),
     Rule::new("credential_theft", CredentialTheft, High, TakeFile).near(50, &[&[ShowMe]]),
-    Rule::new("credential_theft", CredentialTheft, High, Steal).near(120, &[&[Must, YouMust, SendTo, ShowMe, Conceal, RoleTag]]),
+    Rule::new("credential_theft", CredentialTheft, High, Steal)
+        .near(120, &[&[Must, YouMust, SendTo, ShowMe, Conceal, RoleTag]]),
 ];

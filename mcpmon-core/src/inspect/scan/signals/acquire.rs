@@ -222,6 +222,6 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::ShowMe,
         anchors: &[],
-        pattern: r"\b(?:(?:tell|show|give|send|email|forward|report|return|hand|reveal)%w%(?:[a-z]+%w%){0,3}?(?:me|us|back)|for me|to me|share%w%(?:[a-z]+%w%){0,2}?contents?|(?:list|print|dump|paste|share)%w%(?:each|every|all|its|the|it|them))\b",
+        pattern: r"\b(?:(?:tell|show|give|send|email|forward|report|return|hand|reveal)%w%(?:[a-z]+%w%){0,3}?(?:me|us|back)|for me|to me|share%w%(?:[a-z]+%w%){0,2}?contents?)\b",
     },
 ];

@@ -17,7 +17,11 @@ const VERBS: &[&str] = &[
     "discard",
     "dismiss",
     "violate",
-    "unlearn", "overlook", "disobey", "set aside", "refuse to follow",
+    "unlearn",
+    "overlook",
+    "disobey",
+    "set aside",
+    "refuse to follow",
     "suspend",
     "no attention",
     "stop following",
@@ -36,7 +40,7 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::Override,
         anchors: VERBS,
-        pattern: r"\b%override%%s%(?:(?:%filler%|%prior%)%s%){0,4}?(?:(?:previous(?:ly)?|prior|above|preceding|earlier|former|foregoing|past|original|initial|your)(?:%s%(?:%prior%|%filler%)){0,4}%s%(?:[a-z]+%s%){0,2}?(?:%rules%|contents?|text|context|messages?|conversation|statements)|(?:all|any|every)%s%(?:(?:%filler%|%prior%)%s%){0,2}(?:instructions?|guidelines?|directives?|prompts?|directions)|(?:%filler%%s%)*(?:system prompt|(?:[a-z]+%s%)?%rules%%s%(?:that%s%|which%s%)?(?:you(?: were|'ve been| have been| are| have)?%s%(?:given|told|taught|received|following|bound|been)|given to you|came%s%before|above|from before|so far|imposed)))\b",
+        pattern: r"\b%override%%s%(?:(?:%filler%|%prior%)%s%){0,4}?(?:(?:previous(?:ly)?|prior|above|preceding|earlier|former|foregoing|past|original|initial|subsequent|further)(?:%s%(?:%prior%|%filler%)){0,4}%s%(?:[a-z]+%s%){0,2}?(?:instructions?|directions|directives?|guidelines?|guidance|guard ?rails?|rules?|constraints?|restrictions?|prompts?|commands|orders|policy|policies|limitations?|safeguards?|programming|training)|your%s%(?:(?:%filler%|%prior%)%s%){0,3}(?:[a-z]+%s%)?(?:instructions?|guidelines?|directives?|prompts?|rules|programming|training|restrictions|constraints|guard ?rails?|limitations|safeguards|orders)|(?:all|any|every)%s%(?:(?:%filler%|%prior%)%s%){0,2}(?:instructions?|guidelines?|directives?|prompts?|directions)|(?:%filler%%s%)*(?:system prompt|(?:[a-z]+%s%)?%rules%%s%(?:that%s%|which%s%)?(?:you(?: were|\'ve been| have been| are| have)?%s%(?:given|told|taught|received|following|bound|been)|given to you|came%s%before|above|from before|so far|imposed)))\b|\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget|overlook)%s%(?:(?:%filler%|%prior%)%s%){0,4}?(?:previous(?:ly)?|prior|above|preceding|earlier|former|foregoing|past|original|initial|subsequent|further)(?:%s%(?:%prior%|%filler%)){0,4}%s%(?:contents?|text|context|conversation|statements)\b",
     },
     Shape {
         signal: Signal::Override,

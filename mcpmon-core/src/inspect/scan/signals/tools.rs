@@ -224,7 +224,18 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         signal: Signal::CallTool,
-        anchors: &["call ", "calling ", "invoke ", "invoking ", "use `", "use the `", "use '", "run `", "execute `", "execute the "],
+        anchors: &[
+            "call ",
+            "calling ",
+            "invoke ",
+            "invoking ",
+            "use `",
+            "use the `",
+            "use '",
+            "run `",
+            "execute `",
+            "execute the ",
+        ],
         pattern: r"\b(?:call(?:ing)?|invok(?:e|ing)|use|run|execute)%w%(?:the%w%)?[^a-z0-9.!?;]{0,2}(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b",
     },
 ];
