@@ -101,9 +101,9 @@ impl Engines {
             own: &own,
             ..Scene::default()
         };
-        let findings = match payload {
-            Value::String(instructions) => self.scanner.instructions(instructions, &scene),
-            _ => self.scanner.definition(RawJson::trusted(&text), &scene),
+        let findings = match payload.as_str() {
+            Some(instructions) => self.scanner.instructions(instructions, &scene),
+            None => self.scanner.definition(RawJson::trusted(&text), &scene),
         };
         let flagged = self.is_alarming(&findings, |_| true);
         let blocks = match self.detection.on_detection {

@@ -8,6 +8,8 @@ const MAX_LAYERS: usize = 40;
 const MAX_ENCODED: usize = 20 << 10;
 /// Shortest run that can be base64 or hexadecimal of a phrase.
 pub(in crate::inspect) const MIN_RUN: usize = 20;
+/// Fewest escapes of a kind that are decoded: one or two are typography.
+const MIN_ESCAPES: usize = 3;
 /// Shortest decoded text that can say something.
 const MIN_DECODED: usize = 12;
 
@@ -48,18 +50,26 @@ pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
 /// Whether [`layers`] could find anything; much cheaper than asking it.
 pub(in crate::inspect) fn may_encode(text: &str) -> bool {
     let bytes = text.as_bytes();
-    memchr::memmem::find(bytes, b"\\u").is_some()
-        || memchr::memmem::find(bytes, b"\\x").is_some()
-        || memchr::memmem::find(bytes, b"&#").is_some()
-        || memchr::memchr(b'%', bytes).is_some()
+    ["\\u", "\\x", "%", "&#"]
+        .iter()
+        .any(|marker| is_escaped(text, marker))
         || next_run(bytes, 0).is_some()
         || next_spelled(bytes, 0).is_some()
+}
+
+/// Whether enough escapes of one kind stand in a text to be worth decoding.
+fn is_escaped(text: &str, marker: &str) -> bool {
+    let escapes = memchr::memmem::find_iter(text.as_bytes(), marker.as_bytes());
+    let valid = escapes.filter(|at| character(marker, &text[at + marker.len()..]).is_some());
+    valid.take(MIN_ESCAPES).count() == MIN_ESCAPES
 }
 
 /// `\u0041`, `\x41`, `%41`, `&#65;`, `&#x41;`: the whole stretch from the first to the last.
 fn escapes(text: &str, found: &mut Vec<Layer>) {
     for marker in ["\\u", "\\x", "%", "&#"] {
-        let Some(first) = text.find(marker) else { continue };
+        let Some(first) = text.find(marker).filter(|_| is_escaped(text, marker)) else {
+            continue;
+        };
         let mut decoded = String::new();
         let mut rest = &text[first..];
         let (mut last, mut count) = (first, 0);
@@ -83,8 +93,7 @@ fn escapes(text: &str, found: &mut Vec<Layer>) {
                 break;
             }
         }
-        // One or two are typography; text that is worth hiding needs more.
-        if count >= 3 {
+        if count >= MIN_ESCAPES {
             let end = text[last..]
                 .char_indices()
                 .map(|(at, _)| last + at)
@@ -161,7 +170,10 @@ fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
             .and_then(|digit| u8::try_from(digit).ok())
     };
     let byte = |&[high, low]: &[u8; 2]| Some((nibble(high)? << 4) | nibble(low)?);
-    (digits.len() % 2 == 0).then(|| pairs.iter().map(byte).collect())?
+    digits
+        .len()
+        .is_multiple_of(2)
+        .then(|| pairs.iter().map(byte).collect())?
 }
 
 fn base64(encoded: &str) -> Option<Vec<u8>> {

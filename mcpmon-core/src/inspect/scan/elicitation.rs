@@ -17,10 +17,13 @@ static CREDENTIAL: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern is compiled by every test")
 });
 
-/// What asks for credentials in the parameters of a question, if anything does.
+/// What asks for credentials in the parameters of a question, if anything does. A question that leads to a page of
+/// the server's (`mode: url`) is no form.
 pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
     let mut found = None;
+    let mut leads_to_page = false;
     walk::strings(params, |path, part, text| {
+        leads_to_page |= part == Part::Value && path.members().eq(["mode"]) && text == "url";
         if found.is_some() || !is_asked(path, part) {
             return;
         }
@@ -48,7 +51,7 @@ pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
             });
         }
     });
-    found
+    found.filter(|_| !leads_to_page)
 }
 
 /// The message, names of the fields of the form, and what is said of them.
@@ -86,6 +89,7 @@ mod tests {
     #[test_case(json!({"message": "Please log in", "requestedSchema": {"type": "object", "properties": {"apiKey": {"type": "string"}}}}), Some("requestedSchema.properties.apiKey"); "as a field")]
     #[test_case(json!({"message": "Go on?", "requestedSchema": {"properties": {"x": {"title": "Access token"}}}}), Some("requestedSchema.properties.x.title"); "as a title")]
     #[test_case(json!({"message": "Which folder?", "requestedSchema": {"properties": {"passage": {"description": "A passage of the text"}, "pinned": {"type": "boolean"}}}}), None; "words that look alike")]
+    #[test_case(json!({"mode": "url", "message": "Enter your password on our page", "url": "https://a.example"}), None; "a page")]
     #[test_case(json!({"message": "Your name?", "requestedSchema": {"properties": {"name": {"default": "secret"}}}}), None; "a default")]
     fn credentials_are_not_asked_for(params: serde_json::Value, expected: Option<&str>) {
         let json = params.to_string();

@@ -69,7 +69,7 @@ pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<F
 fn matched(text: &str, hit: &Hit<'_>) -> Match {
     let start = text.floor_char_boundary(hit.span.start);
     let end = text.ceil_char_boundary(hit.span.end).max(start);
-    let said = hit.decoded.as_deref().unwrap_or(&text[start..end]);
+    let said = hit.decoded.as_deref().unwrap_or_else(|| &text[start..end]);
     let from = back(text, start, CONTEXT);
     let to = forth(text, end.min(forth(text, start, MAX_TEXT)), CONTEXT);
     Match {

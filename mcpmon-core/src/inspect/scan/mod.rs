@@ -13,7 +13,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place};
 use super::walk::{self, Part};
@@ -168,8 +168,7 @@ impl Scanner {
         };
         let mut found = Vec::new();
         walk::strings(json, |path, part, text| {
-            if is_text(part, &text) && (!self.custom.is_empty() || field::may_say(&text)) && !is_binary(path)
-            {
+            if is_text(part, &text) && !is_binary(path) {
                 let hits = self.hits(&text, &setting);
                 if !hits.is_empty() {
                     found.extend(finding::findings(&path.shown(), &text, hits));
@@ -193,7 +192,7 @@ fn may_say(json: RawJson<'_>) -> bool {
     memchr::memmem::find(text.as_bytes(), b"\\/").is_some() || field::may_say(text)
 }
 
-fn is_text(part: Part, text: &Cow<'_, str>) -> bool {
+fn is_text(part: Part, text: &str) -> bool {
     match part {
         Part::Key => text.len() >= LONG_KEY,
         Part::Value => !text.is_empty(),

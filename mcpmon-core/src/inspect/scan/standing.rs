@@ -1,6 +1,6 @@
 //! Whether a text does something or tells of it: quotation marks, and words that documents about attacks use.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{cell::OnceCell, ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
@@ -44,24 +44,33 @@ fn compile(pattern: &str) -> Regex {
         .expect("a constant pattern is compiled by every test")
 }
 
-/// A text's way of speaking, worked out once for all of its matches.
+/// A text's way of speaking, worked out once for all of its matches, and only if there are any.
 #[derive(Debug)]
 pub(super) struct Manner<'a> {
     text: &'a str,
     place: Place,
-    is_document: bool,
+    is_document: OnceCell<bool>,
 }
 
 impl<'a> Manner<'a> {
-    pub(super) fn of(text: &'a str, place: Place) -> Self {
-        let is_document = place == Place::Output
-            && text.len() >= DOCUMENT_LENGTH
-            && ABOUT.find_iter(text.as_bytes()).nth(DOCUMENT_WORDS - 1).is_some();
+    pub(super) const fn of(text: &'a str, place: Place) -> Self {
         Self {
             text,
             place,
-            is_document,
+            is_document: OnceCell::new(),
         }
+    }
+
+    /// Whether it is a document about attacks; no definition is one.
+    fn is_document(&self) -> bool {
+        *self.is_document.get_or_init(|| {
+            self.place == Place::Output
+                && self.text.len() >= DOCUMENT_LENGTH
+                && ABOUT
+                    .find_iter(self.text.as_bytes())
+                    .nth(DOCUMENT_WORDS - 1)
+                    .is_some()
+        })
     }
 
     /// Whether what stands at `span` is said or told of.
@@ -74,7 +83,7 @@ impl<'a> Manner<'a> {
             Place::Output => ABOUT.is_match(before) || ABOUT.is_match(after),
         };
         let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
-        if self.is_document || is_about || is_introduced {
+        if is_about || is_introduced || self.is_document() {
             Standing::Quoted
         } else {
             Standing::Asserted
