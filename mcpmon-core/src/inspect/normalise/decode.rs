@@ -50,11 +50,15 @@ pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
 /// Whether [`layers`] could find anything; much cheaper than asking it.
 pub(in crate::inspect) fn may_encode(text: &str) -> bool {
     let bytes = text.as_bytes();
-    ["\\u", "\\x", "%", "&#"]
-        .iter()
-        .any(|marker| is_escaped(text, marker))
-        || next_run(bytes, 0).is_some()
-        || next_spelled(bytes, 0).is_some()
+    has_escapes(text) || next_run(bytes, 0).is_some() || next_spelled(bytes, 0).is_some()
+}
+
+/// What introduces an escape.
+const MARKERS: [&str; 4] = ["\\u", "\\x", "%", "&#"];
+
+fn has_escapes(text: &str) -> bool {
+    memchr::memchr3(b'\\', b'%', b'&', text.as_bytes()).is_some()
+        && MARKERS.iter().any(|marker| is_escaped(text, marker))
 }
 
 /// Whether enough escapes of one kind stand in a text to be worth decoding.
@@ -66,7 +70,10 @@ fn is_escaped(text: &str, marker: &str) -> bool {
 
 /// `\u0041`, `\x41`, `%41`, `&#65;`, `&#x41;`: the whole stretch from the first to the last.
 fn escapes(text: &str, found: &mut Vec<Layer>) {
-    for marker in ["\\u", "\\x", "%", "&#"] {
+    if !has_escapes(text) {
+        return;
+    }
+    for marker in MARKERS {
         let Some(first) = text.find(marker).filter(|_| is_escaped(text, marker)) else {
             continue;
         };
@@ -177,29 +184,40 @@ fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
 }
 
 fn base64(encoded: &str) -> Option<Vec<u8>> {
+    // Most runs are identifiers and paths, which are no text from their first bytes on.
+    let (head, _) = encoded.as_bytes().as_chunks::<4>();
+    for chunk in head.iter().take(MIN_DECODED / 3) {
+        let [a, b, c, d] = chunk.map(sextet);
+        let bits = (a? << 18) | (b? << 12) | (c? << 6) | d?;
+        let [_, bytes @ ..] = bits.to_be_bytes();
+        if !is_text(&bytes) {
+            return None;
+        }
+    }
     let mut bytes = Vec::with_capacity(encoded.len() * 3 / 4);
     let (mut bits, mut count) = (0_u32, 0);
     for byte in encoded.trim_end_matches('=').bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
+        bits = (bits << 6) | sextet(byte)?;
         count += 6;
         if count >= 8 {
             count -= 8;
             bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
-            // What is no text is left early: most runs are identifiers and paths.
-            if bytes.len() == MIN_DECODED && !is_text(&bytes) {
-                return None;
-            }
         }
     }
     Some(bytes)
+}
+
+/// What a character of base64 stands for.
+fn sextet(byte: u8) -> Option<u32> {
+    let value = match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    };
+    Some(value.into())
 }
 
 fn is_text(bytes: &[u8]) -> bool {
