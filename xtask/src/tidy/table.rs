@@ -40,7 +40,7 @@ pub(super) static UNITS: [Unit; 19] = [
     Unit {
         path: "mcpmon_core::model",
         modules: &[],
-        crates: &["std", "serde", "serde_json", "sha2", "thiserror"],
+        crates: &["std", "memchr", "serde", "serde_json", "sha2", "thiserror"],
     },
     Unit {
         path: "mcpmon_core::decode",
