@@ -146,7 +146,7 @@ fn text(what: &str, denial: &Denial) -> String {
     let Denial { rule, reason, remedy } = denial;
     let mut text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}).");
     if let Some(remedy) = remedy {
-        text.push(' ');
+        text.push_str(" See: ");
         text.push_str(remedy);
     }
     text

@@ -1,7 +1,10 @@
 //! A definition with an attack in it.
 
 use super::{Effect, Objection, Rule, Scene};
-use crate::{decide::wording::shown, policy::OnDetection};
+use crate::{
+    decide::{definitions::Approval, wording::shown},
+    policy::OnDetection,
+};
 
 /// Something in the definition is at or above the threshold.
 pub(super) struct ToolPoisoning;
@@ -13,9 +16,11 @@ impl Rule for ToolPoisoning {
         if severity < scene.policy.inspection.alert_threshold {
             return None;
         }
+        // Somebody was asked, and the policy takes silence for consent.
+        let is_waived = entry.approval == Approval::Waived && entry.standing.needs_approval(scene.policy);
         let effect = match scene.policy.inspection.on_detection {
-            OnDetection::Alert => Effect::Audit,
-            OnDetection::Hide | OnDetection::Block => Effect::Block,
+            OnDetection::Hide | OnDetection::Block if !is_waived => Effect::Block,
+            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => Effect::Audit,
         };
         let finding = entry.record.findings.get(index)?;
         let place = if finding.field.is_empty() { "" } else { " in " };

@@ -5,7 +5,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     decide::NotSeen,
-    model::{ApprovalState, Digest, EventKind},
+    model::{ApprovalState, Digest, EventKind, Severity},
     policy::{OnDetection, OnTimeout},
 };
 
@@ -21,7 +21,8 @@ fn states(judgement: &Judgement) -> Vec<ApprovalState> {
 
 fn poisoned(text: &str) -> World {
     let mut policy = policy();
-    policy.inspection.on_detection = OnDetection::Alert;
+    policy.inspection.on_detection = OnDetection::Hide;
+    policy.inspection.alert_threshold = Severity::Critical;
     let mut world = World::new(policy);
     let listed = world.tools(&[("bad", text)]);
     let asked = if text == "EVIL-CRITICAL" {
@@ -69,7 +70,8 @@ fn lesser_findings_need_nobody() {
 #[test_case(OnTimeout::Allow, None; "silence consents")]
 fn silence_is_an_answer(on_timeout: OnTimeout, rule: Option<&str>) {
     let mut policy = policy();
-    policy.inspection.on_detection = OnDetection::Alert;
+    policy.inspection.on_detection = OnDetection::Hide;
+    policy.inspection.alert_threshold = Severity::Critical;
     policy.approvals.on_timeout = on_timeout;
     let mut world = World::new(policy);
     drop(world.tools(&[("bad", "EVIL-CRITICAL")]));

@@ -191,7 +191,8 @@ fn pages_of_two_clients_make_nothing_absent() {
 #[test_case("EVIL-HIGH", OnDetection::Alert, None; "alert")]
 #[test_case("EVIL-HIGH", OnDetection::Hide, Some("tool_poisoning"); "hide")]
 #[test_case("EVIL-LOW", OnDetection::Hide, None; "below the threshold")]
-#[test_case("EVIL-CRITICAL", OnDetection::Alert, Some("approval"); "a person is asked")]
+#[test_case("EVIL-CRITICAL", OnDetection::Hide, Some("approval"); "a person is asked")]
+#[test_case("EVIL-CRITICAL", OnDetection::Alert, None; "nobody is asked where it is only reported")]
 fn a_poisoned_tool_does_what_the_policy_says(text: &str, on_detection: OnDetection, rule: Option<&str>) {
     let mut policy = policy();
     policy.inspection.on_detection = on_detection;

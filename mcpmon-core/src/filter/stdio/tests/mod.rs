@@ -95,7 +95,7 @@ fn denial() -> Denial {
     Denial {
         rule: "no-shell".to_owned(),
         reason: "shells are not allowed".to_owned(),
-        remedy: Some("Allow it with `mcpmon approve`.".to_owned()),
+        remedy: Some("mcpmon approve".to_owned()),
     }
 }
 

@@ -5,7 +5,7 @@ use test_case::test_case;
 use super::*;
 use crate::model::{AnswerOutcome, Content, FromClient, FromServer, RequestId, ResultKind};
 
-const WHY: &str = "shells are not allowed (rule no-shell). Allow it with `mcpmon approve`.";
+const WHY: &str = "shells are not allowed (rule no-shell). See: mcpmon approve";
 
 const STATELESS: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 
