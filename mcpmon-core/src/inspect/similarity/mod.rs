@@ -23,7 +23,7 @@ pub struct Resemblance {
 
 /// The known name that `name` could be taken for, the likest one; `None` if it is one of them.
 ///
-/// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of nine
+/// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of eight
 /// or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
 #[must_use]
 pub fn resembles<'k>(
@@ -69,7 +69,7 @@ const SLIP: usize = 6;
 /// Least length of a word in which two letters can have changed places.
 const SWAP: usize = 5;
 /// Least length of a word in which two edits are a slip.
-const TWO_SLIPS: usize = 9;
+const TWO_SLIPS: usize = 8;
 /// Names above this length are compared as a whole; in shorter ones, more edits make another name.
 const LONG: usize = 16;
 

@@ -165,7 +165,6 @@ impl Signal {
     pub(super) const fn opens_outputs(self) -> bool {
         match self {
             Self::Override
-            | Self::WeakOverride
             | Self::Precedence
             | Self::ChatToken
             | Self::RoleTag
@@ -175,7 +174,6 @@ impl Signal {
             | Self::FalseUser
             | Self::Persona
             | Self::Unrestricted
-            | Self::Conceal
             | Self::TakeFile
             | Self::Hostile
             | Self::Beacon
@@ -190,6 +188,8 @@ impl Signal {
             | Self::Breakout
             | Self::AskContext => true,
             Self::Silent
+            | Self::Conceal
+            | Self::WeakOverride
             | Self::NoConsent
             | Self::TakeSecret
             | Self::File
