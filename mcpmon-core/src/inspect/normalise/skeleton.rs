@@ -30,6 +30,13 @@ impl<'a> Skeleton<'a> {
         let mut rest = original;
         while let Some(c) = rest.chars().next() {
             let at = original.len() - rest.len();
+            let plain = plain_length(rest);
+            if plain > 0 {
+                folding.turn(at);
+                folding.text.push_str(&rest[..plain]);
+                rest = &rest[plain..];
+                continue;
+            }
             let word = word_length(rest);
             if word == 0 {
                 folding.push(at, c);
@@ -91,7 +98,8 @@ impl Folding {
         }
     }
 
-    fn push_folded(&mut self, at: usize, c: char) {
+    /// What is pushed next comes from `at`.
+    fn turn(&mut self, at: usize) {
         let here = self.text.len();
         let expected = self
             .turns
@@ -100,12 +108,28 @@ impl Folding {
         if expected != at {
             self.turns.push((here, at));
         }
+    }
+
+    fn push_folded(&mut self, at: usize, c: char) {
+        self.turn(at);
         // The patterns fold the case of ASCII only.
         if c.is_ascii() {
             self.text.push(c);
         } else {
             self.text.extend(c.to_lowercase());
         }
+    }
+}
+
+/// Bytes of ASCII that `text` begins with, without the letters of a word that goes on in others.
+fn plain_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    match bytes.iter().position(|byte| !byte.is_ascii()) {
+        Some(end) => bytes[..end]
+            .iter()
+            .rposition(|byte| !byte.is_ascii_alphabetic())
+            .map_or(0, |last| last + 1),
+        None => bytes.len(),
     }
 }
 
