@@ -217,7 +217,7 @@ impl Real {
                 driver
             }
         };
-        let calls = calls.replace('@', &scene.directory().display().to_string());
+        let calls = calls.replace('@', &scene.data().display().to_string());
         scene.prepare(driver.arg(calls).args(command));
         let output = driver
             .stdin(Stdio::null())
@@ -247,7 +247,9 @@ impl Scene {
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-real-")
             .tempdir_in("/var/tmp")?;
-        fs::write(directory.path().join("note.txt"), "a note\n")?;
+        let data = directory.path().join("data");
+        fs::create_dir(&data)?;
+        fs::write(data.join("note.txt"), "a note\n")?;
         Ok(Self { directory })
     }
 
@@ -255,6 +257,12 @@ impl Scene {
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Where a server works; nothing else is there.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.file("data")
     }
 
     /// A file in it.

@@ -13,7 +13,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place};
 use super::walk::{self, Part};
@@ -23,6 +23,8 @@ pub use custom::PatternError;
 
 /// Shortest name of a member that is read as a text; shorter ones are names.
 const LONG_KEY: usize = 40;
+/// Words of a schema that are known by it.
+const MAX_WORDS: usize = 500;
 
 /// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
 pub struct Scanner {
@@ -118,9 +120,23 @@ impl Scanner {
 
     fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
         let accepted = scene.previous.map(Accepted::of);
+        let words = schema_words(definition);
+        let own: Vec<&str> = scene
+            .own
+            .iter()
+            .copied()
+            .chain(
+                words
+                    .iter()
+                    .map(AsRef::as_ref)
+                    .filter(|word| !scene.others.contains(word)),
+            )
+            .collect();
+        let in_schema = Scene { own: &own, ..*scene };
         let mut found = Vec::new();
         walk::strings(definition, |path, part, text| {
             if is_text(part, &text) {
+                let scene = if is_schema(path) { &in_schema } else { scene };
                 found.extend(self.changed(&path.shown(), &text, scene, accepted.as_ref()));
             }
         });
@@ -184,6 +200,23 @@ impl Scanner {
         hits.extend(self.custom.iter().flat_map(|custom| custom.hits(text)));
         hits
     }
+}
+
+/// Names that a definition's schemas give to parameters and their values: what a parameter's description says of
+/// `insert_after` is said of no tool.
+fn schema_words(definition: RawJson<'_>) -> Vec<Cow<'_, str>> {
+    let mut words = Vec::new();
+    walk::strings(definition, |path, _, text| {
+        if words.len() < MAX_WORDS && is_schema(path) && text.len() <= LONG_KEY && text.contains('_') {
+            words.push(text);
+        }
+    });
+    words
+}
+
+fn is_schema(path: &walk::Path<'_>) -> bool {
+    let outermost = path.members().next();
+    outermost.is_some_and(|name| matches!(name, "inputSchema" | "outputSchema"))
 }
 
 /// Whether anything can be said in the strings of a JSON text; escapes that could hide an anchor count as yes.

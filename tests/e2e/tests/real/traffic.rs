@@ -22,8 +22,8 @@ fn every_server_passes_byte_for_byte(sdk: Sdk) -> Result<()> {
     };
     for server in SERVERS {
         let (bare, scene) = (Scene::new()?, Scene::new()?);
-        let command = real.command(&server, scene.directory());
-        let alone = real.drive(sdk, &bare, server.calls, &real.command(&server, bare.directory()))?;
+        let command = real.command(&server, &scene.data());
+        let alone = real.drive(sdk, &bare, server.calls, &real.command(&server, &bare.data()))?;
 
         let (outer, inner) = (scene.file("outer"), scene.file("inner"));
         let wrapped = scene.wrapped(server.command, &[], &real.tapped(&inner, &command))?;
