@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use mcpmon_bench::{Outcome, Target, median, median_deviation};
+use mcpmon_bench::{Interval, Outcome, Target, median, median_interval};
 use serde::Serialize;
 
 use crate::{
@@ -37,7 +37,7 @@ struct Medians {
 struct Row {
     what: &'static str,
     figure: f64,
-    noise: f64,
+    interval: Interval,
     target: f64,
     #[serde(serialize_with = "as_text")]
     outcome: Outcome,
@@ -109,12 +109,16 @@ impl Report {
                 figures
                     .iter()
                     .all(|figure| figure.is_finite())
-                    .then(|| Row::new(what, median(&figures), median_deviation(&figures), target))
+                    .then(|| Row::new(what, median(&figures), median_interval(&figures), target))
             })
             .collect();
         if let (Some(own), Some(floor)) = (growth.get(&Way::Mcpmon), growth.get(&Way::Direct)) {
             let noise = (floor - 1.0).abs();
-            rows.push(Row::new("300 B, call 10,000 to call 100", *own, noise, 1.1));
+            let interval = Interval {
+                low: own - noise,
+                high: own + noise,
+            };
+            rows.push(Row::new("300 B, call 10,000 to call 100", *own, interval, 1.1));
         }
         Self {
             rounds: rounds.len(),
@@ -130,13 +134,13 @@ impl Report {
 }
 
 impl Row {
-    fn new(what: &'static str, figure: f64, noise: f64, target: f64) -> Self {
+    fn new(what: &'static str, figure: f64, interval: Interval, target: f64) -> Self {
         Self {
             what,
             figure,
-            noise,
+            interval,
             target,
-            outcome: Target(target).judge(figure, noise),
+            outcome: Target(target).judge(figure, interval),
         }
     }
 }
@@ -188,14 +192,14 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\n{:<42} {:>7} {:>7} {:>7}",
-            "mcpmon", "figure", "noise", "target"
+            "\n{:<42} {:>7} {:>16} {:>7}",
+            "mcpmon", "figure", "95 %", "target"
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:<42} {:>7.2} {:>7.2} {:>7.2}  {}",
-                row.what, row.figure, row.noise, row.target, row.outcome
+                "{:<42} {:>7.2} {:>7.2} – {:>6.2} {:>7.2}  {}",
+                row.what, row.figure, row.interval.low, row.interval.high, row.target, row.outcome
             )?;
         }
         Ok(())
