@@ -25,7 +25,7 @@ pub enum Form {
     Exact,
     /// They might not: a name stands twice in an object, or with an escape in it; a carriage return or another
     /// character stands where some end a line; half of a surrogate pair was let pass. Only the text that
-    /// [`canonical`](super::canonical) makes of it may go on.
+    /// [`canonical`](super::canonical()) makes of it may go on.
     Ambiguous,
 }
 
