@@ -103,10 +103,15 @@ impl Judge {
         self.deny(now, launch, &verdict)
     }
 
+    /// The server runs as this process, which the daemon is told: it counts as wrapped from here on, however long it
+    /// says nothing.
+    pub fn runs(&mut self, now: Timestamp, process: &ProcessRef) {
+        self.child = Some(process.clone());
+        self.tell_daemon(now, process.pid);
+    }
+
     /// The server was started: a block says that it may not go on. To be called once its files are hashed.
     pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
-        self.child = Some(launch.process.clone());
-        self.tell_daemon(now, launch.process.pid);
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
         };

@@ -119,6 +119,7 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
         command,
         args,
         matched_pattern,
+        launcher_pid,
         ..
     } = &start.kind
     else {
@@ -130,11 +131,14 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
         (Unwrapped::Deny, Mode::Enforce) => (Action::Block, Severity::High),
         (Unwrapped::Deny, Mode::Observe) => (Action::WouldBlock, Severity::Medium),
     };
+    let launcher = ancestors
+        .iter()
+        .position(|ancestor| ancestor.process.pid == *launcher_pid);
     let kind = EventKind::ServerUnwrapped {
         command: crate::record::command_line(command, args),
         parent_chain: ancestors
             .iter()
-            .skip(1)
+            .skip(launcher.unwrap_or_default() + 1)
             .take(MAX_CHAIN)
             .map(|ancestor| ancestor.comm.clone())
             .collect(),
@@ -156,11 +160,12 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
     Some(event)
 }
 
-/// The launcher and what is above it; the serving process and what is above it, where the launcher is gone.
+/// The serving process and what is above it, the wrapper's child among them: the launch can have begun with the
+/// wrapper itself. The launcher and what is above it, where the serving process is gone.
 fn ancestors(launcher: u32, event: &Event) -> Vec<Ancestor> {
     let serving = event.process.as_ref().map(|process| process.pid);
     let of = |pid| host::identify(pid).map(|process: ProcessId| host::ancestors(process));
-    of(launcher).or_else(|| of(serving?)).unwrap_or_default()
+    serving.and_then(of).or_else(|| of(launcher)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -171,14 +176,21 @@ mod tests {
     use super::*;
     use crate::record::sample;
 
+    /// What `sample::started("files", 100)` runs below.
     fn chain() -> Vec<Ancestor> {
-        ["npx", "sh", "claude", "systemd"]
-            .map(|comm| Ancestor {
-                process: ProcessId::default(),
-                comm: comm.to_owned(),
-                terminal: Terminal::Other,
-            })
-            .to_vec()
+        [
+            ("node", 100),
+            ("npx", 99),
+            ("sh", 98),
+            ("claude", 97),
+            ("systemd", 1),
+        ]
+        .map(|(comm, pid)| Ancestor {
+            process: ProcessId { pid, start: 0 },
+            comm: comm.to_owned(),
+            terminal: Terminal::Other,
+        })
+        .to_vec()
     }
 
     #[test_case(Unwrapped::Allow, Mode::Enforce => None; "allow")]
@@ -190,10 +202,11 @@ mod tests {
         unwrapped(&sample::started("files", 100), &chain(), policy, mode).map(|event| event.action)
     }
 
-    #[test]
-    fn the_chain_goes_from_the_launchers_parent_up() {
+    #[test_case(&chain(); "below the launcher")]
+    #[test_case(&chain()[1..]; "the launcher serves, or the server is gone")]
+    fn the_chain_goes_from_the_launchers_parent_up(ancestors: &[Ancestor]) {
         let start = sample::started("files", 100);
-        let event = unwrapped(&start, &chain(), Unwrapped::Alert, Mode::Enforce).expect("an event");
+        let event = unwrapped(&start, ancestors, Unwrapped::Alert, Mode::Enforce).expect("an event");
         assert_eq!(
             (event.timestamp, event.server_id),
             (Timestamp(sample::NOON), start.server_id)

@@ -142,6 +142,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     let started = clock::now();
     let running = Server::start(program, environment, guarded.mask())?;
     launch.process.pid = running.pid();
+    judge.runs(started, &launch.process);
     let holds = match compares_first {
         true => Holds::FirstMessage,
         false => Holds::Nothing,

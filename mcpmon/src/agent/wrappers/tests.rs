@@ -309,7 +309,7 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
     let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
     assert!(!host.wrappers.cover(&ancestors), "it was not claimed yet");
     assert!(host.wrappers.may_cover(&ancestors), "its parent is this program");
-    judge.started(NOW, &launch(child.id()));
+    judge.runs(NOW, &launch(child.id()).process);
     assert!(host.wrappers.cover(&ancestors));
     let unrelated = crate::agent::host::ancestors(crate::agent::host::identify(1).expect("init"));
     assert!(!host.wrappers.cover(&unrelated));
