@@ -8,6 +8,7 @@ mod field;
 mod finding;
 mod lexicon;
 mod rules;
+mod seam;
 mod signals;
 mod standing;
 #[cfg(test)]
@@ -15,16 +16,19 @@ mod tests;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
-use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place};
+use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
 use super::walk::{self, Part};
 use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Standing, Subject};
 
 pub use custom::PatternError;
 
-/// Shortest name of a member that is read as a text; shorter ones are names.
+/// Shortest name of a member that is read as a text; shorter ones without spaces are names.
 const LONG_KEY: usize = 40;
 /// Words of a schema that are known by it.
 const MAX_WORDS: usize = 500;
+
+/// Words in the names of documents that tell of attacks.
+const DOCUMENTS: [&str; 5] = ["security", "changelog", "threat", "test", "spec"];
 
 /// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
 pub struct Scanner {
@@ -182,13 +186,23 @@ impl Scanner {
             own: &[],
             others: &[],
         };
-        let mut found = Vec::new();
+        let mut found: Vec<Finding> = Vec::new();
+        let mut seam = Seam::default();
         walk::strings(json, |path, part, text| {
-            if is_text(part, &text) && !is_binary(path) {
-                let hits = self.hits(&text, &setting);
-                if !hits.is_empty() {
-                    found.extend(finding::findings(&path.shown(), &text, hits));
-                }
+            if !is_text(part, &text) || is_binary(path, &text) {
+                return;
+            }
+            let hits = self.hits(&text, &setting);
+            if !hits.is_empty() {
+                found.extend(finding::findings(&path.shown(), &text, hits));
+            }
+            if part == Part::Value
+                && is_item(path)
+                && let Some(joined) = seam.join(&text)
+            {
+                let mut hits = self.hits(&joined, &setting);
+                hits.retain(|hit| found.iter().all(|known| known.pattern != hit.pattern));
+                found.extend(finding::findings(&path.shown(), &joined, hits));
             }
         });
         found
@@ -222,21 +236,36 @@ fn is_schema(path: &walk::Path<'_>) -> bool {
 /// Whether anything can be said in the strings of a JSON text; escapes that could hide an anchor count as yes.
 fn may_say(json: RawJson<'_>) -> bool {
     let text = json.as_str();
-    memchr::memmem::find(text.as_bytes(), b"\\/").is_some() || field::may_say(text)
+    memchr::memmem::find(text.as_bytes(), b"\\/").is_some() || field::may_say(text) || has_items(text)
+}
+
+/// Whether a result has more than one item of text, which can say together what none of them says.
+fn has_items(json: &str) -> bool {
+    // Each has it twice: as its type and as the name of what it says.
+    memchr::memmem::find_iter(json.as_bytes(), b"\"text\"")
+        .nth(2)
+        .is_some()
 }
 
 fn is_text(part: Part, text: &str) -> bool {
     match part {
-        Part::Key => text.len() >= LONG_KEY,
+        Part::Key => text.len() >= LONG_KEY || text.contains(char::is_whitespace),
         Part::Value => !text.is_empty(),
     }
 }
 
-/// Images, audio and blobs come as base64 in members of their own.
-fn is_binary(path: &walk::Path<'_>) -> bool {
+/// Images, audio and blobs come as base64 in members of their own; whatever else stands there is a text.
+fn is_binary(path: &walk::Path<'_>, text: &str) -> bool {
+    let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
     path.members()
         .next_back()
         .is_some_and(|name| name == "data" || name == "blob")
+        && text.bytes().all(is_encoded)
+}
+
+/// What a client puts together with what stands beside it.
+fn is_item(path: &walk::Path<'_>) -> bool {
+    path.members().next_back() == Some("text")
 }
 
 impl Source<'_> {
@@ -244,9 +273,8 @@ impl Source<'_> {
     fn is_document(&self) -> bool {
         let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or_default();
-        ["security", "changelog", "threat", "test", "spec"]
-            .iter()
-            .any(|word| name.contains(word))
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| DOCUMENTS.contains(&word.strip_suffix('s').unwrap_or(word)))
     }
 }
 

@@ -1,0 +1,50 @@
+//! Texts that are shown one after another: what they say together where one ends and the next begins.
+
+/// Bytes on either side of a border; rules look no further.
+const REACH: usize = 600;
+
+/// The end of everything that was shown so far.
+#[derive(Debug, Default)]
+pub(super) struct Seam {
+    tail: String,
+}
+
+impl Seam {
+    /// What stands around the border between what came before and `text`; nothing before the first.
+    pub(super) fn join(&mut self, text: &str) -> Option<String> {
+        let head = &text[..text.floor_char_boundary(REACH)];
+        let joined = (!self.tail.is_empty()).then(|| format!("{} {head}", self.tail));
+        if !self.tail.is_empty() {
+            self.tail.push(' ');
+        }
+        self.tail
+            .push_str(&text[text.ceil_char_boundary(text.len().saturating_sub(REACH))..]);
+        let from = self
+            .tail
+            .ceil_char_boundary(self.tail.len().saturating_sub(REACH));
+        self.tail.drain(..from);
+        joined
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_around_a_border_is_joined() {
+        let mut seam = Seam::default();
+        assert_eq!(seam.join("one"), None);
+        assert_eq!(seam.join("two").as_deref(), Some("one two"));
+        assert_eq!(seam.join("three").as_deref(), Some("one two three"));
+    }
+
+    #[test]
+    fn it_reaches_so_far_and_never_into_a_character() {
+        let mut seam = Seam::default();
+        let long = "é".repeat(REACH);
+        assert_eq!(seam.join(&long), None);
+        let joined = seam.join(&long).expect("something came before");
+        assert_eq!(joined.len(), 2 * REACH + 1);
+    }
+}
