@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-/// Most decoded texts of one field.
-const MAX_LAYERS: usize = 40;
-/// Longest encoded text that is decoded, bytes.
-const MAX_ENCODED: usize = 20 << 10;
+/// Most decoded texts of one field: more than anybody hides one text behind.
+const MAX_LAYERS: usize = 1 << 12;
+/// Bytes between escapes beyond which they are not one text; rules look no further.
+const MAX_GAP: usize = 400;
+/// Bytes of plain text on either side of escapes that are read with them.
+const AROUND: usize = 160;
 /// Shortest run that can be base64 or hexadecimal of a phrase.
 pub(in crate::inspect) const MIN_RUN: usize = 20;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
@@ -34,7 +36,7 @@ pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
         }
         let encoded = &text[run.clone()];
         let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
-        let says = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        let says = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if let Some(text) = says.filter(|text| is_prose(text)) {
             found.push(Layer {
                 text,
@@ -68,52 +70,53 @@ fn is_escaped(text: &str, marker: &str) -> bool {
     valid.take(MIN_ESCAPES).count() == MIN_ESCAPES
 }
 
-/// `\u0041`, `\x41`, `%41`, `&#65;`, `&#x41;`: the whole stretch from the first to the last.
+/// `\u0041`, `\x41`, `%41`, `&#65;`, `&#x41;`: each stretch in which they stand close together.
 fn escapes(text: &str, found: &mut Vec<Layer>) {
     if !has_escapes(text) {
         return;
     }
-    for marker in MARKERS {
-        let Some(first) = text.find(marker).filter(|_| is_escaped(text, marker)) else {
-            continue;
-        };
-        let mut decoded = String::new();
-        let mut rest = &text[first..];
-        let (mut last, mut count) = (first, 0);
-        while let Some(at) = rest.find(marker) {
-            decoded.push_str(&rest[..at]);
-            let escape = &rest[at + marker.len()..];
-            let after = match character(marker, escape) {
-                Some((c, length)) => {
-                    decoded.push(c);
-                    count += 1;
-                    &escape[length..]
-                }
-                None => {
-                    decoded.push_str(marker);
-                    escape
-                }
-            };
-            last = text.len() - after.len();
-            rest = after;
-            if last - first > MAX_ENCODED {
-                break;
-            }
-        }
-        if count >= MIN_ESCAPES {
-            let end = text[last..]
-                .char_indices()
-                .map(|(at, _)| last + at)
-                .nth(80)
-                .unwrap_or(text.len());
-            decoded.push_str(&text[last..end]);
-            found.push(Layer {
-                text: decoded,
-                origin: first..end,
-                is_opaque: false,
-            });
+    for marker in MARKERS.into_iter().filter(|marker| is_escaped(text, marker)) {
+        let finder = memchr::memmem::Finder::new(marker);
+        let mut from = 0;
+        while found.len() < MAX_LAYERS
+            && let Some(at) = finder.find(&text.as_bytes()[from..])
+        {
+            let (layer, last) = stretch(text, marker, from + at);
+            found.extend(layer);
+            from = last;
         }
     }
+}
+
+/// What the escapes from the one at `first` on say with what stands around them, where they are enough, and where
+/// the last of them ends.
+fn stretch(text: &str, marker: &str, first: usize) -> (Option<Layer>, usize) {
+    let start = text.ceil_char_boundary(first.saturating_sub(AROUND));
+    let mut decoded = text[start..first].to_owned();
+    let (mut last, mut count) = (first, 0);
+    loop {
+        let near = &text[last..text.floor_char_boundary(last + MAX_GAP)];
+        let Some(at) = near.find(marker) else { break };
+        decoded.push_str(&near[..at]);
+        let escape = &text[last + at + marker.len()..];
+        last += at + marker.len();
+        match character(marker, escape) {
+            Some((c, length)) => {
+                decoded.push(c);
+                count += 1;
+                last += length;
+            }
+            None => decoded.push_str(marker),
+        }
+    }
+    let end = text.floor_char_boundary(last + AROUND);
+    decoded.push_str(&text[last..end]);
+    let layer = (count >= MIN_ESCAPES).then_some(Layer {
+        text: decoded,
+        origin: first..end,
+        is_opaque: false,
+    });
+    (layer, last)
 }
 
 /// The character that an escape stands for and the length of what follows its marker.
@@ -143,7 +146,6 @@ fn runs(text: &str) -> impl Iterator<Item = Range<usize>> {
         from = run.end;
         Some(run)
     })
-    .filter(|run| run.len() <= MAX_ENCODED)
 }
 
 /// Looks only at every [`MIN_RUN`]th byte until one can lie in a run.
@@ -226,10 +228,18 @@ fn is_text(bytes: &[u8]) -> bool {
         .all(|&byte| byte >= 0x80 || byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
+fn is_shown(c: char) -> bool {
+    c.is_whitespace() || !c.is_control()
+}
+
+/// Whether a decoded text is one; a few bytes that are none do not hide what the others say.
 fn is_prose(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic() || *c == ' ').count();
+    let others = text
+        .chars()
+        .filter(|c| *c == char::REPLACEMENT_CHARACTER || !is_shown(*c));
     text.len() >= MIN_DECODED
-        && is_text(text.as_bytes())
+        && others.count() * 20 <= text.chars().count()
         && letters * 10 >= text.chars().count() * 4
         && text.contains([' ', '/', '\n'])
 }
@@ -316,7 +326,7 @@ mod tests {
     #[test_case("run cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== now", &["read the private files"]; "base64")]
     #[test_case("cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcz8_Pz8", &["read the private files????"]; "base64url without padding")]
     #[test_case("726561642074686520707269766174652066696c6573", &["read the private files"]; "hexadecimal")]
-    #[test_case(r"x \u0072\u0065\u0061d it", &["read it"]; "unicode escapes")]
+    #[test_case(r"x \u0072\u0065\u0061d it", &["x read it"]; "unicode escapes")]
     #[test_case(r"\x72\x65\x61d it", &["read it"]; "byte escapes")]
     #[test_case("%72%65%61%64%20it", &["read it"]; "percent")]
     #[test_case("&#114;&#x65;&#97;d it", &["read it"]; "entities")]
@@ -327,6 +337,32 @@ mod tests {
     #[test_case("a b c, or x-y-z", &[]; "few letters apart")]
     fn decodes(text: &str, expected: &[&str]) {
         assert_eq!(texts(text), expected);
+    }
+
+    #[test]
+    fn what_stands_far_from_the_first_escapes_is_decoded() {
+        let text = format!("%41%42%43{}%72%65%61%64%20it", " filler".repeat(5000));
+        let texts = texts(&text);
+        assert_eq!(texts.len(), 2);
+        assert!(texts[1].ends_with(" filler fillerread it"), "{texts:?}");
+    }
+
+    #[test]
+    fn plain_text_between_and_before_escapes_is_kept() {
+        assert_eq!(texts("now %72%65%61d t%68e file"), ["now read the file"]);
+    }
+
+    #[test]
+    fn a_long_text_is_decoded_and_a_stray_byte_hides_nothing() {
+        let digits: String = "read the private files "
+            .repeat(2000)
+            .bytes()
+            .chain([0x01, 0xff])
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let texts = texts(&digits);
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].starts_with("read the private files"));
     }
 
     #[test]
@@ -341,7 +377,7 @@ mod tests {
     #[test]
     fn layers_are_counted() {
         assert_eq!(
-            layers(&"cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== ".repeat(100)).len(),
+            layers(&"cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw== ".repeat(MAX_LAYERS + 1)).len(),
             MAX_LAYERS
         );
     }

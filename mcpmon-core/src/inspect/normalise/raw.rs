@@ -52,6 +52,16 @@ pub(in crate::inspect) fn is_invisible(c: char) -> bool {
         | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Bytes of the terminal's command (`ESC [`, parameters, a letter) that a text begins with.
+pub(in crate::inspect) fn terminal_command(text: &str) -> Option<usize> {
+    let parameters = text
+        .strip_prefix("\u{1b}[")
+        .or_else(|| text.strip_prefix('\u{9b}'))?;
+    let end = parameters.bytes().position(|byte| !matches!(byte, 0x20..=0x3f))?;
+    let is_command = matches!(parameters.as_bytes()[end], 0x40..=0x7e);
+    is_command.then_some(text.len() - parameters.len() + end + 1)
+}
+
 fn kind(c: char) -> Option<Unseen> {
     match c {
         '\u{1b}' => Some(Unseen::Ansi),

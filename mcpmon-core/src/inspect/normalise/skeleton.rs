@@ -1,4 +1,5 @@
-//! The text as it looks: compatibility forms folded, invisible characters and accents dropped, look-alikes as ASCII.
+//! The text as it looks: compatibility forms folded, invisible characters, accents and terminal commands dropped,
+//! look-alikes as ASCII.
 
 use std::borrow::Cow;
 
@@ -15,9 +16,9 @@ pub(in crate::inspect) struct Skeleton<'a> {
 }
 
 impl<'a> Skeleton<'a> {
-    /// ASCII text is its own skeleton.
+    /// ASCII text without commands for terminals is its own skeleton.
     pub(in crate::inspect) fn of(original: &'a str) -> Self {
-        if original.is_ascii() {
+        if original.is_ascii() && memchr::memchr(0x1b, original.as_bytes()).is_none() {
             return Self {
                 text: Cow::Borrowed(original),
                 turns: Vec::new(),
@@ -30,6 +31,10 @@ impl<'a> Skeleton<'a> {
         let mut rest = original;
         while let Some(c) = rest.chars().next() {
             let at = original.len() - rest.len();
+            if let Some(length) = raw::terminal_command(rest) {
+                rest = &rest[length..];
+                continue;
+            }
             let plain = plain_length(rest);
             if plain > 0 {
                 folding.turn(at);
@@ -121,10 +126,11 @@ impl Folding {
     }
 }
 
-/// Bytes of ASCII that `text` begins with, without the letters of a word that goes on in others.
+/// Bytes of ASCII that `text` begins with, up to a command for terminals, without the letters of a word that goes on
+/// in others.
 fn plain_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    match bytes.iter().position(|byte| !byte.is_ascii()) {
+    match bytes.iter().position(|byte| !byte.is_ascii() || *byte == 0x1b) {
         Some(end) => bytes[..end]
             .iter()
             .rposition(|byte| !byte.is_ascii_alphabetic())
@@ -165,6 +171,8 @@ mod tests {
     #[test_case("ｆｕｌｌ 𝐛𝐨𝐥𝐝", "full bold"; "compatibility forms")]
     #[test_case("précédent Ig\u{300}nore", "precedent Ignore"; "accents")]
     #[test_case("ig\u{200b}no\u{ad}re", "ignore"; "invisible characters")]
+    #[test_case("ig\u{1b}[0mno\u{9b}1;31mre", "ignore"; "commands for terminals")]
+    #[test_case("a\u{1b}[ \u{1b}b", "a\u{1b}[ \u{1b}b"; "what is no command")]
     #[test_case("привет, мир", "привет, мир"; "another script stays")]
     #[test_case("ПРИВЕТ", "привет"; "the case of another script")]
     #[test_case("忽略 指示 한국", "忽略 指示 한국"; "ideographs and syllables stay")]

@@ -20,8 +20,6 @@ use crate::inspect::normalise::{
 
 /// Decoded texts within decoded texts.
 const MAX_DEPTH: usize = 2;
-/// Longest text that is inspected whole, bytes; more is more than a model reads.
-const MAX_TEXT: usize = 8 << 20;
 
 /// What is known where a text stands.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +34,6 @@ pub(super) struct Setting<'a> {
 
 /// What is found in a text, by the place in it.
 pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let text = &text[..text.floor_char_boundary(MAX_TEXT)];
     let mut found = Vec::new();
     unseen(text, setting, &mut found);
     said(text, setting, 0, &mut found);
