@@ -105,16 +105,24 @@ impl Traffic {
     }
 
     /// What a result asks of the client before it can be complete: each is judged as if it came by itself.
-    fn input_requests(
+    pub(super) fn input_requests(
         &self,
         teller: &Teller<'_>,
         result: RawJson<'_>,
         ruling: &mut Ruling,
         judgement: &mut Judgement,
     ) {
-        let requests = result.member("inputRequests");
+        let Some(requests) = result
+            .member("inputRequests")
+            .filter(|requests| requests.as_str() != "null")
+        else {
+            return;
+        };
+        if !requests.as_str().starts_with('{') {
+            return note(ruling, Some(no_object()));
+        }
         let most = self.policy.limits.max_batch;
-        for (position, (_, request)) in requests.into_iter().flat_map(RawJson::members).enumerate() {
+        for (position, (_, request)) in requests.members().enumerate() {
             if position >= most {
                 return note(ruling, Some(too_many(most)));
             }
@@ -142,6 +150,17 @@ fn too_many(most: usize) -> Objection {
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
+        remedy: Some(command(&["policy", "check"])),
+    }
+}
+
+/// Requests that cannot be told apart by name cannot be judged.
+fn no_object() -> Objection {
+    Objection {
+        rule: "input_requests",
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: "what is asked of the client is not an object (`inputRequests`)".to_owned(),
         remedy: Some(command(&["policy", "check"])),
     }
 }

@@ -100,27 +100,26 @@ impl Traffic {
     /// A notification of the server. Some clients show its text to the model.
     pub(super) fn notice(&self, teller: &Teller<'_>, method: &str, params: Option<RawJson<'_>>) -> Judgement {
         let subject = Subject::Notification;
-        let Some(params) = params.filter(|_| self.policy.outputs.enabled) else {
+        let Some(params) = params else {
             return Judgement::default();
         };
-        let sieved = sieve(
-            teller,
-            &self.policy,
-            subject,
-            "",
-            self.scanner.text(subject, params),
-        );
-        let events = sieved.events(teller, &self.policy, subject, None);
-        let Some(objection) = sieved.objection else {
-            return Judgement {
-                events,
-                ..Judgement::default()
-            };
+        let (mut ruling, mut asked) = (Ruling::default(), Judgement::default());
+        if method.starts_with("notifications/tasks") {
+            self.input_requests(teller, params, &mut ruling, &mut asked);
+        }
+        let found = match self.policy.outputs.enabled {
+            true => self.scanner.text(subject, params),
+            false => Vec::new(),
         };
-        let mut ruling = Ruling::default();
-        note(&mut ruling, Some(objection));
-        let mut judgement = judged(teller, method, "", &ruling);
-        judgement.events.extend(events);
+        let sieved = sieve(teller, &self.policy, subject, "", found);
+        let told = sieved.events(teller, &self.policy, subject, None);
+        note(&mut ruling, sieved.objection);
+        let mut judgement = match ruling.told() {
+            Some(_) => judged(teller, method, "", &ruling),
+            None => Judgement::default(),
+        };
+        judgement.events.extend(asked.events);
+        judgement.events.extend(told);
         judgement
     }
 }

@@ -197,11 +197,13 @@ fn result<'a>(
 
 /// What kind of result this is. A task's status is told by the result in it, once there is one.
 fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
-    let names = ["resultType", "isError", "task", "result"];
-    let [result_type, is_error, task, inner] = pick(result, names).ok_or(MISSPELLED)?;
+    let names = ["resultType", "isError", "task", "result", "inputRequests"];
+    let [result_type, is_error, task, inner, requests] = pick(result, names).ok_or(MISSPELLED)?;
     let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
     Ok(match (result_type.and_then(Value::string).as_deref(), purpose) {
         (Some("input_required"), _) => ResultKind::InputRequired,
+        // A task's status, and whatever a lenient client takes for the other.
+        _ if requests.is_some_and(|requests| !requests.is_null()) => ResultKind::InputRequired,
         (Some("task"), _) => ResultKind::Task,
         (_, Purpose::Call(Manner::Task)) if task.is_some_and(Value::is_object) => ResultKind::Task,
         (_, Purpose::TaskStatus) => match inner {

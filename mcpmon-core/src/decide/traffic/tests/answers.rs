@@ -137,6 +137,16 @@ fn requests_for_input_are_judged_as_if_they_came_alone(method: &str, params: &st
     assert_eq!(outcome(&judgement), Some(returned));
 }
 
+#[test_case(r#"[{"method":"sampling/createMessage"}]"#, Some("input_requests"); "a list")]
+#[test_case("{}", None; "none")]
+#[test_case("null", None; "nothing")]
+fn requests_for_input_are_an_object(requests: &str, rule: Option<&str>) {
+    let mut world = World::new(policy());
+    let result = format!(r#"{{"resultType":"input_required","inputRequests":{requests}}}"#);
+    let judgement = world.result(called(), &result, ResultKind::InputRequired);
+    assert_eq!(blocked_by(&judgement), rule);
+}
+
 #[test]
 fn too_many_requests_for_input_are_refused() {
     let mut world = World::new(policy());

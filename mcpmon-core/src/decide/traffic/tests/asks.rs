@@ -71,6 +71,18 @@ fn notifications_are_inspected(text: &str, rule: Option<&str>) {
     assert_eq!(blocked_by(&world.say(Content::Server(notice))), rule);
 }
 
+#[test_case("sampling/createMessage", Some("sampling"); "sampling")]
+#[test_case("roots/list", None; "roots")]
+fn what_a_task_asks_for_by_a_notification_is_judged(method: &str, rule: Option<&str>) {
+    let mut world = World::new(policy());
+    let params = format!(r#"{{"taskId":"t","inputRequests":{{"q":{{"method":"{method}"}}}}}}"#);
+    let notice = FromServer::Notice {
+        method: "notifications/tasks".into(),
+        params: Some(RawJson::trusted(&params)),
+    };
+    assert_eq!(blocked_by(&world.say(Content::Server(notice))), rule);
+}
+
 #[test]
 fn observing_stops_no_question() {
     let mut world = World::new(observing(policy()));

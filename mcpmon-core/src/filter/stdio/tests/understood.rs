@@ -130,6 +130,10 @@ fn what_a_client_says(lines: &[&str], expected: &[&str]) {
     "Stateless answer to Call { tool: Some(\"a\") }: InputRequired"; "a call that needs input")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t"},"content":[]}}"#,
     "Handshake answer to Call { tool: Some(\"a\") }: Complete"; "a task that was not asked for is a result")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"inputRequests":{"q":{}}}}"#,
+    "Handshake answer to Call { tool: Some(\"a\") }: InputRequired"; "a call that needs input and does not say so")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"t"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","status":"input_required","inputRequests":{"q":{}}}}"#,
+    "Handshake answer to Call { tool: None }: InputRequired"; "a task that needs input")]
 #[test_case(r#">{"jsonrpc":"2.0","id":"1","method":"resources/read","params":{"uri":"u:"}}"#, r#"<{"jsonrpc":"2.0","id":"1","result":{"contents":[]}}"#,
     "Handshake answer to Read { uri: \"u:\" }: Complete"; "a resource, by a text id")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u:"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{}}"#,
