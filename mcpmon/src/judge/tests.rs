@@ -286,10 +286,10 @@ fn files_are_private() {
     options.db = Some(home.path("state/mcpmon/mcpmon.db"));
     let judge = Judge::open(NOW, options).expect("a judge");
     let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(&home.path("state/mcpmon")), 0o750);
+    assert_eq!(mode(&home.path("state/mcpmon")), 0o700);
     for entry in std::fs::read_dir(home.path("state/mcpmon")).expect("directory") {
         let path = entry.expect("entry").path();
-        assert_eq!(mode(&path), 0o640, "{}", path.display());
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
     judge.close(NOW);
 }

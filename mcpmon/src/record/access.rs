@@ -12,13 +12,15 @@ use std::{
 
 const DIRECTORY_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
+const OWNER: u32 = 0o700;
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
 /// Who besides the owner may read a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Group given to the directory made for it and to its files; `None` leaves the process's own.
+    /// Group that may read it, given to the directory made for it and to its files; `None` for nobody but the owner
+    /// and whoever could read it before.
     pub group: Option<u32>,
 }
 
@@ -99,7 +101,7 @@ impl Access {
     fn make_directory(self, path: &Path) -> Result<(), AccessError> {
         DirBuilder::new()
             .recursive(true)
-            .mode(DIRECTORY_MODE)
+            .mode(DIRECTORY_MODE & OWNER)
             .create(path)
             .map_err(failed("make the directory", path))?;
         self.set(path, DIRECTORY_MODE)
@@ -109,7 +111,7 @@ impl Access {
         let created = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(FILE_MODE)
+            .mode(FILE_MODE & OWNER)
             .open(path);
         match created {
             // Closed before SQLite opens it: closing any descriptor of a file drops the process's locks on it.
@@ -124,6 +126,14 @@ impl Access {
 
     /// The umask applies when a file is made, so the mode is set afterwards.
     fn set(self, path: &Path, mode: u32) -> Result<(), AccessError> {
+        let mode = match self.group {
+            Some(_) => mode,
+            // A person's own group may be shared with others; a daemon's store stays as the daemon made it.
+            None => {
+                let before = fs::metadata(path).map_err(failed("look at", path))?.mode();
+                mode & (before | OWNER)
+            }
+        };
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of", path))?;
         match self.group {
             Some(group) => {
@@ -203,6 +213,20 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         drop(Store::open(&path, Access::default()).unwrap());
         assert_eq!(mode(&path), 0o640);
+    }
+
+    #[test]
+    fn without_a_group_only_the_owner_reads_what_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let ours = directory.path().join("state/mcpmon");
+        let path = ours.join("mcpmon.db");
+        let mut store = Store::open(&path, Access::default()).unwrap();
+        sample::fill(&mut store, [sample::started("a", 2)]);
+        assert_eq!(mode(&ours), 0o700);
+        for suffix in ["", "-wal", "-shm"] {
+            let file = ours.join(format!("mcpmon.db{suffix}"));
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
     }
 
     fn refusal(path: &Path) -> AccessError {

@@ -58,7 +58,7 @@ impl Counter {
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o640)
+            .mode(0o600)
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
             .open(&path)?;
         access.apply_to(&path).map_err(io::Error::other)?;
