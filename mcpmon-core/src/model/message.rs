@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
+use super::{DefinitionKind, Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
 
 /// A client and a server over one transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,6 +237,20 @@ pub enum ListKind {
     Resources,
     /// `resources/templates/list`.
     Templates,
+}
+
+impl ListKind {
+    /// The list that offers definitions of this kind; instructions are on none.
+    #[must_use]
+    pub const fn of(kind: DefinitionKind) -> Option<Self> {
+        match kind {
+            DefinitionKind::Tool => Some(Self::Tools),
+            DefinitionKind::Prompt => Some(Self::Prompts),
+            DefinitionKind::Resource => Some(Self::Resources),
+            DefinitionKind::Template => Some(Self::Templates),
+            DefinitionKind::Instructions => None,
+        }
+    }
 }
 
 /// One page of a list.

@@ -4,9 +4,11 @@
 
 mod edit;
 mod leave_out;
+mod notify;
 mod refuse;
 mod stop;
 
 pub use leave_out::{without_instructions, without_items};
+pub use notify::list_changed;
 pub use refuse::{Fault, refusal};
 pub use stop::{Stopped, stop};

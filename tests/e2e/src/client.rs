@@ -1,6 +1,7 @@
 //! An MCP client: starts a server as a client does, and talks to it over its pipes.
 
 use std::{
+    collections::VecDeque,
     io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
@@ -19,6 +20,10 @@ pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// Number of the last request.
+    asked: u32,
+    /// Notifications that came while something else was waited for.
+    heard: VecDeque<Value>,
 }
 
 impl Client {
@@ -44,7 +49,13 @@ impl Client {
                 }
             }
         });
-        Ok(Self { child, stdin, lines })
+        Ok(Self {
+            child,
+            stdin,
+            lines,
+            asked: 0,
+            heard: VecDeque::new(),
+        })
     }
 
     /// The process that was started, which need not be the one that serves.
@@ -94,11 +105,62 @@ impl Client {
         writeln!(stdin, "{line}").context("the server reads no more")
     }
 
+    /// Names of the tools that the server offers, as they reach the client.
+    ///
+    /// # Errors
+    /// Where the server ends, or does not answer.
+    pub fn tools(&mut self) -> Result<Vec<String>> {
+        let result = self.ask("tools/list", &json!({}))?;
+        let tools = result["tools"].as_array().context("a list of tools")?;
+        let name = |tool: &Value| tool["name"].as_str().map(str::to_owned).context("a name");
+        tools.iter().map(name).collect()
+    }
+
+    /// Calls a tool: the text of its result, or that of the refusal as an error of the tool.
+    ///
+    /// # Errors
+    /// Where the server ends, or does not answer.
+    pub fn call(&mut self, tool: &str) -> Result<Called> {
+        let result = self.ask("tools/call", &json!({"name": tool, "arguments": {}}))?;
+        let text = result["content"][0]["text"].as_str().context("a text")?.to_owned();
+        Ok(match result["isError"].as_bool() {
+            Some(true) => Called::Failed(text),
+            Some(false) | None => Called::Returned(text),
+        })
+    }
+
+    /// Waits for a notification.
+    ///
+    /// # Errors
+    /// Where the server ends, or none comes.
+    pub fn hear(&mut self, method: &str) -> Result<Value> {
+        loop {
+            let message = match self.heard.pop_front() {
+                Some(message) => message,
+                None => self.next().with_context(|| format!("no {method}"))?,
+            };
+            if message["method"] == method {
+                return Ok(message);
+            }
+        }
+    }
+
     fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value> {
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters});
+        self.asked += 1;
+        let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": parameters});
         self.send(&request.to_string())?;
+        loop {
+            let mut message = self.next()?;
+            if message["id"] == self.asked {
+                return Ok(message["result"].take());
+            }
+            self.heard.push_back(message);
+        }
+    }
+
+    fn next(&self) -> Result<Value> {
         match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => Ok(serde_json::from_str::<Value>(&line)?["result"].take()),
+            Ok(line) => Ok(serde_json::from_str(&line)?),
             Err(RecvTimeoutError::Disconnected) => bail!("the server ended without an answer"),
             Err(RecvTimeoutError::Timeout) => bail!("the server does not answer"),
         }
@@ -137,4 +199,13 @@ pub struct Server {
     pub pid: u32,
     /// Its version.
     pub version: String,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// The tool's result.
+    Returned(String),
+    /// An error, in the words that a model reads.
+    Failed(String),
 }

@@ -9,10 +9,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 use tempfile::TempDir;
 
 const JAVASCRIPT: &str = include_str!("../fixtures/server.js");
 const PYTHON: &str = include_str!("../fixtures/server.py");
+const TOOLS: &str = include_str!("../fixtures/tools.py");
 const SHELL: &str = include_str!("../fixtures/server.sh");
 
 /// The name of a server: what patterns take for one, and new in this process and on this host.
@@ -291,6 +293,61 @@ impl ProgramServer {
     /// Where it cannot be written.
     pub fn change(&self) -> Result<()> {
         change(&self.program)
+    }
+}
+
+/// A Python script that serves, and offers the tools that a file lists at that moment.
+#[derive(Debug)]
+pub struct ToolServer {
+    /// Name of the script and id of the server.
+    pub name: String,
+    /// The script, executable by its first line.
+    pub script: PathBuf,
+    offered: PathBuf,
+}
+
+impl ToolServer {
+    /// Writes it below `directory`; it offers no tools.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(directory: &Path) -> Result<Self> {
+        let name = name();
+        let script = directory.join("scripts").join(&name);
+        let code = TOOLS.replace("@NAME@", &name);
+        write_program(&script, &format!("#!/usr/bin/env python3\n{code}"))?;
+        let offered = directory.join(format!("{name}.json"));
+        let server = Self {
+            name,
+            script,
+            offered,
+        };
+        server.offer(&[])?;
+        Ok(server)
+    }
+
+    /// Offers these tools from now on: names and descriptions.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn offer(&self, tools: &[(&str, &str)]) -> Result<()> {
+        let tool = |&(name, description): &(&str, &str)| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
+        let tools: Vec<_> = tools.iter().map(tool).collect();
+        write(&self.offered, &serde_json::to_string(&tools)?)
+    }
+
+    /// How it is started.
+    #[must_use]
+    pub fn words(&self) -> [String; 2] {
+        [&self.script, &self.offered].map(|path| path.display().to_string())
+    }
+
+    /// Started without a wrapper.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.script);
+        command.arg(&self.offered);
+        command
     }
 }
 

@@ -1,10 +1,11 @@
 //! The files of one daemon: a policy, a store and a socket in a directory that only root can change.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -83,6 +84,26 @@ impl Site {
             arguments.extend([option.into(), path.into()]);
         }
         arguments
+    }
+
+    /// `PROGRAM wrap -- COMMAND` with its daemon. What is kept without a daemon is kept in the site, below `own`.
+    #[must_use]
+    pub fn wrap<A: AsRef<OsStr>>(&self, program: &Path, words: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(program);
+        command.arg("wrap").arg("--socket").arg(self.socket());
+        command.arg("--db").arg(self.own_store());
+        command.arg("--").args(words);
+        command
+            .env("XDG_CONFIG_HOME", self.path("own"))
+            .env_remove("MCPMON_CONFIG")
+            .env_remove("RUST_LOG");
+        command
+    }
+
+    /// What wrappers keep while there is no daemon.
+    #[must_use]
+    pub fn own_store(&self) -> PathBuf {
+        self.path("own/mcpmon.db")
     }
 
     /// Runs a command that asks the daemon.

@@ -1,14 +1,17 @@
 //! What messages mean: MCP of both eras, answers understood by what was asked.
 
+mod changes;
 mod client;
 mod fields;
 mod pending;
 mod server;
 mod tasks;
 
-use self::{pending::Pending, tasks::Tasks};
+use std::collections::BTreeSet;
+
+use self::{changes::Changes, pending::Pending, tasks::Tasks};
 use super::{Limits, jsonrpc::Envelope};
-use crate::model::{Ask, Era, Message, Question, RequestId, Side, Timestamp};
+use crate::model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
 
 /// Longest method, tool name, prompt name or URI of a request, bytes: they are kept while it waits.
 const LONGEST_NAME: usize = 8 << 10;
@@ -23,6 +26,7 @@ pub struct Dialogue {
     requests: Pending<Request>,
     asks: Pending<Ask>,
     tasks: Tasks,
+    changes: Changes,
     /// Of the client's latest request: what a server says unasked is in the same.
     era: Era,
 }
@@ -65,6 +69,10 @@ pub enum Sequel {
         /// The tool that was called.
         tool: Box<str>,
     },
+    /// The server has said of which lists' changes it will tell.
+    Announced(BTreeSet<ListKind>),
+    /// The client's request has opened a stream on which changes of these lists are told.
+    Opened(RequestId, BTreeSet<ListKind>),
 }
 
 /// A request of the client that waits for its answer.
@@ -126,6 +134,7 @@ impl Dialogue {
             requests: Pending::new(limits.max_pending),
             asks: Pending::new(limits.max_pending),
             tasks: Tasks::new(limits.max_pending),
+            changes: Changes::new(),
             era: Era::Handshake,
         }
     }
@@ -154,6 +163,8 @@ impl Dialogue {
                 Side::Client => self.requests.cancel(&id),
                 Side::Server => self.asks.cancel(&id),
             },
+            (Sequel::Announced(lists), _) => self.changes.announce(lists),
+            (Sequel::Opened(stream, lists), _) => self.opened(stream, lists),
             (Sequel::Task { id, tool }, _) => self.tasks.insert(&id, tool),
             (Sequel::Nothing, _) | (Sequel::Answer(_) | Sequel::Reply(_), None) => {}
         }

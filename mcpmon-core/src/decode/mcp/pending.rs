@@ -54,6 +54,11 @@ impl<T> Pending<T> {
         self.waiting.insert(id, entry);
     }
 
+    /// Whether a request with this id waits, and its sender still wants the answer.
+    pub(super) fn waits(&self, id: &RequestId) -> bool {
+        self.waiting.get(id).is_some_and(|entry| !entry.cancelled)
+    }
+
     /// The request that an answer with this id answers, and when it was made. It waits no longer.
     pub(super) fn take(&mut self, id: &RequestId) -> Option<(Timestamp, T)> {
         let entry = self.waiting.remove(id)?;

@@ -8,6 +8,7 @@ use super::{
         jsonrpc::{self, Envelope, Part, Payload},
     },
     Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
+    changes::{ACKNOWLEDGED, acknowledged, announced},
     client::cancelled,
     fields::{meta, pick},
     is_request, is_too_long,
@@ -112,7 +113,10 @@ fn notification<'a>(
             params: params.map(Value::raw),
         },
     };
-    let sequel = cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled);
+    let sequel = match method {
+        ACKNOWLEDGED => acknowledged(params).unwrap_or(Sequel::Nothing),
+        _ => cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled),
+    };
     let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
     Ok(reading(envelope, era, trace, content, sequel))
 }
@@ -165,7 +169,10 @@ fn result<'a>(
                 request.era,
                 trace,
                 introduction,
-                Sequel::Nothing,
+                match request.era {
+                    Era::Handshake => Sequel::Announced(announced(result)),
+                    Era::Stateless => Sequel::Nothing,
+                },
             ));
         }
         _ => {}

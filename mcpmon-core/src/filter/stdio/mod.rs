@@ -17,7 +17,7 @@ use crate::{
         Limits,
         lines::{Line, Lines},
     },
-    model::{Message, Side, Timestamp, Verdict},
+    model::{ListKind, Message, Side, Timestamp, Verdict},
 };
 
 /// Whoever decides what becomes of a message.
@@ -75,6 +75,11 @@ impl Filter {
             Some(Line::TooLong(line)) => self.reader.too_long(side, line, out),
             None => {}
         }
+    }
+
+    /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes at all.
+    pub fn list_changed(&self, kind: ListKind, out: &mut Output) {
+        self.reader.list_changed(kind, out);
     }
 
     /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap when there is none.

@@ -13,8 +13,8 @@ use crate::{
         mcp::{Dialogue, Reading, Unfit},
         oversize::Oversize,
     },
-    model::{Incident, RequestId, Side, Timestamp},
-    rewrite::{Fault, Stopped, refusal},
+    model::{Incident, ListKind, RequestId, Side, Timestamp},
+    rewrite::{Fault, Stopped, list_changed, refusal},
 };
 
 /// Reads the lines of both sides.
@@ -123,6 +123,13 @@ impl Reader {
                 out.answer(side, &refusal(Some(&id), Fault::Request, &cause));
             }
             (Side::Server, _) => {}
+        }
+    }
+
+    /// Tells the client that a list shows something else by now, if it is told of such changes at all.
+    pub(super) fn list_changed(&self, kind: ListKind, out: &mut Output) {
+        for stream in self.dialogue.listeners(kind) {
+            out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
         }
     }
 
