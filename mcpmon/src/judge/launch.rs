@@ -103,11 +103,17 @@ impl Judge {
         self.deny(now, launch, &verdict)
     }
 
-    /// The server runs as this process, which the daemon is told: it counts as wrapped from here on, however long it
-    /// says nothing.
-    pub fn runs(&mut self, now: Timestamp, process: &ProcessRef) {
-        self.child = Some(process.clone());
-        self.tell_daemon(now, process.pid);
+    /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
+    pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
+        let pid = process.pid;
+        self.child = Some(process);
+        self.tell_daemon(now, pid);
+    }
+
+    /// Whether its files are compared here. Where they are not, the daemon's kernel sense does that.
+    #[must_use]
+    pub const fn compares(&self) -> bool {
+        matches!(self.launch, Pins::Here(_))
     }
 
     /// The server was started: a block says that it may not go on. To be called once its files are hashed.

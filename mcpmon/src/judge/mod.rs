@@ -21,7 +21,8 @@ use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
     model::{
         Content, Conversation, DefinitionKey, DefinitionRecord, Digest, Event, EventKind, FromClient,
-        Incident, Layer, Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp, Verdict,
+        Incident, Layer, ListKind, Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp,
+        Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -105,6 +106,10 @@ pub struct Judge {
     others: Vec<ServerId>,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
+    /// Definitions of this server that its client does not see.
+    unseen: BTreeSet<DefinitionKey>,
+    /// Lists that show something else since others changed what is shared.
+    changed: BTreeSet<ListKind>,
     presence: Presence,
     /// The process that serves.
     child: Option<ProcessRef>,
@@ -237,11 +242,14 @@ impl Judge {
             generation: parts.generation,
             others: Vec::new(),
             known: BTreeSet::new(),
+            unseen: BTreeSet::new(),
+            changed: BTreeSet::new(),
             presence: Presence::Here,
             child: None,
             launch: parts.launch,
         };
         judge.take(now, parts.snapshot);
+        judge.changed.clear(); // nobody has seen a list yet
         let joined = judge
             .monitor
             .observe(now, Observation::Joined(&judge.conversation, &judge.others));
@@ -329,6 +337,11 @@ impl Judge {
         }
     }
 
+    /// Lists that show something else by now than their client saw: a person or another policy has a word in it.
+    pub fn take_changed_lists(&mut self) -> BTreeSet<ListKind> {
+        std::mem::take(&mut self.changed)
+    }
+
     /// How the recorder is doing.
     #[must_use]
     pub fn recorded(&self) -> RecorderStatus {
@@ -355,6 +368,7 @@ impl Judge {
                 }
             }
         }
+        self.note_changes(&snapshot);
         self.forget_missing(now, &snapshot.definitions);
         self.monitor.load_definitions(now, snapshot.definitions);
         self.monitor.know_servers(snapshot.pinned);
@@ -370,6 +384,17 @@ impl Judge {
                 .observe(now, Observation::Joined(&self.conversation, &self.others));
             self.carry_out(judgement);
         }
+    }
+
+    /// Which lists show something else than before.
+    fn note_changes(&mut self, snapshot: &Snapshot) {
+        let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
+        let refused = snapshot.refused.iter().map(|(key, _)| key);
+        let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
+        let before = std::mem::replace(&mut self.unseen, unseen);
+        let different = self.unseen.symmetric_difference(&before);
+        self.changed
+            .extend(different.filter_map(|key| ListKind::of(key.kind)));
     }
 
     /// What others had and have no longer was reset.
@@ -399,6 +424,8 @@ impl Judge {
 
     fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
         self.policy_hash = loaded.hash;
+        self.changed
+            .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
         let judgement = self
             .monitor
             .install(now, Arc::clone(&loaded.policy), &Tables::default());
@@ -437,8 +464,17 @@ impl Judge {
         }
         for order in judgement.orders {
             let entry = match order {
-                Order::StoreDefinition(record) => Entry::Definition(*record),
-                Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                Order::StoreDefinition(record) => {
+                    match record.hidden {
+                        true => self.unseen.insert(record.key.clone()),
+                        false => self.unseen.remove(&record.key),
+                    };
+                    Entry::Definition(*record)
+                }
+                Order::ForgetDefinition(key) => {
+                    self.unseen.remove(&key);
+                    Entry::ForgetDefinition(key)
+                }
                 // Of processes, which only the kernel sense sees.
                 Order::Track { .. }
                 | Order::Settle { .. }

@@ -394,6 +394,7 @@ impl Core {
     /// Leaves nothing stopped and nothing untold.
     fn end(&mut self) {
         self.release_all();
+        self.tell_all_waiting();
         for event in self.coalescer.finish() {
             self.recorder.push(event);
         }

@@ -30,7 +30,7 @@ impl Core {
             {
                 self.describer.describe(&mut event, process);
             }
-            self.tell_start(event);
+            self.tell_in_order(event);
         }
         for order in judgement.orders {
             self.order(order, entry);

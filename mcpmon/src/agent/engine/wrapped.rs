@@ -43,15 +43,28 @@ struct Waiting {
     since: Instant,
     event: Event,
     ancestors: Vec<Ancestor>,
+    /// Its end, if that came meanwhile: it is told after the start.
+    end: Option<Event>,
 }
 
 impl Core {
-    /// Records a start, as wrapped or not; one that may still turn out to be wrapped waits.
-    pub(super) fn tell_start(&mut self, event: Event) {
-        let EventKind::ServerStarted { launcher_pid, .. } = &event.kind else {
-            return self.tell(event);
-        };
-        let ancestors = ancestors(*launcher_pid, &event);
+    /// Records an event. A start is told as wrapped or not; one that may still turn out to be wrapped waits, and its
+    /// end with it.
+    pub(super) fn tell_in_order(&mut self, event: Event) {
+        if let EventKind::ServerStarted { launcher_pid, .. } = &event.kind {
+            return self.tell_start(*launcher_pid, event);
+        }
+        if let EventKind::ServerExited { .. } = &event.kind
+            && let Some(waiting) = self.starts.of_same_process(&event)
+        {
+            waiting.end = Some(event);
+            return;
+        }
+        self.tell(event);
+    }
+
+    fn tell_start(&mut self, launcher_pid: u32, event: Event) {
+        let ancestors = ancestors(launcher_pid, &event);
         if self.wrappers.cover(&ancestors) {
             return self.tell_wrapped(event);
         }
@@ -62,23 +75,40 @@ impl Core {
             since: Instant::now(),
             event,
             ancestors,
+            end: None,
         });
         if self.starts.waiting.len() > MAX_WAITING {
             let oldest = self.starts.waiting.remove(0);
-            self.tell_unwrapped(oldest.event, &oldest.ancestors);
+            self.tell_settled(oldest);
         }
     }
 
     /// Tells the starts that a wrapper has claimed by now, and those that waited long enough.
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.starts.waiting) {
-            if self.wrappers.cover(&waiting.ancestors) {
-                self.tell_wrapped(waiting.event);
-            } else if now.duration_since(waiting.since) >= PATIENCE {
-                self.tell_unwrapped(waiting.event, &waiting.ancestors);
+            let is_due = now.duration_since(waiting.since) >= PATIENCE;
+            if is_due || self.wrappers.cover(&waiting.ancestors) {
+                self.tell_settled(waiting);
             } else {
                 self.starts.waiting.push(waiting);
             }
+        }
+    }
+
+    /// Tells the starts that wait, as it is known now: nobody will be able to later.
+    pub(super) fn tell_all_waiting(&mut self) {
+        for waiting in std::mem::take(&mut self.starts.waiting) {
+            self.tell_settled(waiting);
+        }
+    }
+
+    fn tell_settled(&mut self, waiting: Waiting) {
+        match self.wrappers.cover(&waiting.ancestors) {
+            true => self.tell_wrapped(waiting.event),
+            false => self.tell_unwrapped(waiting.event, &waiting.ancestors),
+        }
+        if let Some(end) = waiting.end {
+            self.tell(end);
         }
     }
 
@@ -110,6 +140,15 @@ impl Core {
             .running()
             .find(|server| server.process.pid == pid)
             .map(|server| server.instance)
+    }
+}
+
+impl Starts {
+    fn of_same_process(&mut self, end: &Event) -> Option<&mut Waiting> {
+        let pid = |event: &Event| event.process.as_ref().map(|process| process.pid);
+        let ended = pid(end)?;
+        let is_it = |waiting: &&mut Waiting| waiting.end.is_none() && pid(&waiting.event) == Some(ended);
+        self.waiting.iter_mut().find(is_it)
     }
 }
 

@@ -142,16 +142,17 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     let started = clock::now();
     let running = Server::start(program, environment, guarded.mask())?;
     launch.process.pid = running.pid();
-    judge.runs(started, &launch.process);
+    judge.serves(clock::now(), launch.process.clone());
     let holds = match compares_first {
         true => Holds::FirstMessage,
         false => Holds::Nothing,
     };
     let pid = running.pid();
-    let verification = Verification::new(holds, move || match planned {
+    let measure = move || match planned {
         Some(planned) => planned.measure(&mut lock(&hasher)),
         None => files::running(&mut lock(&hasher), pid),
-    });
+    };
+    let verification = judge.compares().then(|| Verification::new(holds, measure));
     let filter = Filter::new(limits(judge.policy().limits));
     let mut told = false;
     let mut seen = |now, seen: Seen<'_>| match seen {
@@ -165,19 +166,13 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
             launch.files = files;
             judge.started(now, &launch)
         }
-        Seen::Tick => {
+        Seen::Tick(changed) => {
             judge.tick(now);
+            changed.append(&mut judge.take_changed_lists());
             Verdict::Allow
         }
     };
-    let relay = Relay::new(
-        guarded,
-        running,
-        Some(verification),
-        filter,
-        clock::now,
-        &mut seen,
-    );
+    let relay = Relay::new(guarded, running, verification, filter, clock::now, &mut seen);
     let closing = relay.and_then(Relay::run);
     let now = clock::now();
     if !told {

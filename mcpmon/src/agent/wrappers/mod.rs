@@ -8,11 +8,11 @@ mod service;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::{
@@ -37,6 +37,9 @@ const MAX_WRAPPERS: usize = 1024;
 const MAX_OF_USER: usize = 256;
 /// How long the recorder may take to write what wrappers said before.
 const FLUSH: Duration = Duration::from_secs(1);
+/// How long it is known whose servers were those of a wrapper that left: what the kernel saw of a short-lived one
+/// may be judged after it.
+const REMEMBERED: Duration = Duration::from_secs(15);
 
 /// What the daemon has for wrappers. Clones share it.
 #[derive(Clone, Debug)]
@@ -51,6 +54,8 @@ struct Shared {
     generation: PathBuf,
     policy: Mutex<(Digest, Arc<Sources>)>,
     connected: Mutex<BTreeMap<u64, Connected>>,
+    /// Servers of wrappers that left, latest last.
+    left: Mutex<VecDeque<(Instant, ProcessId)>>,
     slots: Arc<Semaphore>,
 }
 
@@ -80,6 +85,7 @@ impl Wrappers {
             store: Mutex::new(store),
             policy: Mutex::new((hash, policy)),
             connected: Mutex::default(),
+            left: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_WRAPPERS)),
         })))
     }
@@ -126,11 +132,34 @@ impl Wrappers {
 
     /// Whether a server with these ancestors was started by a wrapper, itself among them.
     pub(crate) fn cover(&self, ancestors: &[Ancestor]) -> bool {
+        let is_above = |child: ProcessId| ancestors.iter().any(|ancestor| ancestor.process == child);
         let connected = lock(&self.0.connected);
-        connected
+        if connected
             .values()
             .filter_map(|wrapper| wrapper.child)
-            .any(|child| ancestors.iter().any(|ancestor| ancestor.process == child))
+            .any(is_above)
+        {
+            return true;
+        }
+        let left = lock(&self.0.left);
+        left.iter()
+            .any(|(since, child)| since.elapsed() < REMEMBERED && is_above(*child))
+    }
+
+    /// A wrapper is gone.
+    fn remove(&self, number: u64) {
+        let mut connected = lock(&self.0.connected);
+        let Some(child) = connected.remove(&number).and_then(|wrapper| wrapper.child) else {
+            return;
+        };
+        let mut left = lock(&self.0.left);
+        while left
+            .front()
+            .is_some_and(|(since, _)| since.elapsed() >= REMEMBERED || left.len() >= MAX_WRAPPERS)
+        {
+            left.pop_front();
+        }
+        left.push_back((Instant::now(), child));
     }
 
     /// Whether one of these processes runs this program, and may yet say that it is a wrapper.

@@ -216,7 +216,7 @@ fn is_child(child: ProcessId, parent: ProcessId) -> bool {
 }
 
 fn leave(wrappers: &Wrappers, number: u64, member: Member) {
-    lock(&wrappers.0.connected).remove(&number);
+    wrappers.remove(number);
     if wrappers
         .0
         .recorder

@@ -192,9 +192,9 @@ fn servers_of_a_session_hear_of_each_other_through_the_daemon() {
     assert_eq!(files.others(), [ServerId::new("weather").expect("id")]);
     weather.close(NOW);
     // The daemon notices the end of the connection in its own time.
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while !files.others().is_empty() {
-        assert!(std::time::Instant::now() < deadline, "it never left");
+        assert!(Instant::now() < deadline, "it never left");
         std::thread::yield_now();
         files.refresh(NOW);
     }
@@ -309,7 +309,7 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
     let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
     assert!(!host.wrappers.cover(&ancestors), "it was not claimed yet");
     assert!(host.wrappers.may_cover(&ancestors), "its parent is this program");
-    judge.runs(NOW, &launch(child.id()).process);
+    judge.serves(NOW, launch(child.id()).process);
     assert!(host.wrappers.cover(&ancestors));
     let unrelated = crate::agent::host::ancestors(crate::agent::host::identify(1).expect("init"));
     assert!(!host.wrappers.cover(&unrelated));

@@ -154,11 +154,14 @@ fn servers(status: &Status) -> String {
 
 fn coverage(status: &Status) -> String {
     let Coverage { seen, wrapped } = status.coverage;
-    let connected = status.wrappers;
+    let connected = match status.wrappers {
+        1 => "1 wrapper connected".to_owned(),
+        count => format!("{count} wrappers connected"),
+    };
     match seen {
-        0 => format!("no start of a server seen yet, {connected} wrappers connected"),
+        0 => format!("no start of a server seen yet, {connected}"),
         _ => format!(
-            "{wrapped} of {seen} starts wrapped ({}%), {connected} wrappers connected",
+            "{wrapped} of {seen} starts wrapped ({}%), {connected}",
             wrapped * 100 / seen
         ),
     }

@@ -2,6 +2,7 @@
 //! and carries signals and ends from one to the other.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::fd::{AsFd as _, OwnedFd},
     thread::JoinHandle,
@@ -10,7 +11,7 @@ use std::{
 
 use mcpmon_core::{
     filter::stdio::{Filter, Output},
-    model::{Denial, Incident, Message, ServerFiles, Side, Timestamp, Verdict},
+    model::{Denial, Incident, ListKind, Message, ServerFiles, Side, Timestamp, Verdict},
 };
 use nix::{
     errno::Errno,
@@ -51,8 +52,8 @@ pub enum Seen<'a> {
     Incident(&'a Incident),
     /// What the server runs from.
     Files(ServerFiles),
-    /// Time passed; the verdict does not matter.
-    Tick,
+    /// Time passed; lists that show something else by now are put in. The verdict does not matter.
+    Tick(&'a mut BTreeSet<ListKind>),
 }
 
 /// Reads what the server runs from, away from the relay, once it has begun to speak.
@@ -295,7 +296,12 @@ impl<'a> Relay<'a> {
         let now = (self.clock)();
         self.filter.expire(now, &mut self.out);
         self.carry_out(now);
-        (self.judge)(now, Seen::Tick);
+        let mut changed = BTreeSet::new();
+        (self.judge)(now, Seen::Tick(&mut changed));
+        for kind in changed {
+            self.filter.list_changed(kind, &mut self.out);
+        }
+        self.carry_out(now);
     }
 
     /// Passes on the signals that came to the guard alone.
