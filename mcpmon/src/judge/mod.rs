@@ -360,6 +360,7 @@ impl Judge {
 
     /// Takes over what is shared.
     fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
+        self.note_changes(&snapshot);
         if let Some(sources) = snapshot.policy {
             match load_sources(&sources) {
                 Ok(loaded) => self.adopt(now, &loaded),
@@ -368,7 +369,6 @@ impl Judge {
                 }
             }
         }
-        self.note_changes(&snapshot);
         self.forget_missing(now, &snapshot.definitions);
         self.monitor.load_definitions(now, snapshot.definitions);
         self.monitor.know_servers(snapshot.pinned);

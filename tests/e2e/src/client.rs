@@ -122,7 +122,10 @@ impl Client {
     /// Where the server ends, or does not answer.
     pub fn call(&mut self, tool: &str) -> Result<Called> {
         let result = self.ask("tools/call", &json!({"name": tool, "arguments": {}}))?;
-        let text = result["content"][0]["text"].as_str().context("a text")?.to_owned();
+        let text = result["content"][0]["text"]
+            .as_str()
+            .context("a text")?
+            .to_owned();
         Ok(match result["isError"].as_bool() {
             Some(true) => Called::Failed(text),
             Some(false) | None => Called::Returned(text),

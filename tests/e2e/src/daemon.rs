@@ -197,6 +197,12 @@ impl Daemon {
         wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))
     }
 
+    /// The files of one that has ended, for another.
+    #[must_use]
+    pub fn into_site(self) -> Site {
+        self.site
+    }
+
     /// Ends it, which must succeed, and starts another one with the same files.
     ///
     /// # Errors

@@ -164,6 +164,9 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
     else {
         return None;
     };
+    let launcher = ancestors
+        .iter()
+        .position(|ancestor| ancestor.process.pid == *launcher_pid);
     let (action, severity) = match (policy, mode) {
         (Unwrapped::Allow, _) => return None,
         (Unwrapped::Alert, _) => (Action::Audit, Severity::Medium),
@@ -199,8 +202,8 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
     Some(event)
 }
 
-/// The serving process and what is above it, the wrapper's child among them: the launch can have begun with the
-/// wrapper itself. The launcher and what is above it, where the serving process is gone.
+/// The serving process and what is above it; the launcher and what is above it, where the server is gone. The
+/// launcher of a wrapped server is the wrapper itself: what the wrapper started is below it.
 fn ancestors(launcher: u32, event: &Event) -> Vec<Ancestor> {
     let serving = event.process.as_ref().map(|process| process.pid);
     let of = |pid| host::identify(pid).map(|process: ProcessId| host::ancestors(process));

@@ -15,3 +15,4 @@ mod pins;
 mod policy;
 mod refusals;
 mod usage;
+mod wrapped;
