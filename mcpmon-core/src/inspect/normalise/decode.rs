@@ -166,9 +166,34 @@ fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-fn is_encoding(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+const fn is_encoding(byte: u8) -> bool {
+    CLASSES[byte as usize] & ENCODING != 0
 }
+
+const fn is_letter(byte: u8) -> bool {
+    CLASSES[byte as usize] & LETTER != 0
+}
+
+/// May stand in base64, base64url or hexadecimal.
+const ENCODING: u8 = 1;
+/// An ASCII letter.
+const LETTER: u8 = 2;
+
+/// What each byte is.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_') {
+            classes[byte as usize] |= ENCODING;
+        }
+        if byte.is_ascii_alphabetic() {
+            classes[byte as usize] |= LETTER;
+        }
+        byte += 1;
+    }
+    classes
+};
 
 fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
     let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
@@ -287,20 +312,23 @@ fn is_separator(byte: u8) -> bool {
 /// Where five letters set apart begin.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    // Of nine bytes that alternate, the fourth and the fifth are a letter and a separator.
-    loop {
-        let middle = bytes.get(at + 4..at + 6)?;
-        if middle[0].is_ascii_alphabetic() == middle[1].is_ascii_alphabetic() {
-            at += 5;
-            continue;
+    // Of ten bytes that alternate, four in a row do wherever they begin.
+    while let Some(&[a, b, c, d]) = bytes.get(at + REACH..).and_then(<[u8]>::first_chunk) {
+        let alternate = is_letter(a) != is_letter(b) && is_letter(b) != is_letter(c) && is_letter(c) != is_letter(d);
+        if alternate {
+            let start = (at..=at + REACH).find(|&start| alternates(bytes, start));
+            if start.is_some() {
+                return start;
+            }
         }
-        let start = (at.saturating_sub(1).max(from)..=at + 5).find(|&start| alternates(bytes, start));
-        match start {
-            Some(start) => return Some(start),
-            None => at += 5,
-        }
+        at += REACH + 1;
     }
+    // The last ones are looked at one by one.
+    (at..bytes.len()).find(|&start| alternates(bytes, start))
 }
+
+/// How far after the first of ten bytes four of them begin at most.
+const REACH: usize = 6;
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
     bytes.get(start..start + 10).is_some_and(|window| {

@@ -7,6 +7,7 @@ mod engine;
 mod field;
 mod finding;
 mod lexicon;
+mod literals;
 mod rules;
 mod seam;
 mod signals;
