@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-/// Bits of the table of grams: 8 KiB, which stay in the fastest cache.
-const PRESENT: usize = 1 << 16;
+/// Bits of the table of grams: 32 KiB, which stay in the fastest cache. Few are set.
+const PRESENT: usize = 1 << 18;
 /// Groups that the literals are looked up in.
 const GROUPS: usize = 1 << 12;
 /// Bytes that are looked at together.
@@ -30,7 +30,7 @@ pub(super) struct Literals {
 /// A gram of a literal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    hash: u16,
+    hash: u32,
     literal: u16,
     /// Where the gram begins in the literal; before it where that is too short to hold one at each step.
     offset: i8,
@@ -52,7 +52,7 @@ impl Literals {
         entries.dedup();
         let mut present = Box::new([0; PRESENT / 64]);
         for entry in &entries {
-            present[usize::from(entry.hash) / 64] |= 1 << (entry.hash % 64);
+            present[entry.hash as usize / 64] |= 1 << (entry.hash % 64);
         }
         let begin = |group| entries.partition_point(|entry| group_of(entry.hash) < group);
         let groups = (0..=GROUPS)
@@ -120,7 +120,7 @@ impl Literals {
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let hash = hash(gram);
-        if self.present[usize::from(hash) / 64] >> (hash % 64) & 1 == 0 {
+        if self.present[hash as usize / 64] >> (hash % 64) & 1 == 0 {
             return ControlFlow::Continue(());
         }
         self.compare(text, at, hash, hit)
@@ -131,7 +131,7 @@ impl Literals {
         &self,
         text: &[u8],
         at: usize,
-        hash: u16,
+        hash: u32,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let group = group_of(hash);
@@ -189,8 +189,8 @@ fn frequency(byte: u8) -> usize {
     rank.map_or(0, |rank| FREQUENT.len() - rank)
 }
 
-const fn group_of(hash: u16) -> usize {
-    hash as usize * GROUPS / PRESENT
+const fn group_of(hash: u32) -> usize {
+    hash as usize / (PRESENT / GROUPS)
 }
 
 /// Letters in lower case; what else it makes alike is told apart later.
@@ -198,10 +198,10 @@ const fn folded(byte: u8) -> u8 {
     byte | 0x20
 }
 
-fn hash(gram: [u8; GRAM]) -> u16 {
+/// Less than [`PRESENT`].
+const fn hash(gram: [u8; GRAM]) -> u32 {
     let folded = u32::from_le_bytes(gram) | 0x2020_2020;
-    let [_, _, low, high] = folded.wrapping_mul(0x9e37_79b1).to_le_bytes();
-    u16::from_le_bytes([low, high])
+    folded.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PRESENT.ilog2())
 }
 
 #[cfg(test)]
