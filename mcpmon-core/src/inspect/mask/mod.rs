@@ -187,6 +187,10 @@ fn mask_members(text: &str) -> Cow<'_, str> {
         true => format!("{}{}", &found[1], mask_value(&found[3])),
         false => found[0].to_owned(),
     };
+    // Most texts are looked at for one byte only, and no pattern is compiled before one may match.
+    if !text.contains('"') {
+        return Cow::Borrowed(text);
+    }
     let text = replace(&MEMBER, Cow::Borrowed(text), member);
     replace(&ESCAPED, text, member)
 }
@@ -288,32 +292,44 @@ fn mask_shapes(text: &str) -> Cow<'_, str> {
         LazyLock::new(|| pattern(r#"((?:https?|wss?)://[^/?#\s"']+)(/[^?#\s"']*)"#));
     static RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z0-9+_=-]{32,}"));
 
-    let text = replace(&USERINFO, Cow::Borrowed(text), |found| {
-        format!("{}{MASK}@", &found[1])
-    });
-    let text = replace(&PARAMETER, text, |found| {
-        match names_a_secret(&found[2]) || matches!(&found[2], "key" | "sig" | "signature") {
-            true => format!("{}{}={MASK}", &found[1], &found[2]),
-            false => found[0].to_owned(),
-        }
-    });
-    let text = replace(&ISSUED, text, |found| {
-        match found[0].contains(|c: char| c.is_ascii_digit()) {
+    // Each pattern is compiled and run only where what it cannot do without is there.
+    let mut text = Cow::Borrowed(text);
+    let has_address = text.contains("://");
+    if has_address && text.contains('@') {
+        text = replace(&USERINFO, text, |found| format!("{}{MASK}@", &found[1]));
+    }
+    if text.contains('=') {
+        text = replace(&PARAMETER, text, |found| {
+            match names_a_secret(&found[2]) || matches!(&found[2], "key" | "sig" | "signature") {
+                true => format!("{}{}={MASK}", &found[1], &found[2]),
+                false => found[0].to_owned(),
+            }
+        });
+    }
+    if text.contains(|c: char| c.is_ascii_digit()) {
+        text = replace(&ISSUED, text, |found| {
+            match found[0].contains(|c: char| c.is_ascii_digit()) {
+                true => MASK.to_owned(),
+                false => found[0].to_owned(),
+            }
+        });
+    }
+    if has_address {
+        text = replace(&PATH, text, |found| {
+            let segments: Vec<&str> = found[2]
+                .split('/')
+                .map(|segment| if is_path_token(segment) { MASK } else { segment })
+                .collect();
+            format!("{}{}", &found[1], segments.join("/"))
+        });
+    }
+    if has_run(&text) {
+        text = replace(&RUN, text, |found| match looks_random(&found[0]) {
             true => MASK.to_owned(),
             false => found[0].to_owned(),
-        }
-    });
-    let text = replace(&PATH, text, |found| {
-        let segments: Vec<&str> = found[2]
-            .split('/')
-            .map(|segment| if is_path_token(segment) { MASK } else { segment })
-            .collect();
-        format!("{}{}", &found[1], segments.join("/"))
-    });
-    replace(&RUN, text, |found| match looks_random(&found[0]) {
-        true => MASK.to_owned(),
-        false => found[0].to_owned(),
-    })
+        });
+    }
+    text
 }
 
 fn replace<'t>(
@@ -330,6 +346,17 @@ fn replace<'t>(
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a literal and a test compiles it")
 }
+
+/// Whether a stretch is long enough to be random, whatever it looks like.
+fn has_run(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+_=-".contains(&byte);
+    text.as_bytes()
+        .split(|byte| !is_part(*byte))
+        .any(|run| run.len() >= MIN_RUN)
+}
+
+/// Shortest stretch that can be random.
+const MIN_RUN: usize = 32;
 
 /// A segment of a URL's path that is a secret: services give out links with a token, a UUID or a number in
 /// hexadecimal digits inside.

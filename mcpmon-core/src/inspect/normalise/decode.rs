@@ -314,7 +314,8 @@ fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     // Of ten bytes that alternate, four in a row do wherever they begin.
     while let Some(&[a, b, c, d]) = bytes.get(at + REACH..).and_then(<[u8]>::first_chunk) {
-        let alternate = is_letter(a) != is_letter(b) && is_letter(b) != is_letter(c) && is_letter(c) != is_letter(d);
+        let alternate =
+            is_letter(a) != is_letter(b) && is_letter(b) != is_letter(c) && is_letter(c) != is_letter(d);
         if alternate {
             let start = (at..=at + REACH).find(|&start| alternates(bytes, start));
             if start.is_some() {

@@ -310,8 +310,7 @@ mod tests {
     #[test]
     fn every_pattern_compiles_and_none_matches_nothing() {
         for shape in signals::shapes() {
-            let regex = compile(shape.pattern)
-                .unwrap_or_else(|error| panic!("{:?}: {error}", shape.signal));
+            let regex = compile(shape.pattern).unwrap_or_else(|error| panic!("{:?}: {error}", shape.signal));
             assert!(!regex.is_match(b""), "{:?}", shape.signal);
         }
     }

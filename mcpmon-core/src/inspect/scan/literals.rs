@@ -89,11 +89,7 @@ impl Literals {
         found
     }
 
-    fn visit(
-        &self,
-        text: &[u8],
-        hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn visit(&self, text: &[u8], hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>) -> ControlFlow<()> {
         for (literal, finder) in &self.short {
             for start in finder.find_iter(text) {
                 hit(start, usize::from(*literal))?;
@@ -174,7 +170,8 @@ fn enter(text: &[u8], literal: u16, entries: &mut Vec<Entry>) {
         }
         _ => {
             let parts = text.windows(GRAM + STEP - 1).enumerate();
-            let rarest = parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
+            let rarest =
+                parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
             let (at, part) = rarest.expect("a longer literal has such a part");
             for (shift, gram) in part.windows(GRAM).enumerate() {
                 let offset = i8::try_from(at + shift).expect("literals are short");
