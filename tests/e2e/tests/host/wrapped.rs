@@ -382,7 +382,7 @@ fn a_policy_can_demand_the_daemon() -> Result<()> {
         "{said}"
     );
 
-    let daemon = Daemon::start_at(&host, daemon.into_site())?;
+    let _daemon = Daemon::start_at(&host, daemon.into_site())?;
     wait::until("calls that pass again", || {
         Ok((client.call("towns")? == returned("called towns")).then_some(()))
     })?;
