@@ -103,8 +103,6 @@ pub struct Judge {
     policy_hash: Digest,
     /// The number of changes that was looked at last.
     generation: u64,
-    /// When a message was last judged.
-    looked: Option<Timestamp>,
     others: Vec<ServerId>,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
@@ -242,7 +240,6 @@ impl Judge {
             next_poll: now,
             policy_hash: loaded.hash,
             generation: parts.generation,
-            looked: None,
             others: Vec::new(),
             known: BTreeSet::new(),
             unseen: BTreeSet::new(),
@@ -280,10 +277,7 @@ impl Judge {
 
     /// Judges a message, and records what follows from it.
     pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
-        // Messages that came in one read are judged by the same state.
-        if self.looked.replace(now) != Some(now) {
-            self.refresh(now);
-        }
+        self.refresh(now);
         let mut judgement = self
             .monitor
             .observe(now, Observation::Message(&self.conversation, message));
