@@ -139,11 +139,14 @@ pub(super) fn approve(
     Ok(Approved::Accepted(Box::new(record)))
 }
 
-/// Refuses a definition as it was listed last; `false` where it never was.
+/// Refuses a definition as it was listed last, and takes its acceptance back; `false` where it never was.
 pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> rusqlite::Result<bool> {
     let changed = connection
         .prepare_cached(
-            "UPDATE definitions SET refused_by = ?6, hidden = 1 \
+            "UPDATE definitions SET refused_by = ?6, hidden = 1, \
+                 approved_by = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE approved_by END, \
+                 pinned_text = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_text END, \
+                 pinned_hash = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_hash END \
              WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
         )?
         .execute(params![

@@ -52,7 +52,6 @@ pub(super) static UNITS: [Unit; 19] = [
         modules: &["mcpmon_core::model"],
         crates: &[
             "std",
-            "aho_corasick",
             "memchr",
             "regex",
             "serde_json",

@@ -208,6 +208,14 @@ impl Entry {
         self.record.approved_by = by.map(str::to_owned);
     }
 
+    /// Takes the acceptance of what is listed now back.
+    pub(in crate::decide) fn unpin(&mut self) {
+        let seen = self.record.seen.hash;
+        if self.record.pinned.take_if(|pinned| pinned.hash == seen).is_some() {
+            self.record.approved_by = None;
+        }
+    }
+
     /// What it is compared with: its pin, or what was listed before.
     pub(super) fn baseline(&self) -> &Definition {
         self.record.pinned.as_ref().unwrap_or(&self.record.seen)

@@ -152,14 +152,16 @@ impl Traffic {
         self.approve(now, key, by)
     }
 
-    /// A person refuses a definition: it stays hidden.
+    /// A person refuses a definition: it stays hidden, or is hidden again where it was approved.
     pub(in crate::decide) fn refuse(
         &mut self,
         now: Timestamp,
         key: &DefinitionKey,
         by: &str,
     ) -> Result<Judgement, NotSeen> {
-        self.seen(key)?.approval = Approval::Refused;
+        let entry = self.seen(key)?;
+        entry.approval = Approval::Refused;
+        entry.unpin();
         Ok(self.word_of(now, key, by, ApprovalState::Denied))
     }
 

@@ -196,3 +196,22 @@ fn an_approval_from_another_process_holds() {
     world.now = Timestamp(i64::MAX);
     assert_eq!(states(&world.monitor.observe(world.now, Observation::Tick)), []);
 }
+
+#[test]
+fn a_refusal_takes_an_approval_back() {
+    let mut world = poisoned("EVIL-CRITICAL");
+    let key = world.key("bad");
+    drop(
+        world
+            .monitor
+            .approve(world.now, &key, "eve")
+            .expect("it was listed"),
+    );
+    assert_eq!(blocked_by(&world.call("bad")), None);
+    let refused = world
+        .monitor
+        .refuse(world.now, &key, "eve")
+        .expect("it was listed");
+    assert_eq!(states(&refused), [ApprovalState::Denied]);
+    assert_eq!(blocked_by(&world.call("bad")), Some("approval"));
+}
