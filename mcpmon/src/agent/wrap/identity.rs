@@ -1,33 +1,63 @@
 //! Which server a wrapper is for, and what its pins belong to.
 
+use std::path::Path;
+
 use mcpmon_core::{
     decide::recognise,
-    inspect::launch::LaunchRules,
+    inspect::launch::{LaunchRules, Stage},
     model::{PinKey, ServerId},
     policy::Policy,
 };
 
 /// Name of a server whose command says nothing.
 const NAMELESS: &str = "server";
+/// File names that say nothing: their directory's does.
+const COMMON: [&str; 8] = [
+    "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
+];
 
 /// The identity of the server that `argv` starts; `given` is what the user calls it.
 pub(super) fn of(policy: &Policy, rules: &LaunchRules, given: Option<&ServerId>, argv: &[String]) -> PinKey {
-    let launch = recognise(policy, rules, argv);
-    let program = argv.first().map_or("", String::as_str);
-    let (server, name) = match launch {
-        Some(launch) => (Some(launch.server), launch.name),
-        None => (None, program.to_owned()),
+    let (server, name) = match recognise(policy, rules, argv) {
+        Some(launch) => (launch.server, launch.name),
+        None => unknown(argv),
     };
     PinKey {
-        server: given.cloned().or(server).unwrap_or_else(|| by_program(program)),
+        server: given.cloned().unwrap_or(server),
         name,
         uid: nix::unistd::getuid().as_raw(),
     }
 }
 
-/// A server that nothing else is known of is called as its program.
-fn by_program(program: &str) -> ServerId {
-    let name = program.rsplit('/').next().unwrap_or_default();
+/// A server that nothing else is known of is called as what runs: its script or module, else its program.
+fn unknown(argv: &[String]) -> (ServerId, String) {
+    let program = || argv.first().cloned().unwrap_or_default();
+    match LaunchRules::stage_of_named(argv) {
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => (id(&script_name(&path)), path),
+        Stage::Module { name } => (id(&name), name),
+        Stage::Launcher
+        | Stage::Shell { script: None }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => {
+            let program = program();
+            (id(program.rsplit('/').next().unwrap_or_default()), program)
+        }
+    }
+}
+
+/// `notes` of `/srv/notes.py`, and of `/srv/notes/index.js`.
+fn script_name(path: &str) -> String {
+    let path = Path::new(path);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let directory = path.parent().and_then(Path::file_name);
+    match directory {
+        Some(directory) if COMMON.contains(&stem.as_ref()) => directory.to_string_lossy().into_owned(),
+        _ => stem.into_owned(),
+    }
+}
+
+fn id(name: &str) -> ServerId {
     ServerId::new(name).unwrap_or_else(|_| ServerId::new(NAMELESS).expect("a plain word is an id"))
 }
 
@@ -40,6 +70,10 @@ mod tests {
     #[test_case(None, &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("server-memory".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "derived")]
     #[test_case(Some("mine"), &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("mine".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "given")]
     #[test_case(None, &["/opt/tool", "serve"] => ("tool".to_owned(), "/opt/tool".to_owned()); "by its program")]
+    #[test_case(None, &["python3", "-u", "/srv/notes.py"] => ("notes".to_owned(), "/srv/notes.py".to_owned()); "by its script")]
+    #[test_case(None, &["python3", "/srv/b/notes.py"] => ("notes".to_owned(), "/srv/b/notes.py".to_owned()); "another script of that name")]
+    #[test_case(None, &["node", "/srv/notes/index.js"] => ("notes".to_owned(), "/srv/notes/index.js".to_owned()); "by its script's directory")]
+    #[test_case(None, &["python3", "-m", "notes_store"] => ("notes_store".to_owned(), "notes_store".to_owned()); "by its module")]
     #[test_case(None, &["/opt/my tool"] => ("server".to_owned(), "/opt/my tool".to_owned()); "no name for an id")]
     fn identities(given: Option<&str>, argv: &[&str]) -> (String, String) {
         let given = given.map(|id| ServerId::new(id).expect("an id"));
