@@ -27,16 +27,22 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The store that was named, else the daemon that is there, else the user's own store.
+    /// The store that was named, else the daemon that was named or is there, else the user's own store.
     pub(super) fn find(globals: &Globals, socket: &Socket) -> Result<Self, CliError> {
         if let Some(path) = &globals.db {
             return Ok(Self::Store(path.clone()));
         }
         match control::request(&socket.path, &Request::Status) {
-            Err(AskError::NotRunning(_)) => {}
-            // Its own error is told when it is asked.
+            Err(AskError::NotRunning(_)) if socket.path == Path::new(control::DEFAULT_SOCKET) => {}
+            // Its own error is told when it is asked: a socket that was named has to be there.
             Ok(_)
-            | Err(AskError::Silent | AskError::Permission(_) | AskError::Io(_) | AskError::Answer(_)) => {
+            | Err(
+                AskError::NotRunning(_)
+                | AskError::Silent
+                | AskError::Permission(_)
+                | AskError::Io(_)
+                | AskError::Answer(_),
+            ) => {
                 return Ok(Self::Daemon(socket.path.clone()));
             }
         }
