@@ -397,8 +397,10 @@ fn changed_files_are_trusted_through_the_daemon() -> Result<()> {
     };
     let daemon = Daemon::start(&host, &policy("").replace("alert", "block"))?;
     let server = poisoned(&daemon)?;
-    drop(wrapped(&daemon, &server)?);
-    daemon.start_of(&server.name, 1)?;
+    // It has to live until it is hashed: what ends before that is not pinned.
+    let first = wrapped(&daemon, &server)?;
+    assert_eq!(daemon.start_of(&server.name, 1)?["pin"], "pinned");
+    drop(first);
     mcpmon_e2e::servers::change(&server.script)?;
     let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
     assert!(client.initialize().is_err(), "it may not run");
