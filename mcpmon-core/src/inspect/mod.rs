@@ -1,6 +1,7 @@
 //! What things look like: reads values and says what they are; knows no policy and no registry.
 
 pub mod agents;
+pub mod arguments;
 pub mod launch;
 pub mod mask;
 pub mod scan;

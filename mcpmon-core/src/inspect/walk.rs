@@ -1,4 +1,5 @@
-//! Every string of a JSON text, keys too, with its path. Iterative, without building values.
+//! Every string of a JSON text, keys too, and every number and literal, with its path. Iterative, without building
+//! values.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,33 +15,55 @@ pub(super) enum Part {
     Value,
 }
 
+/// Anything that has no parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scalar {
+    /// A string, unescaped.
+    String(Part),
+    /// A number, `true`, `false` or `null`, as it is written.
+    Literal,
+}
+
 /// Where in a JSON text a string stands.
 #[derive(Debug, Default)]
 pub(super) struct Path<'a>(Vec<Step<'a>>);
 
-#[derive(Debug)]
-enum Step<'a> {
+/// One step on the way to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// Into a member of an object.
     Member(Cow<'a, str>),
+    /// Into an item of a list.
     Item(usize),
 }
 
-impl Path<'_> {
-    /// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root.
-    pub(super) fn shown(&self) -> String {
-        let mut shown = String::new();
-        for step in &self.0 {
-            match step {
-                Step::Member(name) if shown.is_empty() => shown.push_str(name),
-                Step::Member(name) => {
-                    shown.push('.');
-                    shown.push_str(name);
-                }
-                Step::Item(index) => {
-                    write!(shown, "[{index}]").expect("a string takes any text");
-                }
+/// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root.
+pub(super) fn shown(steps: &[Step<'_>]) -> String {
+    let mut shown = String::new();
+    for step in steps {
+        match step {
+            Step::Member(name) if shown.is_empty() => shown.push_str(name),
+            Step::Member(name) => {
+                shown.push('.');
+                shown.push_str(name);
+            }
+            Step::Item(index) => {
+                write!(shown, "[{index}]").expect("a string takes any text");
             }
         }
-        shown
+    }
+    shown
+}
+
+impl<'a> Path<'a> {
+    /// As findings show it; see [`shown`].
+    pub(super) fn shown(&self) -> String {
+        shown(&self.0)
+    }
+
+    /// The way itself, outermost step first.
+    pub(super) fn steps(&self) -> &[Step<'a>] {
+        &self.0
     }
 
     /// Names of the members on the way, outermost first.
@@ -55,7 +78,15 @@ impl Path<'_> {
 /// Calls `visit` with every string, in the order of the text.
 ///
 /// The text is trusted to be valid; what is not ends the walk early.
-pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'_>, Part, Cow<'a, str>)) {
+pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Part, Cow<'a, str>)) {
+    scalars(json, |path, scalar, text| match scalar {
+        Scalar::String(part) => visit(path, part, text),
+        Scalar::Literal => {}
+    });
+}
+
+/// Calls `visit` with every string, number and literal, in the order of the text; see [`strings`].
+pub(super) fn scalars<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Scalar, Cow<'a, str>)) {
     let text = json.as_str();
     let bytes = text.as_bytes();
     let mut path = Path::default();
@@ -72,9 +103,9 @@ pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'_>, Pa
                 if expects_key && let Some(Step::Member(name)) = path.0.last_mut() {
                     name.clone_from(&string);
                     expects_key = false;
-                    visit(&path, Part::Key, string);
+                    visit(&path, Scalar::String(Part::Key), string);
                 } else {
-                    visit(&path, Part::Value, string);
+                    visit(&path, Scalar::String(Part::Value), string);
                 }
             }
             b'{' => {
@@ -94,10 +125,23 @@ pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'_>, Pa
                 Some(Step::Member(_)) => expects_key = true,
                 None => return,
             },
-            _ => {}
+            b':' | b' ' | b'\n' | b'\t' | b'\r' => {}
+            _ => {
+                let end = literal_end(bytes, at);
+                visit(&path, Scalar::Literal, Cow::Borrowed(&text[at..end]));
+                at = end;
+                continue;
+            }
         }
         at += 1;
     }
+}
+
+/// Where a number or literal that begins at `from` ends.
+fn literal_end(bytes: &[u8], from: usize) -> usize {
+    let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\t' | b'\r' | b'"');
+    let length = bytes[from..].iter().position(ends);
+    length.map_or(bytes.len(), |length| from + length.max(1))
 }
 
 /// Where the quote stands that ends the string that begins at `from`.
@@ -187,6 +231,20 @@ mod tests {
     #[test_case(r#"{"a" : true , "b" : null , "c" : "x"}"#, &["key a=a", "key b=b", "key c=c", "c=x"]; "spaces and literals")]
     fn strings_have_their_paths(json: &str, expected: &[&str]) {
         assert_eq!(walked(json), expected);
+    }
+
+    #[test]
+    fn numbers_and_literals_are_as_they_are_written() {
+        let mut seen = Vec::new();
+        scalars(
+            RawJson::trusted(r#"{"a": 1e9 ,"b":[true,-0.5],"c":{"d":null}}"#),
+            |path, scalar, text| {
+                if scalar == Scalar::Literal {
+                    seen.push(format!("{}={text}", path.shown()));
+                }
+            },
+        );
+        assert_eq!(seen, ["a=1e9", "b[0]=true", "b[1]=-0.5", "c.d=null"]);
     }
 
     #[test]

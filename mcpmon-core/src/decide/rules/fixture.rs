@@ -1,9 +1,12 @@
 //! What the tests of rules need: a server with a few definitions, without a Monitor around it.
 
-use super::{Effect, Rule, Scene, Used};
+use super::{Calling, Effect, Objection, Rule, Scene, Used};
 use crate::{
     decide::definitions::{DefinitionBook, Entry, Offers, Page},
-    model::{Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp},
+    inspect::arguments::Arguments,
+    model::{
+        Call, Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp,
+    },
     policy::Policy,
 };
 
@@ -93,13 +96,42 @@ impl Stage {
         self.judge_kind(rule, DefinitionKind::Tool, tool)
     }
 
+    /// What `rule` says of a call with these arguments.
+    pub(super) fn judge_call(&mut self, rule: &dyn Rule, tool: &str, arguments: &str) -> Option<Objection> {
+        let offers = self
+            .book
+            .open(&self.identity, &self.policy)
+            .expect("there is room");
+        let call = Call {
+            tool: tool.into(),
+            arguments: Some(RawJson::trusted(arguments)),
+            resumes: None,
+        };
+        let walked = Arguments::walk(RawJson::trusted(arguments));
+        let (server, kind) = (&self.identity.server, DefinitionKind::Tool);
+        rule.judge(&Scene {
+            call: Some(Calling {
+                call: &call,
+                arguments: &walked,
+            }),
+            ..Scene::of(&self.policy, server, offers, kind, tool, Timestamp(0))
+        })
+    }
+
     /// What `rule` says of the use of something.
     pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
         let offers = self
             .book
             .open(&self.identity, &self.policy)
             .expect("there is room");
-        let scene = Scene::of(&self.policy, &self.identity.server, offers, kind, name);
+        let scene = Scene::of(
+            &self.policy,
+            &self.identity.server,
+            offers,
+            kind,
+            name,
+            Timestamp(0),
+        );
         rule.judge(&scene).map(|objection| objection.effect)
     }
 
@@ -115,6 +147,8 @@ impl Stage {
             server,
             offers,
             used: Used::Server,
+            now: Timestamp(0),
+            call: None,
         })
         .map(|objection| objection.effect)
     }

@@ -17,7 +17,8 @@ use super::{
     wording::{command, shown},
 };
 use crate::{
-    model::{DefinitionKind, Denial, ServerId, Severity},
+    inspect::arguments::Arguments,
+    model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp},
     policy::Policy,
 };
 
@@ -32,6 +33,19 @@ pub(super) struct Scene<'a> {
     pub(super) offers: &'a Offers,
     /// What of it is to be used.
     pub(super) used: Used<'a>,
+    /// When.
+    pub(super) now: Timestamp,
+    /// The call, where a tool is to be called; a tool that is only listed is judged without.
+    pub(super) call: Option<Calling<'a>>,
+}
+
+/// A tool call, its arguments walked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calling<'a> {
+    /// As it was decoded.
+    pub(super) call: &'a Call<'a>,
+    /// Every key and value of its arguments; empty where it has none.
+    pub(super) arguments: &'a Arguments<'a>,
 }
 
 /// What is to be used.
@@ -142,6 +156,7 @@ impl<'a> Scene<'a> {
         offers: &'a Offers,
         kind: DefinitionKind,
         name: &'a str,
+        now: Timestamp,
     ) -> Self {
         let entry = offers.of(kind).get(name);
         Self {
@@ -149,6 +164,8 @@ impl<'a> Scene<'a> {
             server,
             offers,
             used: Used::Offered { kind, name, entry },
+            now,
+            call: None,
         }
     }
 

@@ -179,7 +179,7 @@ impl Traffic {
         else {
             return Effect::Block;
         };
-        let scene = Scene::of(&self.policy, &identity.server, offers, kind, name);
+        let scene = Scene::of(&self.policy, &identity.server, offers, kind, name, teller.now);
         let ruling = rules::judge(&scene);
         match scene.entry() {
             Some(entry) if !sight.is_read() && self.is_settled(entry, &ruling) => {

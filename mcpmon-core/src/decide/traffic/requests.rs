@@ -7,9 +7,10 @@ use super::{
 use crate::{
     decide::{
         order::Judgement,
-        rules::{self, Effect, Objection, Ruling, Scene, Used},
+        rules::{self, Calling, Effect, Objection, Ruling, Scene, Used},
         wording::{command, shown},
     },
+    inspect::arguments::Arguments,
     model::{Call, DefinitionKind, EventKind, RawJson, Severity, Verdict},
     policy::{Handling, Mode},
 };
@@ -17,7 +18,7 @@ use crate::{
 impl Traffic {
     /// A tool call. One that goes on is told as called; one that something stands against is told as judged too.
     pub(super) fn call(&self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
-        let ruling = self.ruling(teller, DefinitionKind::Tool, &call.tool);
+        let ruling = self.call_ruling(teller, call);
         let goes_on = ruling.block.is_none() || self.policy.mode == Mode::Observe;
         let mut judgement = Judgement::default();
         let told = |kind| {
@@ -105,11 +106,32 @@ impl Traffic {
 
     /// What the rules say of the use of something offered.
     fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
-        let identity = &teller.conversation.identity;
-        let Some(offers) = self.book.get(identity) else {
+        match self.scene(teller, kind, name) {
+            Some(scene) => rules::judge(&scene),
+            None => Ruling::default(),
+        }
+    }
+
+    /// What the rules say of a tool call.
+    fn call_ruling(&self, teller: &Teller<'_>, call: &Call<'_>) -> Ruling {
+        let Some(scene) = self.scene(teller, DefinitionKind::Tool, &call.tool) else {
             return Ruling::default();
         };
-        rules::judge(&Scene::of(&self.policy, &identity.server, offers, kind, name))
+        let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
+        rules::judge(&Scene {
+            call: Some(Calling {
+                call,
+                arguments: &arguments,
+            }),
+            ..scene
+        })
+    }
+
+    fn scene<'a>(&'a self, teller: &'a Teller<'_>, kind: DefinitionKind, name: &'a str) -> Option<Scene<'a>> {
+        let identity = &teller.conversation.identity;
+        let offers = self.book.get(identity)?;
+        let (policy, server) = (&*self.policy, &identity.server);
+        Some(Scene::of(policy, server, offers, kind, name, teller.now))
     }
 
     /// What the rules say of the server itself.
@@ -124,6 +146,8 @@ impl Traffic {
             server,
             offers,
             used: Used::Server,
+            now: teller.now,
+            call: None,
         })
     }
 }
