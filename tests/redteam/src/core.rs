@@ -1,0 +1,188 @@
+//! A conversation in the core alone: filters and Monitors, without a process or a file.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use mcpmon::{
+    config::{Source, Sources, load_sources},
+    record::{StoredEvent, json::to_json},
+};
+use mcpmon_core::{
+    decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
+    decode::Limits,
+    filter::stdio::{Filter, Output},
+    model::{Conversation, DefinitionKind, Layer, PinKey, ServerId, ServerType, SessionId, Side, Timestamp},
+    policy::{Policy, network::table::Tables},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    case::Case,
+    play::{Heard, Stage},
+};
+
+/// When a case begins, and how long a line takes, nanoseconds.
+const BEGIN: i64 = 1_700_000_000_000_000_000;
+const LINE: i64 = 1_000_000;
+
+/// A session in the core.
+pub struct Core {
+    policy: Arc<Policy>,
+    now: Timestamp,
+    seats: BTreeMap<String, Seat>,
+    events: Vec<Value>,
+}
+
+/// A server's place in the session: what its wrapper would hold.
+struct Seat {
+    filter: Filter,
+    monitor: Monitor,
+    conversation: Conversation,
+}
+
+impl Core {
+    /// A session under the policy of `case`.
+    ///
+    /// # Errors
+    /// Where that policy is none.
+    pub fn new(case: &Case) -> Result<Self> {
+        let part = (Source::EmbeddedDefault, case.configuration()?);
+        let sources = Sources::of_parts(vec![part]).context("a policy")?;
+        let loaded = load_sources(&sources).with_context(|| format!("the policy of {}", case.id))?;
+        Ok(Self {
+            policy: loaded.policy,
+            now: Timestamp(BEGIN),
+            seats: BTreeMap::new(),
+            events: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, server: &str, side: Side, line: &str) -> Result<Heard> {
+        self.now.0 += LINE;
+        let (now, mut out, mut judgements) = (self.now, Output::default(), Vec::new());
+        let seat = self.seats.get_mut(server).context("a server that joined")?;
+        let Seat {
+            filter,
+            monitor,
+            conversation,
+        } = seat;
+        let mut judge = |message: &mcpmon_core::model::Message<'_>| {
+            let judgement = monitor.observe(now, Observation::Message(conversation, message));
+            let verdict = judgement.verdict.clone();
+            judgements.push(judgement);
+            verdict
+        };
+        filter.push(now, side, format!("{line}\n").as_bytes(), &mut judge, &mut out);
+        for judgement in judgements {
+            self.carry_out(server, judgement);
+        }
+        Ok(Heard {
+            by_server: lines(&out.to_server),
+            by_client: lines(&out.to_client),
+        })
+    }
+
+    /// Keeps events, and tells the other servers' Monitors which tools there are.
+    fn carry_out(&mut self, server: &str, judgement: Judgement) {
+        for event in judgement.events {
+            let stored = StoredEvent::new(Uuid::nil(), "host", event);
+            self.events.push(Value::Object(to_json(&stored)));
+        }
+        for order in judgement.orders {
+            let Order::StoreDefinition(record) = order else {
+                continue;
+            };
+            if record.key.kind != DefinitionKind::Tool {
+                continue;
+            }
+            for (_, seat) in self.seats.iter_mut().filter(|(name, _)| *name != server) {
+                let id = &record.key.identity.server;
+                let registry = seat.monitor.registry_mut();
+                registry.register(
+                    self.now,
+                    id,
+                    ServerType::Stdio,
+                    &record.key.name,
+                    record.seen.hash,
+                );
+            }
+        }
+    }
+}
+
+impl Stage for Core {
+    fn join(&mut self, server: &str) -> Result<()> {
+        let id = ServerId::new(server).context("a server's name")?;
+        let conversation = Conversation {
+            identity: PinKey {
+                server: id,
+                name: server.to_owned(),
+                uid: 1000,
+            },
+            server_type: ServerType::Stdio,
+            session: Some(SessionId::new("redteam")),
+            layer: Layer::Stdio,
+        };
+        let monitor = Monitor::new(Arc::clone(&self.policy), &Tables::default(), PinBook::default());
+        let seat = Seat {
+            filter: Filter::new(limits(&self.policy)),
+            monitor,
+            conversation,
+        };
+        self.seats.insert(server.to_owned(), seat);
+        let names: Vec<String> = self.seats.keys().cloned().collect();
+        for name in &names {
+            let others: Vec<ServerId> = names
+                .iter()
+                .filter(|other| *other != name)
+                .filter_map(|other| ServerId::new(other).ok())
+                .collect();
+            let now = self.now;
+            let Some(seat) = self.seats.get_mut(name) else {
+                continue;
+            };
+            let joined = seat
+                .monitor
+                .observe(now, Observation::Joined(&seat.conversation, &others));
+            self.carry_out(name, joined);
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, server: &str, line: &str) -> Result<Heard> {
+        self.push(server, Side::Client, line)
+    }
+
+    fn server(&mut self, server: &str, line: &str) -> Result<Heard> {
+        self.push(server, Side::Server, line)
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        let nanoseconds = milliseconds.saturating_mul(1_000_000);
+        self.now.0 = self.now.0.saturating_add_unsigned(nanoseconds);
+    }
+
+    fn record(&mut self) -> Result<Vec<Value>> {
+        Ok(std::mem::take(&mut self.events))
+    }
+}
+
+/// As `mcpmon wrap` reads them.
+fn limits(policy: &Policy) -> Limits {
+    let limits = policy.limits;
+    Limits {
+        max_line: limits.max_line,
+        max_depth: limits.max_schema_depth,
+        max_batch: limits.max_batch,
+        max_pending: limits.max_pending,
+        request_timeout: limits.request_timeout,
+    }
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(bytes)
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}

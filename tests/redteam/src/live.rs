@@ -1,0 +1,211 @@
+//! The same conversation through `mcpmon wrap`. The server is a process that hands its pipes on to the suite, so that
+//! one hand plays both sides. After each line a ping runs the same way: what is not there before it will not come.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::wrapped::{Home, Wrapped};
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    play::{Heard, Stage},
+};
+
+/// How long either side may take for a line.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A session of real wrappers.
+pub struct Live {
+    home: Home,
+    session: String,
+    seats: BTreeMap<String, Seat>,
+    pings: u64,
+}
+
+/// A wrapper, and the server's end of its pipes.
+struct Seat {
+    wrapped: Wrapped,
+    server: BufReader<UnixStream>,
+}
+
+impl Live {
+    /// A session under the policy of `case`.
+    ///
+    /// # Errors
+    /// Where its files cannot be written.
+    pub fn new(case: &Case) -> Result<Self> {
+        let home = Home::new()?;
+        let mut policy: Value = serde_json::from_str(&case.configuration()?)?;
+        policy["record"]["jsonl"] = json!(home.path("events.jsonl"));
+        home.configure(&policy.to_string())?;
+        Ok(Self {
+            home,
+            session: case.id.replace('/', "-"),
+            seats: BTreeMap::new(),
+            pings: 0,
+        })
+    }
+
+    /// Sends a ping of the client on its way and gives what the server got before it, and the ping's id.
+    fn ping(&mut self, server: &str) -> Result<(Vec<String>, String)> {
+        self.pings += 1;
+        let id = format!("ping-{}", self.pings);
+        let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
+        let seat = self.seats.get_mut(server).context("a server that joined")?;
+        seat.wrapped.send(&ping)?;
+        let mut before = Vec::new();
+        loop {
+            let line = read(&mut seat.server).context("the server got no ping")?;
+            if line == ping {
+                return Ok((before, id));
+            }
+            before.push(line);
+        }
+    }
+
+    /// Answers a ping and gives what the client got before that.
+    fn pong(&mut self, server: &str, id: &str) -> Result<Vec<String>> {
+        let pong = json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string();
+        let seat = self.seats.get_mut(server).context("a server that joined")?;
+        writeln!(seat.server.get_mut(), "{pong}")?;
+        let mut before = Vec::new();
+        loop {
+            let line = seat
+                .wrapped
+                .line()
+                .context("the client got no answer to a ping")?;
+            ensure!(!line.is_empty(), "the wrapper ended: {:?}", seat.wrapped.finish());
+            if line == pong {
+                return Ok(before);
+            }
+            before.push(line);
+        }
+    }
+}
+
+impl Stage for Live {
+    fn join(&mut self, server: &str) -> Result<()> {
+        let socket = self.home.path(&format!("{server}.sock"));
+        let listener = UnixListener::bind(&socket)?;
+        let bridge = std::env::current_exe()?;
+        let mut wrap = self.home.wrap(
+            &["--server", server],
+            &[
+                bridge_program(&bridge)?.as_str(),
+                "bridge",
+                &socket.display().to_string(),
+            ],
+        )?;
+        wrap.env("MCPMON_SESSION", &self.session);
+        let wrapped = Wrapped::start(&mut wrap)?;
+        let (stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let server_end = BufReader::new(stream);
+        self.seats.insert(
+            server.to_owned(),
+            Seat {
+                wrapped,
+                server: server_end,
+            },
+        );
+        Ok(())
+    }
+
+    fn client(&mut self, server: &str, line: &str) -> Result<Heard> {
+        let seat = self.seats.get_mut(server).context("a server that joined")?;
+        seat.wrapped.send(line)?;
+        let (by_server, id) = self.ping(server)?;
+        let by_client = self.pong(server, &id)?;
+        Ok(Heard { by_server, by_client })
+    }
+
+    fn server(&mut self, server: &str, line: &str) -> Result<Heard> {
+        let (mut by_server, id) = self.ping(server)?;
+        let seat = self.seats.get_mut(server).context("a server that joined")?;
+        writeln!(seat.server.get_mut(), "{line}")?;
+        let by_client = self.pong(server, &id)?;
+        // What the wrapper answers the server comes before whatever the client says next.
+        let (answered, id) = self.ping(server)?;
+        by_server.extend(answered);
+        self.pong(server, &id)?;
+        Ok(Heard { by_server, by_client })
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        thread::sleep(Duration::from_millis(milliseconds));
+    }
+
+    fn record(&mut self) -> Result<Vec<Value>> {
+        for (server, mut seat) in std::mem::take(&mut self.seats) {
+            let (code, _, errors) = seat.wrapped.finish()?;
+            ensure!(code == 0, "the wrapper of {server} ended with {code}: {errors}");
+        }
+        let path = self.home.path("events.jsonl");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let parse = |line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}"));
+        text.lines().map(parse).collect()
+    }
+}
+
+fn read(from: &mut impl io::BufRead) -> Result<String> {
+    let mut line = String::new();
+    let length = from.read_line(&mut line)?;
+    ensure!(length > 0, "nothing more comes");
+    Ok(line.trim_end_matches('\n').to_owned())
+}
+
+/// The program with the bridge in it: a test has one beside it.
+fn bridge_program(own: &Path) -> Result<String> {
+    let is_itself = own.file_name().is_some_and(|name| name == "mcpmon-redteam");
+    let program = match is_itself {
+        true => own.to_owned(),
+        false => {
+            let directory = own
+                .parent()
+                .and_then(Path::parent)
+                .context("a directory of programs")?;
+            directory.join("mcpmon-redteam")
+        }
+    };
+    ensure!(
+        program.exists(),
+        "{} is not there: build it with `cargo build -p mcpmon-redteam`",
+        program.display()
+    );
+    Ok(program.display().to_string())
+}
+
+/// The server's process: hands standard input and output on to whoever listens at `socket`.
+///
+/// # Errors
+/// Where nobody listens, or one side breaks.
+pub fn bridge(socket: &Path) -> Result<()> {
+    let stream = UnixStream::connect(socket)?;
+    let mut from_suite = stream.try_clone()?;
+    let mut to_suite = stream.try_clone()?;
+    thread::spawn(move || {
+        let mut stdout = io::stdout().lock();
+        let mut reader = BufReader::new(&mut from_suite);
+        loop {
+            let taken = match reader.fill_buf() {
+                Ok([]) | Err(_) => break,
+                Ok(bytes) => match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+                    Ok(()) => bytes.len(),
+                    Err(_) => break,
+                },
+            };
+            reader.consume(taken);
+        }
+    });
+    io::copy(&mut io::stdin().lock(), &mut to_suite)?;
+    Ok(())
+}
