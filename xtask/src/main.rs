@@ -10,6 +10,7 @@ mod fuzz;
 mod packages;
 mod privilege;
 mod real_servers;
+mod redteam;
 mod run;
 mod shell;
 mod test;
@@ -54,6 +55,12 @@ enum Command {
     Fuzz(fuzz::FuzzArgs),
     /// Measure detection on a folder of labelled items
     Eval(eval::EvalArgs),
+    /// Run attacks and near misses through the core and the real wrapper, and print what became of each
+    Redteam {
+        /// Options of the suite: `--only TEXT`, `--core`, `--json`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
     /// Measure what mcpmon costs
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         Command::Vm(args) => vm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Redteam { options } => redteam::run(&options),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };

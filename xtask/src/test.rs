@@ -13,6 +13,9 @@ use crate::{
 /// The packages whose tests load kernel programs: alone, and as the built program does.
 const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 
+/// The package whose tests run the built program, as anyone.
+const RED_TEAM: &str = "mcpmon-redteam";
+
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
 const USED: [(&str, &str); 6] = [
     ("bash", "bash"),
@@ -30,7 +33,7 @@ pub(crate) fn run() -> Result<()> {
         let mut cargo = shell::cargo();
         cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
         cargo.args(["--exclude", "mcpmon-ebpf"]);
-        for package in ROOT_TESTS {
+        for package in ROOT_TESTS.iter().chain([&RED_TEAM]) {
             cargo.args(["--exclude", package]);
         }
         shell::run(&mut cargo)
@@ -39,6 +42,9 @@ pub(crate) fn run() -> Result<()> {
     real_servers::install()?;
     step("the program that the end-to-end tests run", || {
         shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    })?;
+    step("attacks and near misses", || {
+        shell::run(shell::cargo().args(["test", "--locked", "--package", RED_TEAM]))
     })?;
     step("tests on the running kernel", root_tests)?;
     step("kernel tests on other kernels", other_kernels)

@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(base64(b"any carnal pleasure"), "YW55IGNhcm5hbCBwbGVhc3VyZQ==");
         let token = baited("a ${github} b $${github}").expect("a kind");
         assert_eq!(token.len(), "a ".len() + 40 + " b ${github}".len());
-        assert!(baited("${nothing}").is_err());
+        let error = baited("${nothing}").expect_err("no kind");
+        assert_eq!(error.to_string(), "there is no bait of kind nothing");
     }
 }

@@ -27,6 +27,7 @@ const BEGIN: i64 = 1_700_000_000_000_000_000;
 const LINE: i64 = 1_000_000;
 
 /// A session in the core.
+#[derive(Debug)]
 pub struct Core {
     policy: Arc<Policy>,
     now: Timestamp,
@@ -35,6 +36,7 @@ pub struct Core {
 }
 
 /// A server's place in the session: what its wrapper would hold.
+#[derive(Debug)]
 struct Seat {
     filter: Filter,
     monitor: Monitor,

@@ -24,6 +24,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session of real wrappers.
+#[derive(Debug)]
 pub struct Live {
     home: Home,
     session: String,
@@ -32,6 +33,7 @@ pub struct Live {
 }
 
 /// A wrapper, and the server's end of its pipes.
+#[derive(Debug)]
 struct Seat {
     wrapped: Wrapped,
     server: BufReader<UnixStream>,

@@ -1,11 +1,6 @@
 //! Runs the suite and prints its table; `bridge SOCKET` is the server's process in it.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::print_stdout,
-    reason = "a tool for developers"
-)]
+#![expect(clippy::print_stdout, reason = "a tool for developers")]
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -230,9 +230,9 @@ impl Scene<'_> {
     }
 
     fn call(&mut self, server: &str, call: &Call) -> Result<Outcome> {
-        let arguments = match &call.arguments {
-            Value::Null => json!({}),
-            arguments => arguments.clone(),
+        let arguments = match call.arguments.is_null() {
+            true => json!({}),
+            false => call.arguments.clone(),
         };
         let params = json!({"name": call.tool, "arguments": arguments});
         let (id, line) = self.line("tools/call", &params);
@@ -241,11 +241,7 @@ impl Scene<'_> {
         if became == Outcome::Block {
             return refused(&heard, id);
         }
-        let result = match &call.result {
-            Value::Null => json!({"content": [{"type": "text", "text": "done"}]}),
-            Value::String(text) => json!({"content": [{"type": "text", "text": text}]}),
-            whole => whole.clone(),
-        };
+        let result = result(&call.result);
         let answer = self.answers(server, id, &result)?;
         let came_back = answer.context("a call that went on has no answer")?["result"] == result;
         Ok(if came_back { became } else { Outcome::Withhold })
@@ -311,22 +307,26 @@ impl Scene<'_> {
     }
 }
 
+/// A result as servers give it: a text, or whole already.
+fn result(given: &Value) -> Value {
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    match given.as_str() {
+        Some(given) => text(given),
+        None if given.is_null() => text("done"),
+        None => given.clone(),
+    }
+}
+
 /// A tool as servers list it.
 fn definition(tool: &Value) -> Value {
-    match tool {
-        Value::String(name) => json!({
-            "name": name,
-            "description": "Does what its name says.",
-            "inputSchema": {"type": "object"},
-        }),
-        whole => {
-            let mut whole = whole.clone();
-            if whole["inputSchema"].is_null() {
-                whole["inputSchema"] = json!({"type": "object"});
-            }
-            whole
-        }
+    let mut whole = match tool.as_str() {
+        Some(name) => json!({"name": name, "description": "Does what its name says."}),
+        None => tool.clone(),
+    };
+    if whole["inputSchema"].is_null() {
+        whole["inputSchema"] = json!({"type": "object"});
     }
+    whole
 }
 
 /// What became of a line on its way to whoever it was for.
