@@ -1,5 +1,7 @@
 //! Every case holds, in the core and through the real wrapper.
 
+#![cfg(test)]
+
 use anyhow::Result;
 use mcpmon_redteam::{Case, Core, Live, Stage, load, play};
 
