@@ -223,7 +223,7 @@ pub(super) fn connection(
 ) -> Event {
     let remote = rule.and_then(|rule| match &rule.kind {
         RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
-        RuleKind::Watch | RuleKind::Deny(_) | RuleKind::Egress(_) | RuleKind::Canary => None,
+        RuleKind::Watch | RuleKind::Deny(_) | RuleKind::Egress(_) | RuleKind::Kill | RuleKind::Canary => None,
     });
     let direction = match (remote, own) {
         (Some(_), _) => Direction::AgentToServer,
@@ -276,6 +276,9 @@ fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> O
         ),
         RuleKind::Server(id) | RuleKind::DeniedServer(id) => format!(
             "{verb}: the server `{id}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers"
+        ),
+        RuleKind::Kill => format!(
+            "{verb}: a person stopped the session; lift it with `mcpmon kill SESSION --off`, or `mcpmon kill --all --off`"
         ),
         RuleKind::Canary => format!("{verb}: this address belongs to mcpmon's self-test"),
     })

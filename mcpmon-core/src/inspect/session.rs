@@ -4,7 +4,7 @@ use super::{
     agents::is_agent,
     starter::{Ancestor, Terminal, starter},
 };
-use crate::model::{Digest, ProcessId, SessionId};
+use crate::model::{Digest, ProcessId, SESSION_ROOT, SessionId};
 
 /// Longest name a session can be given.
 const MAX_NAME: usize = 64;
@@ -30,7 +30,7 @@ pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option
     let name = name.filter(|name| is_name(name));
     let label = name.map_or_else(|| label(&root.comm), str::to_owned);
     let ProcessId { pid, start } = root.process;
-    let identity = Digest::of(format!("{boot} {pid} {start}").as_bytes()).short(12);
+    let identity = Digest::of(format!("{boot} {pid} {start}").as_bytes()).short(SESSION_ROOT);
     Some(Session {
         id: SessionId::new(format!("{label}-{identity}")),
         agent: root.comm.clone(),

@@ -341,6 +341,14 @@ pub enum EventKind {
         by: String,
         state: ApprovalState,
     },
+    /// The kill switch was set or lifted.
+    #[serde(rename = "mcp_kill")]
+    Kill {
+        /// A session's id, or `host`.
+        scope: String,
+        by: String,
+        state: KillState,
+    },
     /// A policy took effect.
     #[serde(rename = "policy_loaded")]
     PolicyLoaded { path: String, hash: Digest },
@@ -428,6 +436,16 @@ pub enum ApprovalState {
     TimedOut,
 }
 
+/// How the kill switch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillState {
+    /// Set.
+    Set,
+    /// Lifted.
+    Lifted,
+}
+
 /// One field of a definition that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldChange {
@@ -461,6 +479,7 @@ impl EventKind {
             Self::ResourceRead { .. } => "mcp_resource_read",
             Self::RequestJudged { .. } => "mcp_request_judged",
             Self::Approval { .. } => "mcp_approval",
+            Self::Kill { .. } => "mcp_kill",
             Self::PolicyLoaded { .. } => "policy_loaded",
             Self::PolicyRejected { .. } => "policy_rejected",
             Self::EnforcementDegraded { .. } => "mcp_enforcement_degraded",

@@ -120,6 +120,9 @@ pub struct PinKey {
     pub uid: u32,
 }
 
+/// Digits that tell the root of a session, at the end of its id.
+pub const SESSION_ROOT: usize = 12;
+
 /// Name of an agent session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -136,6 +139,19 @@ impl SessionId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether both are one session: a name in front of what tells its root only makes it readable.
+    #[must_use]
+    pub fn is_of_same_root(&self, other: &Self) -> bool {
+        self == other || self.root().is_some_and(|root| other.root() == Some(root))
+    }
+
+    /// What tells the process at the session's root: the digits at the end.
+    fn root(&self) -> Option<&str> {
+        let (_, digits) = self.0.rsplit_once('-')?;
+        let is_root = digits.len() == SESSION_ROOT && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_root.then_some(digits)
     }
 }
 

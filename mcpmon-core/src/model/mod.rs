@@ -10,6 +10,7 @@ mod finding;
 mod glob;
 mod ids;
 mod json;
+mod kill;
 mod manifest;
 mod message;
 mod observation;
@@ -22,13 +23,14 @@ pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
     ApprovalState, CallOutcome, ContainerRef, DefinitionStatus, Direction, Event, EventKind, FieldChange,
-    Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
+    KillState, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
 };
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
-pub use ids::{PinKey, ServerId, ServerIdError, SessionId, one_spelling};
+pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
+pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,

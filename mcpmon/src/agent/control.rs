@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     approval::{Subject, Word},
+    kill,
     selftest::Check,
     status::Status,
     wrappers::Wrappers,
@@ -67,6 +68,11 @@ pub enum Request {
         /// What.
         word: Word,
     },
+    /// A person's word on a session, or on the host. Root only.
+    Kill {
+        /// What is said.
+        word: kill::Word,
+    },
     /// A wrapper introduces itself: the connection is its own from here on.
     Wrap {
         /// Who it is.
@@ -82,7 +88,8 @@ impl Request {
             Self::ResetPins { .. }
             | Self::TrustPins { .. }
             | Self::TrustExecutable { .. }
-            | Self::Decide { .. } => true,
+            | Self::Decide { .. }
+            | Self::Kill { .. } => true,
         }
     }
 }

@@ -14,6 +14,7 @@ mod health;
 mod host;
 mod inbox;
 pub mod inspection;
+pub mod kill;
 mod names;
 pub mod notify;
 pub(crate) mod probe;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use mcpmon_core::model::Kills;
 use serde::{Deserialize, Serialize};
 
 pub use super::engine::Coverage;
@@ -30,6 +31,9 @@ pub struct Status {
     pub checked_at: Option<String>,
     /// How starts of changed servers are refused.
     pub exec_gate: String,
+    /// What persons stopped.
+    #[serde(default)]
+    pub kills: Kills,
     /// Running servers.
     pub servers: Vec<RunningServer>,
     /// Starts of servers that were seen, and those of them by a wrapper.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{ServerId, Timestamp};
+use mcpmon_core::model::{ServerId, SessionId, Timestamp};
 
 use super::{
     CliError, ErrorKind, Globals,
@@ -13,6 +13,7 @@ use crate::{
         approval::{self, DecideError, Subject, Word},
         control::{self, Answer, AskError, Request},
         group,
+        kill::{self, KillError},
     },
     record::{Access, DAEMON_STORE, Store, own_store},
 };
@@ -77,6 +78,36 @@ impl Place {
         let (done, events) = approval::decide(&mut store, now, &subject, &word, &by()).map_err(refused)?;
         store.record(events).map_err(environment)?;
         Ok(done)
+    }
+
+    /// Stops a session, or with `None` every one, or lets it go on.
+    pub(super) fn kill(&self, now: Timestamp, session: Option<SessionId>, off: bool) -> Result<(), CliError> {
+        let word = kill::Word {
+            session,
+            off,
+            by: by(),
+        };
+        match self {
+            Self::Daemon(socket) => match ask(socket, &Request::Kill { word })? {
+                Answer::Done => Ok(()),
+                Answer::Status(_)
+                | Answer::Checks(_)
+                | Answer::Trusted { .. }
+                | Answer::TrustedExecutable { .. }
+                | Answer::Decided(_)
+                | Answer::Error(_) => Err(unexpected()),
+            },
+            Self::Store(path) => {
+                let mut store = open(path)?;
+                let event = kill::carry_out(&mut store, now, &word).map_err(|error| match error {
+                    KillError::Store(error) => environment(error),
+                    KillError::Unknown(_) | KillError::NotStopped(_) | KillError::TooMany => {
+                        CliError::new(ErrorKind::Refused, error)
+                    }
+                })?;
+                store.record(vec![event]).map_err(environment)
+            }
+        }
     }
 
     /// Accepts a server's files as they were when they were last refused, and says whose.

@@ -26,8 +26,8 @@ use crate::{
     config::{LocalConfig, Search, Trust},
 };
 use commands::{
-    approve, calls, connections, detections, doctor, events, execs, inspect, pins, policy, registry, report,
-    servers, status, wrap,
+    approve, calls, connections, detections, doctor, events, execs, inspect, kill, pins, policy, registry,
+    report, servers, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -75,6 +75,7 @@ enum Command {
     Events(events::Options),
     Execs(execs::Options),
     Inspect(inspect::Options),
+    Kill(kill::Options),
     Pins(pins::Options),
     Policy(policy::PolicyArgs),
     Registry(registry::Options),
@@ -128,6 +129,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
+        Command::Kill(options) => kill::run(&options, globals, now, &mut output),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),

@@ -127,6 +127,7 @@ fn describe(kind: EventKind) -> String {
         EventKind::ResourceRead { uri } => uri,
         EventKind::RequestJudged { method, summary } => format!("{method}: {summary}"),
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
+        EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
         EventKind::EnforcementDegraded { component, cause }

@@ -207,6 +207,7 @@ impl Judge {
             of_others,
             others: shared::ids(&others),
             pinned: store.pinned_servers(member.identity.uid)?,
+            kills: store.kills()?,
         };
         let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
         let settings = Settings {
@@ -372,6 +373,8 @@ impl Judge {
         self.forget_missing(now, &snapshot.definitions);
         self.monitor.load_definitions(now, snapshot.definitions);
         self.monitor.know_servers(snapshot.pinned);
+        // Processes are the daemon's to track.
+        drop(self.monitor.stop(snapshot.kills));
         for (key, by) in snapshot.refused {
             // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
             drop(self.monitor.refuse(now, &key, &by));

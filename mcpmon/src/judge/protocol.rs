@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Digest, PinKey, ProcessId, ServerId, SessionId};
+use mcpmon_core::model::{
+    DefinitionKey, DefinitionRecord, Digest, Kills, PinKey, ProcessId, ServerId, SessionId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -118,6 +120,9 @@ pub(crate) struct State {
     pub(crate) others: Vec<ServerId>,
     /// Servers of this user that anything is pinned for.
     pub(crate) pinned: Vec<ServerId>,
+    /// What persons stopped.
+    #[serde(default)]
+    pub(crate) kills: Kills,
     /// File whose number rises when any of this changes.
     pub(crate) generation: PathBuf,
 }

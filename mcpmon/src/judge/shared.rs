@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{DefinitionKey, DefinitionKind, DefinitionRecord, Digest, ProcessId, ServerId};
+use mcpmon_core::model::{
+    DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId,
+};
 
 use super::{
     link::{Link, LinkError},
@@ -29,6 +31,8 @@ pub(super) struct Snapshot {
     pub(super) others: Vec<ServerId>,
     /// Servers of this user that anything is pinned for.
     pub(super) pinned: Vec<ServerId>,
+    /// What persons stopped.
+    pub(super) kills: Kills,
 }
 
 /// Who has what is shared.
@@ -154,6 +158,7 @@ pub(super) fn look_into(
         of_others,
         others: ids(&others),
         pinned: reader.pinned_servers(own.identity.uid)?,
+        kills: reader.kills()?,
     })
 }
 
@@ -198,6 +203,7 @@ pub(super) fn snapshot(state: protocol::State) -> Snapshot {
         of_others: state.of_others,
         others: state.others,
         pinned: state.pinned,
+        kills: state.kills,
     }
 }
 

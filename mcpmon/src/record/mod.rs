@@ -11,6 +11,7 @@ mod follow;
 mod generation;
 mod journal;
 pub mod json;
+mod kills;
 mod launches;
 mod names;
 mod outlets;

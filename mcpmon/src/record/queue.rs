@@ -50,6 +50,7 @@ impl Room {
             | EventKind::ToolCallIntercepted { .. }
             | EventKind::OutputInspection { .. }
             | EventKind::Approval { .. }
+            | EventKind::Kill { .. }
             | EventKind::ServerDenied { .. }
             | EventKind::EnforcementDegraded { .. } => Self::Critical,
         }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, SessionId};
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Kills, PinKey, ServerId, SessionId};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
     BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, ToolCall,
-    calls, definitions, launches, pins,
+    calls, definitions, kills, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions,
@@ -196,6 +196,14 @@ impl Reader {
     /// Where the store cannot be read.
     pub fn pinned_servers(&self, uid: u32) -> Result<Vec<ServerId>, QueryError> {
         self.run(|connection| definitions::pinned_servers(connection, uid))
+    }
+
+    /// What persons stopped.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn kills(&self) -> Result<Kills, QueryError> {
+        self.run(kills::load)
     }
 
     /// Who is in a session and has not left; some of them may be gone.

@@ -116,6 +116,13 @@ const MIGRATIONS: &[&str] = &[
 
     CREATE INDEX events_by_session ON events (session_id) WHERE session_id IS NOT NULL;
 ",
+    "
+    CREATE TABLE kills (
+        scope TEXT PRIMARY KEY,
+        set_by TEXT NOT NULL,
+        set_at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+",
 ];
 
 /// Why a file cannot be used as a store of this version.

@@ -170,6 +170,7 @@ pub(super) fn apply(
         | EventKind::ResourceRead { .. }
         | EventKind::RequestJudged { .. }
         | EventKind::Approval { .. }
+        | EventKind::Kill { .. }
         | EventKind::PolicyLoaded { .. }
         | EventKind::PolicyRejected { .. }
         | EventKind::EnforcementDegraded { .. }

@@ -96,6 +96,13 @@ pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite:
         .collect()
 }
 
+/// Whether a session is remembered.
+pub(super) fn is_known(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?
+        .exists([session.as_str()])
+}
+
 /// The newest `limit` sessions, oldest first.
 pub(super) fn load(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionSummary>> {
     let mut sessions: Vec<SessionSummary> = connection

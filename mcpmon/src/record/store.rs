@@ -5,14 +5,16 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Event, PinKey, ServerId, Timestamp};
+use mcpmon_core::model::{
+    DefinitionKey, DefinitionRecord, Event, Kill, Kills, PinKey, ServerId, SessionId, Timestamp,
+};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
     Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent,
     definitions::{self, Put},
     generation::Counter,
-    pins, row, schema,
+    kills, pins, row, schema,
     schema::SchemaError,
     servers, sessions,
 };
@@ -221,6 +223,42 @@ impl Store {
     /// Where SQLite fails.
     pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
         self.write_outside(|connection| definitions::refused(connection, identity))
+    }
+
+    /// Whether a session is remembered.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn knows_session(&mut self, session: &SessionId) -> Result<bool, StoreError> {
+        self.write_outside(|connection| sessions::is_known(connection, session))
+    }
+
+    /// What persons stopped.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn kills(&mut self) -> Result<Kills, StoreError> {
+        self.write_outside(kills::load)
+    }
+
+    /// Stops a session, or with `None` the host; `false` where as many sessions are stopped as can be.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn kill(&mut self, scope: Option<&SessionId>, kill: &Kill) -> Result<bool, StoreError> {
+        let set = self.write(|transaction| kills::set(transaction, scope, kill))?;
+        self.tell();
+        Ok(set)
+    }
+
+    /// Lets a session, or with `None` the host, go on; `false` where it was not stopped.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn lift_kill(&mut self, scope: Option<&SessionId>) -> Result<bool, StoreError> {
+        let lifted = self.write(|transaction| kills::lift(transaction, scope))?;
+        self.tell();
+        Ok(lifted)
     }
 
     /// The definitions that are selected, by server, package, user, kind and name.

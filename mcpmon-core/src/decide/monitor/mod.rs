@@ -2,6 +2,7 @@
 //! their pins; takes `now`, does no I/O.
 
 mod entry;
+mod killed;
 mod launches;
 mod observe;
 mod tracking;
@@ -30,8 +31,8 @@ use super::{
 use crate::{
     inspect::launch::{LaunchRules, Stage},
     model::{
-        Action, Connection, Event, Exec, Exit, Fork, InstanceId, PinKey, PinState, ProcessId, ServerId,
-        Timestamp,
+        Action, Connection, Event, Exec, Exit, Fork, InstanceId, Kills, PinKey, PinState, ProcessId,
+        ServerId, SessionId, Timestamp,
     },
     policy::{Gate, Mode, Policy, network::table::Tables},
 };
@@ -50,6 +51,9 @@ pub struct Monitor {
     attempts: u64,
     lineage: Lineage,
     traffic: Traffic,
+    kills: Kills,
+    /// Sessions of running servers, as far as they are known.
+    sessions: BTreeMap<InstanceId, SessionId>,
 }
 
 /// Servers whose refused files are remembered.
@@ -87,6 +91,8 @@ impl Monitor {
             refused: VecDeque::new(),
             attempts: 0,
             lineage: Lineage::default(),
+            kills: Kills::default(),
+            sessions: BTreeMap::new(),
         };
         monitor.rules.replace(tables.rules.clone());
         monitor

@@ -1290,3 +1290,49 @@ fn a_held_shell_is_released_when_it_gives_way() {
     let child = world.exec_in(Some(InstanceId(2)), 21, 20, "node /srv/mcp-server-x.js");
     assert_eq!(orders(&child), ["release 20", "hold 21", "hash 21"]);
 }
+
+#[test]
+fn the_servers_of_a_stopped_session_connect_nowhere() {
+    use crate::{
+        model::{Kill, Kills, SessionId},
+        policy::network::table::LIST_KILLED,
+    };
+    let kill = || Kill {
+        by: "ann".to_owned(),
+        at: Timestamp(1),
+    };
+    let (ours, other) = (
+        SessionId::new("claude-0123456789ab"),
+        SessionId::new("codex-ba9876543210"),
+    );
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v1");
+    let is_of = world.monitor.is_of(FIRST, ours.clone());
+    assert_eq!(orders(&is_of), [""; 0], "nothing is stopped yet");
+    let of = |session: &SessionId| Kills {
+        host: None,
+        sessions: BTreeMap::from([(session.clone(), kill())]),
+    };
+    let stopped = world.monitor.stop(of(&ours));
+    assert_eq!(orders(&stopped), [format!("track 10 as 1/{LIST_KILLED}")]);
+    assert_eq!(orders(&world.monitor.stop(of(&ours))), [""; 0], "nothing changed");
+    let lifted = world.monitor.stop(of(&other));
+    assert_eq!(orders(&lifted), ["track 10 as 1/0"]);
+    let moved = world.monitor.is_of(FIRST, other.clone());
+    assert_eq!(
+        orders(&moved),
+        [format!("track 10 as 1/{LIST_KILLED}")],
+        "it is of the stopped one"
+    );
+    let host = Kills {
+        host: Some(kill()),
+        ..Kills::default()
+    };
+    drop(world.monitor.stop(host));
+    let started = world.exec(20, 9, "mcp-server-time");
+    assert!(
+        orders(&started).contains(&format!("track 20 as 2/{LIST_KILLED}")),
+        "{started:?}"
+    );
+}

@@ -4,6 +4,7 @@ use super::Monitor;
 use crate::{
     decide::order::{Judgement, Order},
     model::{InstanceId, ProcessId},
+    policy::network::table::LIST_KILLED,
 };
 
 impl Monitor {
@@ -35,6 +36,9 @@ impl Monitor {
     /// The lists that hold for an instance. A server inside another is held to that one's list first: it must not
     /// reach more than what started it. Beyond two lists the innermost give way.
     pub(super) fn egress_lists(&self, number: InstanceId) -> [u32; 2] {
+        if self.is_stopped(number) {
+            return [LIST_KILLED, 0];
+        }
         let Some(instance) = self.instances.get(number) else {
             return [0; 2];
         };

@@ -5,6 +5,7 @@ mod answers;
 mod approvals;
 mod asks;
 mod incidents;
+mod killed;
 mod listed;
 mod listings;
 mod requests;
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     inspect::scan::Scanner,
     model::{
-        Action, Content, Conversation, Denial, FromClient, FromServer, Message, ServerId, Severity,
+        Action, Content, Conversation, Denial, FromClient, FromServer, Kills, Message, ServerId, Severity,
         Timestamp, Verdict,
     },
     policy::{Mode, Policy},
@@ -39,6 +40,7 @@ pub(super) struct Traffic {
     book: DefinitionBook,
     registry: Registry,
     pending: Pending,
+    kills: Kills,
     /// Servers that are pinned somewhere on this host.
     known: Vec<ServerId>,
     /// Grows whenever a definition that is listed again has to be inspected again.
@@ -55,6 +57,7 @@ impl Traffic {
             policy,
             book: DefinitionBook::default(),
             pending: Pending::default(),
+            kills: Kills::default(),
             known: Vec::new(),
             generation: 1,
             renewal: Some(Timestamp(i64::MIN)),
@@ -139,10 +142,11 @@ impl Traffic {
         }
     }
 
-    /// In observe mode nothing is stopped: what would be is told as such.
+    /// In observe mode nothing is stopped but what a person stopped: what would be is told as such.
     fn in_mode(&self, mut judgement: Judgement) -> Judgement {
         match self.policy.mode {
             Mode::Enforce => {}
+            Mode::Observe if killed::is_stopped(&judgement.verdict) => {}
             Mode::Observe => {
                 judgement.verdict = Verdict::Allow;
                 let blocks = judgement

@@ -106,6 +106,9 @@ impl Traffic {
 
     /// What the rules say of the use of something offered.
     fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
+        if let Some(stopped) = self.stopped(teller) {
+            return stopped;
+        }
         match self.scene(teller, kind, name) {
             Some(scene) => rules::judge(&scene),
             None => Ruling::default(),
@@ -114,6 +117,9 @@ impl Traffic {
 
     /// What the rules say of a tool call.
     fn call_ruling(&self, teller: &Teller<'_>, call: &Call<'_>) -> Ruling {
+        if let Some(stopped) = self.stopped(teller) {
+            return stopped;
+        }
         let Some(scene) = self.scene(teller, DefinitionKind::Tool, &call.tool) else {
             return Ruling::default();
         };
@@ -136,6 +142,9 @@ impl Traffic {
 
     /// What the rules say of the server itself.
     pub(super) fn server_ruling(&self, teller: &Teller<'_>) -> Ruling {
+        if let Some(stopped) = self.stopped(teller) {
+            return stopped;
+        }
         let identity = &teller.conversation.identity;
         let Some(offers) = self.book.get(identity) else {
             return Ruling::default();

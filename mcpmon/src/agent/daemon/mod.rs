@@ -1,5 +1,6 @@
 //! `mcpmon daemon`: starts every part in order, keeps them in step with policy and names, stops them.
 
+mod kill;
 mod policy;
 mod report;
 
@@ -13,10 +14,10 @@ use std::{
 
 use mcpmon_core::{
     decide::Monitor,
-    model::EventKind,
+    model::{EventKind, Kills},
     policy::{
         HostName,
-        network::table::{self, CompileError, Numbering, Resolved, Tables},
+        network::table::{CompileError, Numbering, Resolved, Tables},
     },
 };
 use tokio::{
@@ -133,6 +134,7 @@ struct Daemon {
     resolved: Resolved,
     failures: BTreeMap<HostName, String>,
     tables: Arc<Tables>,
+    kills: Kills,
     wanted: watch::Sender<Wanted>,
     engine: Engine,
     recorder: Recorder,
@@ -174,8 +176,6 @@ impl Daemon {
         let loaded = config::load(&options.search, trust)?;
         let mut numbering = Numbering::default();
         let resolved = Resolved::new();
-        let tables = Arc::new(table::compile(&loaded.policy, &resolved, &mut numbering)?);
-
         let (listener, socket) = control::listen(&options.socket, group::find())?;
         let record = &loaded.settings.record;
         let store = options
@@ -193,20 +193,19 @@ impl Daemon {
         if recorder.forget_running().is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
+        let mut writer = Store::open(&store, access)?;
+        let kills = writer.kills()?;
+        let tables = Arc::new(policy::tables(&loaded, &kills, &resolved, &mut numbering)?);
         let known_pins = pins::from_rows(Reader::open(&store)?.pins()?);
 
         let mut sensor = Sensor::start(&agent_names(&loaded))?;
-        sensor.addresses.install(&tables, enforcement(&loaded))?;
+        sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
         let cgroup = sensor.attached.root().path.clone();
-        let monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
+        let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
+        drop(monitor.stop(kills.clone())); // nothing runs that is known yet
         declare(&recorder, &loaded);
-        let wrappers = Wrappers::new(
-            recorder.clone(),
-            Store::open(&store, access)?,
-            loaded.hash,
-            Arc::clone(&loaded.text),
-        )
-        .map_err(DaemonError::Start)?;
+        let wrappers = Wrappers::new(recorder.clone(), writer, loaded.hash, Arc::clone(&loaded.text))
+            .map_err(DaemonError::Start)?;
         let engine =
             Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
 
@@ -231,6 +230,7 @@ impl Daemon {
             resolved,
             failures: BTreeMap::new(),
             tables,
+            kills,
             wanted,
             engine,
             recorder,

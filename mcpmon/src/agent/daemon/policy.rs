@@ -18,8 +18,11 @@ use mcpmon_core::{
         agents::AGENT_NAMES,
         mask::{mask_arguments, mask_text},
     },
-    model::{Event, EventKind, Layer, ServerType, Severity},
-    policy::{Mode, Transport, network::table},
+    model::{Event, EventKind, Kills, Layer, ServerType, Severity},
+    policy::{
+        Mode, Transport,
+        network::table::{self, CompileError, Numbering, Resolved, Tables},
+    },
 };
 
 impl Daemon {
@@ -89,13 +92,14 @@ impl Daemon {
     }
 
     /// Compiles policy and addresses, and puts them in force.
-    async fn install(&mut self) -> Result<(), DaemonError> {
-        let tables = table::compile(&self.loaded.policy, &self.resolved, &mut self.numbering)?;
+    pub(super) async fn install(&mut self) -> Result<(), DaemonError> {
+        let tables = tables(&self.loaded, &self.kills, &self.resolved, &mut self.numbering)?;
         let tables = Arc::new(tables);
         let message = |reply| Message::Install {
             policy: Arc::clone(&self.loaded.policy),
             tables: Arc::clone(&tables),
-            enforcement: enforcement(&self.loaded),
+            enforcement: enforcement(&self.loaded, &self.kills),
+            kills: self.kills.clone(),
             agents: agent_names(&self.loaded),
             reply,
         };
@@ -145,8 +149,24 @@ impl Daemon {
     }
 }
 
-pub(super) fn enforcement(loaded: &Loaded) -> Enforcement {
+/// What the kernel looks up, with what persons stopped.
+pub(super) fn tables(
+    loaded: &Loaded,
+    kills: &Kills,
+    resolved: &Resolved,
+    numbering: &mut Numbering,
+) -> Result<Tables, CompileError> {
+    if kills.is_empty() {
+        return table::compile(&loaded.policy, resolved, numbering);
+    }
+    let mut tables = table::compile(&table::under(&loaded.policy, kills), resolved, numbering)?;
+    tables.add_killed(numbering)?;
+    Ok(tables)
+}
+
+pub(super) fn enforcement(loaded: &Loaded, kills: &Kills) -> Enforcement {
     match (loaded.policy.mode, loaded.policy.network.enforce) {
+        _ if !kills.is_empty() => Enforcement::Enforce,
         (Mode::Enforce, true) => Enforcement::Enforce,
         (Mode::Enforce, false) | (Mode::Observe, _) => Enforcement::Observe,
     }

@@ -19,7 +19,7 @@ use crate::{
 };
 use mcpmon_core::{
     decide::pins::PinnedFile,
-    model::ServerId,
+    model::{Kills, ServerId},
     policy::{Gate, Mode, OnChange},
 };
 
@@ -86,6 +86,7 @@ impl Daemon {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
             Request::Decide { subject, word } => self.decide(subject, word).await,
+            Request::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
             Request::Wrap { .. } => Answer::Error("a wrapper keeps its connection".to_owned()),
         };
@@ -188,6 +189,7 @@ impl Daemon {
             checks: self.checks.clone(),
             checked_at: self.checked_at.clone(),
             exec_gate: exec_gate(&self.loaded).to_owned(),
+            kills: self.kills.clone(),
             servers: running
                 .into_iter()
                 .map(|server| RunningServer {
@@ -219,7 +221,7 @@ impl Daemon {
     }
 
     fn state(&self) -> State {
-        match enforcement(&self.loaded) {
+        match enforcement(&self.loaded, &Kills::default()) {
             _ if !self.health.degraded().is_empty() => State::Degraded,
             Enforcement::Enforce => State::Enforcing,
             Enforcement::Observe => State::Observing,

@@ -21,7 +21,7 @@ use mcpmon_core::{
         Monitor, Running,
         pins::{Added, Full, PinnedFile, ServerFiles},
     },
-    model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId},
+    model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId},
     policy::{Policy, network::table::Tables},
 };
 use tokio::sync::{oneshot, watch};
@@ -77,6 +77,7 @@ pub(crate) enum Message {
         tables: Arc<Tables>,
         enforcement: Enforcement,
         agents: Vec<String>,
+        kills: Kills,
         reply: oneshot::Sender<Result<(), InstallError>>,
     },
     /// Forget the pins of a server, and let its refused files run again.
@@ -298,6 +299,7 @@ impl Core {
                 tables,
                 enforcement,
                 agents,
+                kills,
                 reply,
             } => {
                 if reply.is_closed() {
@@ -310,6 +312,8 @@ impl Core {
                     }
                     let changed = !Arc::ptr_eq(self.monitor.policy(), &policy);
                     let judgement = self.monitor.install(clock::now(), policy, &tables);
+                    self.carry_out(judgement, None);
+                    let judgement = self.monitor.stop(kills);
                     self.carry_out(judgement, None);
                     if changed {
                         self.scan(); // servers that only this policy knows may run already

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mcpmon_core::{
-    inspect::starter::Ancestor,
+    inspect::{session::session, starter::Ancestor},
     model::{Action, Event, EventKind, InstanceId, ProcessId, Severity},
     policy::{Mode, Unwrapped},
 };
@@ -65,6 +65,7 @@ impl Core {
 
     fn tell_start(&mut self, launcher_pid: u32, event: Event) {
         let ancestors = ancestors(launcher_pid, &event);
+        let event = self.of_session(event, &ancestors);
         if self.wrappers.cover(&ancestors) {
             return self.tell_wrapped(event);
         }
@@ -102,7 +103,11 @@ impl Core {
         }
     }
 
-    fn tell_settled(&mut self, waiting: Waiting) {
+    fn tell_settled(&mut self, mut waiting: Waiting) {
+        if let Some(session) = self.wrappers.session_of(&waiting.ancestors) {
+            waiting.event.session_id = Some(session);
+            waiting.event = self.of_session(waiting.event, &waiting.ancestors);
+        }
         match self.wrappers.cover(&waiting.ancestors) {
             true => self.tell_wrapped(waiting.event),
             false => self.tell_unwrapped(waiting.event, &waiting.ancestors),
@@ -110,6 +115,22 @@ impl Core {
         if let Some(end) = waiting.end {
             self.tell(end);
         }
+    }
+
+    /// A start with its session, which the Monitor hears too: as its wrapper says, else as its ancestors tell.
+    fn of_session(&mut self, mut event: Event, ancestors: &[Ancestor]) -> Event {
+        let told = self.wrappers.session_of(ancestors);
+        let by_root = || session(ancestors.get(1..)?, None, &host::boot()).map(|session| session.id);
+        let Some(session) = event.session_id.take().or(told).or_else(by_root) else {
+            return event;
+        };
+        let pid = event.process.as_ref().map(|process| process.pid);
+        if let Some(instance) = pid.and_then(|pid| self.instance_of(pid)) {
+            let judgement = self.monitor.is_of(instance, session.clone());
+            self.carry_out(judgement, None);
+        }
+        event.session_id = Some(session);
+        event
     }
 
     fn tell_wrapped(&mut self, mut event: Event) {

@@ -17,7 +17,7 @@ use std::{
 
 use mcpmon_core::{
     inspect::starter::Ancestor,
-    model::{Digest, ProcessId},
+    model::{Digest, Event, Kills, ProcessId, SessionId},
 };
 use tokio::{net::UnixStream, sync::Semaphore};
 
@@ -25,7 +25,7 @@ use self::peer::OwnProgram;
 use crate::{
     agent::{
         approval::{self, Subject, Word},
-        clock,
+        clock, kill,
     },
     config::Sources,
     judge::{Hello, pins},
@@ -128,6 +128,32 @@ impl Wrappers {
             self.0.recorder.push(event);
         }
         Ok(done)
+    }
+
+    /// Stops a session, or with `None` the host, or lets it go on; every wrapper hears of it with its next message.
+    ///
+    /// # Errors
+    /// What stands in the way, in a sentence.
+    pub(crate) async fn kill(&self, word: kill::Word) -> Result<(Event, Kills), String> {
+        let shared = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            let mut store = lock(&shared.store);
+            let event = kill::carry_out(&mut store, clock::now(), &word)?;
+            Ok::<_, kill::KillError>((event, store.kills()?))
+        });
+        let done = done.await.map_err(|error| error.to_string())?;
+        done.map_err(|error| error.to_string())
+    }
+
+    /// Of which session a wrapper is that started a server with these ancestors, itself among them.
+    pub(crate) fn session_of(&self, ancestors: &[Ancestor]) -> Option<SessionId> {
+        let connected = lock(&self.0.connected);
+        let mut wrappers = connected.values();
+        wrappers.find_map(|wrapper| {
+            let child = wrapper.child?;
+            let is_above = ancestors.iter().any(|ancestor| ancestor.process == child);
+            is_above.then(|| wrapper.member.session.clone())
+        })
     }
 
     /// Whether a server with these ancestors was started by a wrapper, itself among them.

@@ -290,6 +290,7 @@ impl Wrappers {
             of_others,
             others: shared::ids(&others),
             pinned: store.pinned_servers(member.identity.uid)?,
+            kills: store.kills()?,
             generation: self.0.generation.clone(),
         })
     }

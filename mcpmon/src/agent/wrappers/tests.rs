@@ -92,7 +92,7 @@ impl Host {
                     uid: nix::unistd::geteuid().as_raw(),
                 },
                 server_type: ServerType::Stdio,
-                session: Some(mcpmon_core::model::SessionId::new("s1")),
+                session: Some(SessionId::new("s1")),
                 layer: Layer::Stdio,
             },
             agent: None,

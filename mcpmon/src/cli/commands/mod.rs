@@ -9,6 +9,7 @@ pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod execs;
 pub(super) mod inspect;
+pub(super) mod kill;
 pub(super) mod pins;
 pub(super) mod policy;
 pub(super) mod registry;

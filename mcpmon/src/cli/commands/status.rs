@@ -72,6 +72,19 @@ fn lines(status: &Status) -> Vec<String> {
     for (part, cause) in &status.degraded {
         put("", format!("{part}: {cause}"));
     }
+    if let Some(kill) = &status.kills.host {
+        put(
+            "stopped",
+            format!("the host, by {} since {}", kill.by, time::short(kill.at)),
+        );
+    }
+    for (session, kill) in &status.kills.sessions {
+        let (session, since) = (session.as_str(), time::short(kill.at));
+        put(
+            "stopped",
+            format!("session {session}, by {} since {since}", kill.by),
+        );
+    }
     put("network", network(status));
     for (name, cause) in &status.network.unresolved {
         put("", format!("{name} has no address: {cause}"));
@@ -201,6 +214,8 @@ fn store(status: &Status) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use mcpmon_core::model::Kills;
+
     use super::*;
     use crate::agent::{
         selftest::{Check, Component},
@@ -236,6 +251,7 @@ mod tests {
                 check(CheckOutcome::Skipped("no IPv6".to_owned())),
             ],
             checked_at: Some("2026-11-20T12:00:00Z".to_owned()),
+            kills: Kills::default(),
             exec_gate: "observing".to_owned(),
             servers: vec![RunningServer {
                 server_id: "files".to_owned(),

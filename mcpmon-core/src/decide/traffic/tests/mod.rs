@@ -4,6 +4,7 @@ mod answers;
 mod approvals;
 mod asks;
 mod incidents;
+mod killed;
 mod listings;
 mod requests;
 mod sessions;

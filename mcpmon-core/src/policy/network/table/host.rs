@@ -45,7 +45,7 @@ impl Slots {
         let mut slots = Self::default();
         match kind {
             RuleKind::Watch | RuleKind::Server(_) => slots.watch = Some(ranked),
-            RuleKind::Deny(Scope::Host) | RuleKind::Canary | RuleKind::Egress(_) => {
+            RuleKind::Deny(Scope::Host) | RuleKind::Canary | RuleKind::Egress(_) | RuleKind::Kill => {
                 slots.deny_host = Some(ranked);
             }
             RuleKind::Deny(Scope::Agents) | RuleKind::DeniedServer(_) => slots.deny_agents = Some(ranked),

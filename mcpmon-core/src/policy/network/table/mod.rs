@@ -4,6 +4,7 @@
 
 mod egress;
 mod host;
+mod killed;
 mod merge;
 mod numbering;
 mod resolved;
@@ -16,6 +17,7 @@ use std::{
 };
 
 pub use host::CANARY;
+pub use killed::under;
 pub use numbering::Numbering;
 pub use resolved::{Resolved, names, refusing_names};
 
@@ -29,6 +31,8 @@ use crate::{
 pub const LIST_HOST: u32 = 0;
 /// List number of the strictest union of all egress lists, for processes not judged yet.
 pub const LIST_PENDING: u32 = 1;
+/// List number of what refuses everything, for the servers of sessions that a person stopped.
+pub const LIST_KILLED: u32 = u32::MAX;
 /// First number of a server's own egress list.
 pub const LIST_FIRST_SERVER: u32 = 2;
 /// Rule number of the self-test's address.
@@ -101,6 +105,8 @@ pub enum RuleKind {
     DeniedServer(ServerId),
     /// The egress list of a server.
     Egress(ServerId),
+    /// A person stopped the session, or the host: everything is refused.
+    Kill,
     /// The self-test's address: refused even where nothing else is enforced.
     Canary,
 }

@@ -204,6 +204,7 @@ impl Report {
                 | EventKind::ResourceRead { .. }
                 | EventKind::RequestJudged { .. }
                 | EventKind::Approval { .. }
+                | EventKind::Kill { .. }
                 | EventKind::PolicyLoaded { .. }
                 | EventKind::PolicyRejected { .. },
             )

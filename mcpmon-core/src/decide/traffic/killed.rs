@@ -1,0 +1,48 @@
+//! The kill switch: while a session, or the host, is stopped, nothing of a server may be used.
+
+use super::{Traffic, tell::Teller};
+use crate::{
+    decide::{
+        rules::{Effect, Objection, Ruling},
+        wording::command,
+    },
+    model::{Kills, Severity, Verdict},
+};
+
+/// The rule that denials name.
+const RULE: &str = "kill_switch";
+
+/// Whether it is the kill switch that stops something.
+pub(super) fn is_stopped(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Block(denial) if denial.rule == RULE)
+}
+
+impl Traffic {
+    /// Takes what persons stopped.
+    pub(in crate::decide) fn stop(&mut self, kills: Kills) {
+        self.kills = kills;
+    }
+
+    /// What stands against every use, before any rule is asked; `None` where nothing is stopped.
+    pub(super) fn stopped(&self, teller: &Teller<'_>) -> Option<Ruling> {
+        let session = teller.conversation.session.as_ref();
+        let kill = self.kills.of(session)?;
+        let (scope, lifting) = match session {
+            Some(session) if self.kills.host.is_none() => (
+                format!("session {}", session.as_str()),
+                command(&["kill", session.as_str(), "--off"]),
+            ),
+            Some(_) | None => ("this host".to_owned(), command(&["kill", "--all", "--off"])),
+        };
+        Some(Ruling {
+            block: Some(Objection {
+                rule: RULE,
+                effect: Effect::Block,
+                severity: Severity::High,
+                reason: format!("{} stopped every use of MCP servers by {scope}", kill.by),
+                remedy: Some(lifting),
+            }),
+            audits: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The kill switch: what a person stopped, whatever the policy says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{SessionId, Timestamp};
+
+/// Most sessions that are stopped at a time; one more is an error where it is set.
+pub const MAX_KILLED_SESSIONS: u32 = 1024;
+
+/// Everything that is stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kills {
+    /// The whole host.
+    pub host: Option<Kill>,
+    /// Single sessions.
+    pub sessions: BTreeMap<SessionId, Kill>,
+}
+
+/// Who stopped something, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kill {
+    /// A person, as events name one.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Kills {
+    /// By whom the calls of `session` are stopped; those of no session where it is `None`.
+    ///
+    /// The kernel sense knows a session by its root alone, wrappers know it by a name too: one root is one session.
+    #[must_use]
+    pub fn of(&self, session: Option<&SessionId>) -> Option<&Kill> {
+        let of_session = || {
+            let session = session?;
+            let mut killed = self.sessions.iter();
+            killed.find_map(|(killed, kill)| killed.is_of_same_root(session).then_some(kill))
+        };
+        self.host.as_ref().or_else(of_session)
+    }
+
+    /// Whether nothing is stopped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.host.is_none() && self.sessions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn kill() -> Kill {
+        Kill {
+            by: "ann".to_owned(),
+            at: Timestamp(7),
+        }
+    }
+
+    #[test_case("claude-0123456789ab" => true; "the session")]
+    #[test_case("ci-0123456789ab" => true; "under another name")]
+    #[test_case("claude-ba9876543210" => false; "another root")]
+    #[test_case("claude" => false; "without a root")]
+    fn a_session_is_stopped_by_its_root(session: &str) -> bool {
+        let killed = SessionId::new("claude-0123456789ab");
+        let kills = Kills {
+            host: None,
+            sessions: BTreeMap::from([(killed, kill())]),
+        };
+        assert_eq!(kills.of(None), None);
+        kills.of(Some(&SessionId::new(session))).is_some()
+    }
+
+    #[test]
+    fn the_host_is_every_session_and_none() {
+        let kills = Kills {
+            host: Some(kill()),
+            sessions: BTreeMap::new(),
+        };
+        assert_eq!(kills.of(None), Some(&kill()));
+        assert_eq!(kills.of(Some(&SessionId::new("any"))), Some(&kill()));
+        assert!(!kills.is_empty() && Kills::default().is_empty());
+    }
+}

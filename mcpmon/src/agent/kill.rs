@@ -1,0 +1,164 @@
+//! A person's word on sessions: stop everything, go on. Whoever has the store carries it out.
+
+use mcpmon_core::model::{Event, EventKind, Kill, KillState, Layer, SessionId, Severity, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Store, StoreError};
+
+/// Longest name of a person that is kept, characters.
+const LONGEST_BY: usize = 64;
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Word {
+    /// The session; `None` for the host.
+    pub session: Option<SessionId>,
+    /// Whether it may go on, instead of being stopped.
+    pub off: bool,
+    /// Who says it.
+    pub by: String,
+}
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub enum KillError {
+    /// There is no such session.
+    #[error(
+        "there is no session {0}; `mcpmon events --type mcp_server_started --json` shows the sessions of servers"
+    )]
+    Unknown(String),
+    /// It goes on already.
+    #[error("{0} is not stopped; see `mcpmon status`")]
+    NotStopped(String),
+    /// No room.
+    #[error(
+        "too many sessions are stopped: lift one with `mcpmon kill SESSION --off`, or stop the host with `mcpmon kill --all`"
+    )]
+    TooMany,
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Carries `word` out, and says which event tells of it.
+///
+/// # Errors
+/// Where there is nothing to lift, no room, or the store fails: then nothing was changed.
+pub fn carry_out(store: &mut Store, now: Timestamp, word: &Word) -> Result<Event, KillError> {
+    let by: String = word
+        .by
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST_BY)
+        .collect();
+    let scope = word.session.as_ref();
+    let name = scope.map_or("host", SessionId::as_str).to_owned();
+    let state = match word.off {
+        true => {
+            if !store.lift_kill(scope)? {
+                return Err(KillError::NotStopped(name));
+            }
+            KillState::Lifted
+        }
+        false => {
+            if let Some(session) = scope
+                && !store.knows_session(session)?
+            {
+                return Err(KillError::Unknown(name));
+            }
+            let kill = Kill {
+                by: by.clone(),
+                at: now,
+            };
+            if !store.kill(scope, &kill)? {
+                return Err(KillError::TooMany);
+            }
+            KillState::Set
+        }
+    };
+    let mut event = Event::new(
+        now,
+        Layer::Agent,
+        EventKind::Kill {
+            scope: name,
+            by,
+            state,
+        },
+    );
+    event.session_id.clone_from(&word.session);
+    event.severity = Severity::High;
+    Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample;
+
+    fn word(session: Option<&str>, off: bool) -> Word {
+        Word {
+            session: session.map(SessionId::new),
+            off,
+            by: "ann\u{1b}[31m".to_owned(),
+        }
+    }
+
+    fn join(store: &mut Store, session: &str) {
+        let member = sample::member(session, "files", 100);
+        store.join(Timestamp(1), &member).expect("joined");
+    }
+
+    #[test]
+    fn a_session_that_never_was_is_not_stopped() {
+        let (_directory, mut store) = sample::store();
+        let error = carry_out(&mut store, Timestamp(7), &word(Some("s-1"), false)).expect_err("no such");
+        assert!(
+            error.to_string().starts_with("there is no session s-1"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_stopped_stays_so_until_it_is_lifted() {
+        let (_directory, mut store) = sample::store();
+        join(&mut store, "s-1");
+        let event = carry_out(&mut store, Timestamp(7), &word(Some("s-1"), false)).expect("stopped");
+        let kind = EventKind::Kill {
+            scope: "s-1".to_owned(),
+            by: "ann[31m".to_owned(),
+            state: KillState::Set,
+        };
+        assert_eq!(event.kind, kind);
+        carry_out(&mut store, Timestamp(8), &word(None, false)).expect("the host too");
+        let kills = store.kills().expect("kept");
+        assert!(kills.host.is_some() && kills.of(Some(&SessionId::new("s-1"))).is_some());
+        carry_out(&mut store, Timestamp(9), &word(None, true)).expect("lifted");
+        let kills = store.kills().expect("kept");
+        assert!(kills.host.is_none() && kills.sessions.len() == 1);
+    }
+
+    #[test]
+    fn what_goes_on_is_not_lifted() {
+        let (_directory, mut store) = sample::store();
+        let error = carry_out(&mut store, Timestamp(7), &word(Some("s-1"), true)).expect_err("goes on");
+        assert_eq!(error.to_string(), "s-1 is not stopped; see `mcpmon status`");
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_always_for_the_host() {
+        let (_directory, mut store) = sample::store();
+        for number in 0..mcpmon_core::model::MAX_KILLED_SESSIONS {
+            let session = SessionId::new(format!("s-{number}"));
+            let kill = Kill {
+                by: String::new(),
+                at: Timestamp(7),
+            };
+            assert!(store.kill(Some(&session), &kill).expect("room"));
+        }
+        join(&mut store, "one more");
+        let error = carry_out(&mut store, Timestamp(7), &word(Some("one more"), false)).expect_err("no room");
+        assert!(matches!(error, KillError::TooMany));
+        carry_out(&mut store, Timestamp(7), &word(None, false)).expect("the host");
+    }
+}

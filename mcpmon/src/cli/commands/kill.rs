@@ -1,0 +1,46 @@
+//! `mcpmon kill`: stop every call and connection of a session, or of the host.
+
+use clap::{ArgGroup, Args};
+use mcpmon_core::model::{SessionId, Timestamp};
+
+use crate::cli::{CliError, Globals, Output, change::Place, daemon::Socket};
+
+/// Stop every MCP call, and every connection of MCP servers, of a session or of the host
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("scope").required(true).args(["session", "all"]))]
+pub(in crate::cli) struct Options {
+    /// The session, as `mcpmon events --json` calls it
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The whole host; without a daemon, all sessions of this user
+    #[arg(long)]
+    all: bool,
+    /// Let it go on
+    #[arg(long)]
+    off: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let session = options.session.as_ref().map(SessionId::new);
+    let what = match &session {
+        Some(session) => format!("session {}", session.as_str()),
+        None => "every session".to_owned(),
+    };
+    let place = Place::find(globals, &options.socket)?;
+    place.kill(now, session, options.off)?;
+    output.note(&match (options.off, &place) {
+        (true, _) => format!("{what} goes on"),
+        (false, Place::Daemon(_)) => format!("{what} is stopped: no call passes, no server connects"),
+        (false, Place::Store(_)) => format!(
+            "{what} is stopped: no call passes a wrapper. Without a daemon connections go on, and any process of yours can lift it"
+        ),
+    })?;
+    Ok(())
+}
