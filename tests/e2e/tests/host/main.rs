@@ -9,6 +9,7 @@
 
 mod access;
 mod health;
+mod killed;
 mod launches;
 mod network;
 mod pins;

@@ -1,0 +1,113 @@
+//! The kill switch: calls and connections stop, and go on when it is lifted.
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    client::{Called, Client},
+    daemon::Daemon,
+    host::Host,
+    json::text,
+    network::Listener,
+    program,
+    servers::{PythonServer, ToolServer},
+    wait,
+};
+
+/// Only this run's servers are looked for.
+fn policy(mode: &str) -> String {
+    let own = std::process::id();
+    format!(
+        r#"
+version: 1
+mode: {mode}
+mcp:
+  version_pinning: {{on_change: alert}}
+  detection: {{server_patterns: ["mcp-server-e2e{own}x*", "mcp_server_e2e{own}x*"]}}
+"#
+    )
+}
+
+/// A server behind a wrapper and one without, of one session; the session's id.
+fn session(daemon: &Daemon) -> Result<(Client, Client, String)> {
+    let inside = ToolServer::write(&daemon.site.path(""))?;
+    inside.offer(&[("towns", "Lists towns.")])?;
+    let outside = PythonServer::write(&daemon.site.path(""))?;
+    let mut behind = Client::start(&mut daemon.site.wrap(program::path()?, inside.words()))?;
+    behind.initialize()?;
+    behind.tools()?;
+    let mut direct = Client::start(&mut outside.python())?;
+    direct.initialize()?;
+    let wrapped = daemon.event_of("mcp_server_started", &inside.name)?;
+    let unwrapped = daemon.event_of("mcp_server_started", &outside.id)?;
+    let id = text(&wrapped, "session_id").to_owned();
+    assert_eq!(text(&unwrapped, "session_id"), id, "both are of one session");
+    Ok((behind, direct, id))
+}
+
+fn is_stopped(called: &Called) -> bool {
+    matches!(called, Called::Failed(text) if text.contains("kill_switch"))
+}
+
+fn stops_and_goes_on(mode: &str, scope: impl Fn(&str) -> String) -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy(mode))?;
+    let (mut behind, mut direct, id) = session(&daemon)?;
+    let listener = Listener::open()?;
+    let target = listener.target();
+    assert_eq!(behind.call("towns")?, Called::Returned("called towns".to_owned()));
+    assert_eq!(direct.connect(target)?, "connected");
+
+    let scope = scope(&id);
+    let said = daemon.site.ask(&["kill", &scope])?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let called = behind.call("towns")?;
+    assert!(is_stopped(&called), "{called:?}");
+    assert_eq!(direct.connect(target)?, "EPERM");
+    let refused = daemon.event("the refused connection", |event| {
+        event["rule"] == "kill_switch" && event["type"] == "mcp_network_connection"
+    })?;
+    assert_eq!(text(&refused, "action"), "block", "{refused}");
+    let shown = daemon.site.ask(&["status"])?.stdout;
+    assert!(shown.contains("stopped"), "{shown}");
+
+    let daemon = daemon.restart(&host)?;
+    wait::until("the kernel sense knows the server again", || {
+        Ok((direct.connect(target)? == "EPERM").then_some(()))
+    })
+    .context("a restart does not lift it")?;
+
+    let said = daemon.site.ask(&["kill", &scope, "--off"])?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(direct.connect(target)?, "connected");
+    wait::until("the wrapper hears that it may go on", || {
+        Ok((behind.call("towns")? == Called::Returned("called towns".to_owned())).then_some(()))
+    })
+}
+
+#[test]
+fn a_session_is_stopped_until_that_is_lifted() -> Result<()> {
+    stops_and_goes_on("enforce", str::to_owned)
+}
+
+#[test]
+fn the_host_is_stopped_where_everything_else_is_only_observed() -> Result<()> {
+    stops_and_goes_on("observe", |_| "--all".to_owned())
+}
+
+#[test]
+fn a_session_that_is_not_there_is_an_error() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("enforce"))?;
+    for (arguments, expected) in [
+        (["kill", "nobody"].as_slice(), "there is no session nobody"),
+        (&["kill", "--all", "--off"], "host is not stopped"),
+    ] {
+        let said = daemon.site.ask(arguments)?;
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains(expected), "{said:?}");
+    }
+    Ok(())
+}
