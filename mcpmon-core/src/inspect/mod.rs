@@ -4,6 +4,7 @@ pub mod agents;
 pub mod arguments;
 pub mod launch;
 pub mod mask;
+pub mod meaning;
 pub mod scan;
 pub mod session;
 pub mod similarity;

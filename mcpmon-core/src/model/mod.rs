@@ -2,6 +2,7 @@
 
 mod canonical;
 mod changes;
+mod decimal;
 mod definition;
 mod digest;
 mod event;
@@ -19,6 +20,7 @@ mod severity;
 mod time;
 mod verdict;
 
+pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{

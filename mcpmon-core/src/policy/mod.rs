@@ -7,6 +7,7 @@ use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 mod environment;
 mod inspection;
 pub mod network;
+pub mod rules;
 mod server;
 
 pub use environment::{EnvironmentRules, Passage};
@@ -15,6 +16,7 @@ pub use inspection::{
     Suppression,
 };
 pub use network::{Cidr, Endpoint, HostName, NetworkPolicy, NetworkRule, RuleAction, Scope};
+pub use rules::{Decision, Rules};
 pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};
 
 /// Everything a configuration says, checked and ready to use.
@@ -44,6 +46,8 @@ pub struct Policy {
     pub suppressions: Vec<Suppression>,
     /// Requests that are no tool calls.
     pub requests: Requests,
+    /// Lists and rules over calls and resources.
+    pub rules: Rules,
     /// Bounds of what is read and kept.
     pub limits: Limits,
     /// Approvals by a person.

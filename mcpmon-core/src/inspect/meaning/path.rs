@@ -1,0 +1,118 @@
+//! Where a path leads: `..`, `//`, `%2e`, `file://`, `~`, `$HOME`, backslashes.
+
+use super::{add, escapes::decodings, uri};
+
+/// Every path that `text` can stand for, as it is written first.
+#[must_use]
+pub fn paths(text: &str) -> Vec<String> {
+    let mut paths = vec![text.to_owned()];
+    for decoded in decodings(text) {
+        let trimmed = decoded.trim().replace('\\', "/");
+        if uri::has_other_scheme(&trimmed) {
+            uri::uris(&decoded).into_iter().for_each(|uri| add(&mut paths, uri));
+            continue;
+        }
+        let path = homely(without_file_scheme(&trimmed));
+        let resolved = resolved(&path);
+        if let Some(rest) = resolved.strip_prefix('~') {
+            // Somebody's home: `*` for a name in a glob matches the tilde.
+            let (user, rest) = rest.split_once('/').map_or((rest, ""), |(user, rest)| (user, rest));
+            let user = if user.is_empty() { "~" } else { user };
+            for home in [format!("/home/{user}"), format!("/Users/{user}"), "/root".to_owned()] {
+                add(&mut paths, self::resolved(&format!("{home}/{rest}")));
+            }
+        }
+        // Above wherever it starts can be the root.
+        let climbed = resolved.trim_start_matches("../");
+        if climbed.len() < resolved.len() {
+            add(&mut paths, format!("/{climbed}"));
+        }
+        add(&mut paths, resolved);
+    }
+    paths
+}
+
+/// What stands behind `file:`, its slashes and its host.
+fn without_file_scheme(text: &str) -> &str {
+    let Some(rest) = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:")) else {
+        return text;
+    };
+    let rest = &text[rest.len()..];
+    match rest.strip_prefix("//") {
+        Some(host) => host.find('/').map_or("/", |path| &host[path..]),
+        None => rest,
+    }
+}
+
+/// With `~` for the home that a variable names.
+fn homely(path: &str) -> String {
+    const HOMES: [&str; 4] = ["$HOME", "${HOME}", "$env:USERPROFILE", "%USERPROFILE%"];
+    let home = HOMES
+        .into_iter()
+        .find_map(|home| path.strip_prefix(home))
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    match home {
+        Some(rest) => format!("~{rest}"),
+        None => path.to_owned(),
+    }
+}
+
+/// Without `.`, empty parts, and `..` as far as there is something to leave; no `/` at the end.
+pub(super) fn resolved(path: &str) -> String {
+    let is_absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            ".." if is_absolute => {}
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    match is_absolute {
+        true => format!("/{joined}"),
+        false => joined,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("/a/b", &["/a/b"]; "plain")]
+    #[test_case("/a/../etc//passwd", &["/a/../etc//passwd", "/etc/passwd"]; "steps back and empty parts")]
+    #[test_case("/../../etc", &["/../../etc", "/etc"]; "above the root")]
+    #[test_case("../../etc/x", &["../../etc/x", "/etc/x"]; "above wherever it starts")]
+    #[test_case("a/./b/", &["a/./b/", "a/b"]; "relative")]
+    #[test_case("file:///etc/passwd", &["file:///etc/passwd", "/etc/passwd"]; "file uri")]
+    #[test_case("FILE://localhost/etc", &["FILE://localhost/etc", "/etc"]; "with a host")]
+    #[test_case("file:/etc", &["file:/etc", "/etc"]; "with one slash")]
+    #[test_case("%2Fetc%2fpasswd", &["%2Fetc%2fpasswd", "/etc/passwd"]; "percent")]
+    #[test_case("~/.ssh", &["~/.ssh", "/home/~/.ssh", "/Users/~/.ssh", "/root/.ssh"]; "home")]
+    #[test_case("~me/x", &["~me/x", "/home/me/x", "/Users/me/x", "/root/x"]; "somebody's home")]
+    #[test_case("$HOME/x", &["$HOME/x", "/home/~/x", "/Users/~/x", "/root/x", "~/x"]; "variable")]
+    #[test_case("$HOMER/x", &["$HOMER/x"]; "another variable")]
+    #[test_case(r"..\etc", &[r"..\etc", "/etc", "../etc"]; "backslash")]
+    #[test_case("https://a.example//x", &["https://a.example//x", "https://a.example/x"]; "another uri")]
+    fn leads(text: &str, expected: &[&str]) {
+        assert_eq!(paths(text), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn a_resolved_path_has_nothing_to_resolve(text in "[a./]{0,30}") {
+            let once = resolved(&text);
+            prop_assert_eq!(resolved(&once), once.clone());
+            prop_assert!(!once.contains("//") && !once.contains("/./") && (once == "/" || !once.ends_with('/')));
+        }
+
+        #[test]
+        fn no_text_panics(text in any::<String>()) {
+            prop_assert_eq!(&paths(&text)[0], &text);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Names of tools and servers as rules mean them: in any spelling, and as they look where they are refused.
+
+use crate::model::{NameGlob, one_spelling};
+
+/// A glob over names that matches them in any spelling (see [`one_spelling`]): `run_shell` is `Run-Shell`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpellingGlob {
+    written: NameGlob,
+    spelled: NameGlob,
+}
+
+/// A name in the forms that rules look at.
+#[derive(Clone, Debug)]
+pub struct Spellings<'a> {
+    written: &'a str,
+    spelled: String,
+    looks: String,
+    looks_spelled: String,
+}
+
+impl<'a> Spellings<'a> {
+    /// The forms of `written`, which looks like `looks`.
+    #[must_use]
+    pub fn new(written: &'a str, looks: &str) -> Self {
+        let looks = looks.trim();
+        Self {
+            written,
+            spelled: one_spelling(written),
+            looks: looks.to_lowercase(),
+            looks_spelled: one_spelling(looks),
+        }
+    }
+
+    /// The name itself.
+    #[must_use]
+    pub const fn written(&self) -> &'a str {
+        self.written
+    }
+
+    /// What a regular expression that refuses is tried on.
+    pub(super) fn texts(&self) -> [&str; 3] {
+        [self.written, &self.looks, &self.looks_spelled]
+    }
+}
+
+impl SpellingGlob {
+    /// Takes `pattern` as it is.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        Self {
+            written: NameGlob::new(pattern),
+            spelled: NameGlob::new(one_spelling(pattern)),
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.written.as_str()
+    }
+
+    /// Whether it names `name`.
+    #[must_use]
+    pub fn names(&self, name: &Spellings<'_>) -> bool {
+        self.written.matches(name.written) || self.spelled.matches(&name.spelled)
+    }
+
+    /// Whether it names `name`, or something that looks like it.
+    #[must_use]
+    pub fn resembles(&self, name: &Spellings<'_>) -> bool {
+        self.names(name) || self.spelled.matches(&name.looks_spelled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("run_shell", "run_shell", "run_shell" => (true, true); "itself")]
+    #[test_case("run_shell", "Run-Shell", "Run-Shell" => (true, true); "another spelling")]
+    #[test_case("run_shell", "run_shеll", "run_shell" => (false, true); "a look-alike")]
+    #[test_case("run_shell", "run_shell ", "run_shell " => (false, true); "a space behind it")]
+    #[test_case("run_shell", "run_shells", "run_shells" => (false, false); "another name")]
+    #[test_case("run*", "RUN_x", "RUN_x" => (true, true); "a glob")]
+    fn spellings(glob: &str, name: &str, looks: &str) -> (bool, bool) {
+        let (glob, name) = (SpellingGlob::new(glob), Spellings::new(name, looks));
+        (glob.names(&name), glob.resembles(&name))
+    }
+}
