@@ -18,7 +18,7 @@ impl Rule for Contradicted {
             OnChange::Block | OnChange::Alert | OnChange::Allow => Effect::Audit,
         };
         Some(Objection {
-            rule: "duplicate_name",
+            rule: "duplicate_name".into(),
             effect,
             severity: Severity::High,
             reason: format!(

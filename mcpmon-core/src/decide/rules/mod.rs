@@ -12,6 +12,8 @@ mod unapproved;
 mod unknown;
 mod version_pin;
 
+use std::borrow::Cow;
+
 use super::{
     definitions::{Entry, Offer, Offers},
     wording::{command, shown},
@@ -67,8 +69,8 @@ pub(super) enum Used<'a> {
 /// What a rule has against a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Objection {
-    /// Which rule.
-    pub(super) rule: &'static str,
+    /// Which rule: one of the program, or the id of one of the configuration.
+    pub(super) rule: Cow<'static, str>,
     /// What is to follow.
     pub(super) effect: Effect,
     /// How bad it is.
@@ -92,10 +94,15 @@ pub(super) enum Effect {
 trait Rule: Sync {
     /// What stands against the use of `scene`.
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection>;
+
+    /// Everything that stands against it, for a rule that can say more than one thing.
+    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+        self.judge(scene).into_iter().collect()
+    }
 }
 
 /// Every rule, in the order of precedence.
-const RULES: [&dyn Rule; 8] = [
+const RULES: &[&dyn Rule] = &[
     &unknown::UnknownTool,
     &no_room::NoRoom,
     &stale::StaleDefinition,
@@ -118,7 +125,7 @@ pub(super) struct Ruling {
 /// Asks every rule about one use.
 pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
     let mut ruling = Ruling::default();
-    for objection in RULES.iter().filter_map(|rule| rule.judge(scene)) {
+    for objection in RULES.iter().flat_map(|rule| rule.every(scene)) {
         match objection.effect {
             Effect::Audit => ruling.audits.push(objection),
             Effect::Block => {
@@ -215,7 +222,7 @@ impl Objection {
     /// As whoever is stopped gets it.
     pub(super) fn denial(&self) -> Denial {
         Denial {
-            rule: self.rule.to_owned(),
+            rule: self.rule.clone().into_owned(),
             reason: self.reason.clone(),
             remedy: self.remedy.clone(),
         }

@@ -17,7 +17,7 @@ impl Rule for NoRoom {
             return None;
         }
         Some(Objection {
-            rule: "max_tools",
+            rule: "max_tools".into(),
             effect: Effect::Block,
             severity: Severity::Medium,
             reason: format!(

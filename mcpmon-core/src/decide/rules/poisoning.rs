@@ -25,7 +25,7 @@ impl Rule for ToolPoisoning {
         let finding = entry.record.findings.get(index)?;
         let place = if finding.field.is_empty() { "" } else { " in " };
         Some(Objection {
-            rule: "tool_poisoning",
+            rule: "tool_poisoning".into(),
             effect,
             severity,
             reason: format!(

@@ -15,9 +15,9 @@ pub(super) struct ServerAdmission;
 impl Rule for ServerAdmission {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let server = scene.server;
-        let refused = |rule, severity, reason, remedy| {
+        let refused = |rule: &'static str, severity, reason, remedy| {
             Some(Objection {
-                rule,
+                rule: rule.into(),
                 effect: Effect::Block,
                 severity,
                 reason,

@@ -26,7 +26,7 @@ impl Rule for StaleDefinition {
             "its server does not list it now; it is known from before"
         };
         Some(Objection {
-            rule: "stale_definition",
+            rule: "stale_definition".into(),
             effect: Effect::Audit,
             severity: Severity::Low,
             reason: format!("{}: {why}", scene.subject()),

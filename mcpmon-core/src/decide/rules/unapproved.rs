@@ -19,7 +19,7 @@ impl Rule for Unapproved {
             .get(index)
             .map_or("", |finding| &finding.pattern);
         Some(Objection {
-            rule: "approval",
+            rule: "approval".into(),
             effect: Effect::Block,
             severity,
             reason: format!(

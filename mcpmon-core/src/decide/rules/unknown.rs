@@ -20,7 +20,7 @@ impl Rule for UnknownTool {
             false => (Effect::Audit, Severity::Low),
         };
         Some(Objection {
-            rule: "unknown_tool",
+            rule: "unknown_tool".into(),
             effect,
             severity,
             reason: format!("{} was never listed", scene.subject()),

@@ -32,7 +32,7 @@ impl Rule for VersionPin {
             (PinStanding::Off | PinStanding::Match | PinStanding::New, _) => return None,
         };
         Some(Objection {
-            rule: "version_pin",
+            rule: "version_pin".into(),
             effect,
             severity,
             reason,

@@ -146,7 +146,7 @@ impl Traffic {
 /// More requests for input than are judged one by one.
 fn too_many(most: usize) -> Objection {
     Objection {
-        rule: "max_batch",
+        rule: "max_batch".into(),
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
@@ -157,7 +157,7 @@ fn too_many(most: usize) -> Objection {
 /// Requests that cannot be told apart by name cannot be judged.
 fn no_object() -> Objection {
     Objection {
-        rule: "input_requests",
+        rule: "input_requests".into(),
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: "what is asked of the client is not an object (`inputRequests`)".to_owned(),

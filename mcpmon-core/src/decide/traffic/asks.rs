@@ -64,7 +64,7 @@ impl Traffic {
                     note(
                         &mut ruling,
                         Some(Objection {
-                            rule: "elicitation_credentials",
+                            rule: "elicitation_credentials".into(),
                             effect: Effect::Block,
                             severity: finding.severity,
                             reason: format!(

@@ -184,7 +184,7 @@ pub(super) fn handled(
         Handling::Block => (Effect::Block, Severity::Medium, "is not allowed"),
     };
     Some(Objection {
-        rule: key,
+        rule: key.into(),
         effect,
         severity,
         reason: format!("{} {verb} (`mcp.{key}`)", subject()),

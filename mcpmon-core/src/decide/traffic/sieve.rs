@@ -37,7 +37,7 @@ pub(super) fn sieve(
         .filter(|finding| finding.severity >= policy.inspection.alert_threshold)
         .max_by_key(|finding| (effect(finding, policy), finding.severity));
     let objection = worst.map(|finding| Objection {
-        rule: rule(subject),
+        rule: rule(subject).into(),
         effect: effect(finding, policy),
         severity: finding.severity,
         reason: format!(

@@ -76,7 +76,7 @@ impl Teller<'_> {
         if action != Action::Allow
             && let Some(objection) = objection
         {
-            event.rule = Some(objection.rule.to_owned());
+            event.rule = Some(objection.rule.clone().into_owned());
             event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
         }
         event
@@ -97,7 +97,7 @@ pub(super) fn objected(event: &mut Event, objection: &Objection) {
         Effect::Block => Action::Block,
     };
     event.severity = event.severity.max(objection.severity);
-    event.rule = Some(objection.rule.to_owned());
+    event.rule = Some(objection.rule.clone().into_owned());
     event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
 }
 
