@@ -18,4 +18,5 @@ mod wording;
 pub use monitor::{Monitor, Observation, Running};
 pub use order::{Judgement, Order};
 pub use recognise::{launch_rules, recognise};
+pub use rules::Opinion;
 pub use traffic::NotSeen;

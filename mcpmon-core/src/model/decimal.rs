@@ -59,13 +59,19 @@ impl Decimal {
 
 impl From<i128> for Decimal {
     fn from(number: i128) -> Self {
-        number.to_string().parse().expect("an integer is a decimal number")
+        number
+            .to_string()
+            .parse()
+            .expect("an integer is a decimal number")
     }
 }
 
 impl From<u128> for Decimal {
     fn from(number: u128) -> Self {
-        number.to_string().parse().expect("an integer is a decimal number")
+        number
+            .to_string()
+            .parse()
+            .expect("an integer is a decimal number")
     }
 }
 
@@ -157,7 +163,12 @@ impl fmt::Display for Decimal {
         if self.digits.len() <= MAX_SHOWN && (0..=count + MAX_ZEROS).contains(&self.point) {
             let point = usize::try_from(self.point).unwrap_or_default();
             if self.point >= count {
-                return write!(f, "{sign}{}{}", self.digits, "0".repeat(point - self.digits.len()));
+                return write!(
+                    f,
+                    "{sign}{}{}",
+                    self.digits,
+                    "0".repeat(point - self.digits.len())
+                );
             }
             let (whole, fraction) = self.digits.split_at(point);
             let whole = if whole.is_empty() { "0" } else { whole };

@@ -2,9 +2,9 @@
 
 use super::Monitor;
 use crate::{
-    decide::{order::Judgement, pins::ServerFiles, registry::Registry, traffic::NotSeen},
+    decide::{order::Judgement, pins::ServerFiles, registry::Registry, rules::Opinion, traffic::NotSeen},
     model::{
-        Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exec, Exit, Fork, Incident,
+        Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exec, Exit, Fork, Incident,
         InstanceId, Message, ServerId, Timestamp,
     },
 };
@@ -107,6 +107,19 @@ impl Monitor {
     /// Which server offers which tool, to be told of servers that other processes watch.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         self.traffic.registry_mut()
+    }
+
+    /// What every rule says of a call, in the order of precedence, those behind the first that blocks too; nothing is
+    /// recorded and nothing follows. What is shared with other judges (sequences of calls, rates) is not asked.
+    pub fn explain(&mut self, now: Timestamp, conversation: &Conversation, call: &Call<'_>) -> Vec<Opinion> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.explain(now, conversation, call)
+    }
+
+    /// The same of a resource that is to be read.
+    pub fn explain_read(&mut self, now: Timestamp, conversation: &Conversation, uri: &str) -> Vec<Opinion> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.explain_read(now, conversation, uri)
     }
 
     /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.

@@ -98,6 +98,22 @@ impl Stage {
 
     /// What `rule` says of a call with these arguments.
     pub(super) fn judge_call(&mut self, rule: &dyn Rule, tool: &str, arguments: &str) -> Option<Objection> {
+        self.in_call(tool, arguments, |scene| rule.judge(scene))
+    }
+
+    /// Everything that `rule` says of it.
+    pub(super) fn every(&mut self, rule: &dyn Rule, tool: &str, arguments: &str) -> Vec<Objection> {
+        self.in_call(tool, arguments, |scene| rule.every(scene))
+    }
+
+    /// Whether a rule over calls matches it beyond doubt.
+    pub(super) fn is_beyond_doubt(&mut self, tool: &str, arguments: &str) -> bool {
+        self.in_call(tool, arguments, |scene| {
+            !super::call_rules::beyond_doubt(scene).is_empty()
+        })
+    }
+
+    fn in_call<T>(&mut self, tool: &str, arguments: &str, judge: impl FnOnce(&Scene<'_>) -> T) -> T {
         let offers = self
             .book
             .open(&self.identity, &self.policy)
@@ -109,7 +125,7 @@ impl Stage {
         };
         let walked = Arguments::walk(RawJson::trusted(arguments));
         let (server, kind) = (&self.identity.server, DefinitionKind::Tool);
-        rule.judge(&Scene {
+        judge(&Scene {
             call: Some(Calling {
                 call: &call,
                 arguments: &walked,
@@ -149,6 +165,7 @@ impl Stage {
             used: Used::Server,
             now: Timestamp(0),
             call: None,
+            is_listing: false,
         })
         .map(|objection| objection.effect)
     }

@@ -1,19 +1,29 @@
 //! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
 //! first that blocks decides; what only notes adds up.
 
+mod blocked_resources;
+mod blocked_tools;
+mod call_rules;
 mod contradicted;
+mod default_decision;
 #[cfg(test)]
 mod fixture;
 mod no_room;
+mod opinion;
 mod poisoning;
+mod resource_rules;
 mod server;
 mod stale;
+mod tool_policy;
 mod unapproved;
 mod unknown;
+mod value_limits;
 mod version_pin;
 
 use std::borrow::Cow;
 
+pub use self::opinion::Opinion;
+pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 use super::{
     definitions::{Entry, Offer, Offers},
     wording::{command, shown},
@@ -21,7 +31,7 @@ use super::{
 use crate::{
     inspect::arguments::Arguments,
     model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp},
-    policy::Policy,
+    policy::{Decision, Policy},
 };
 
 /// What is to be used, and everything that speaks for or against it.
@@ -39,6 +49,8 @@ pub(super) struct Scene<'a> {
     pub(super) now: Timestamp,
     /// The call, where a tool is to be called; a tool that is only listed is judged without.
     pub(super) call: Option<Calling<'a>>,
+    /// It is listed, and not used yet.
+    pub(super) is_listing: bool,
 }
 
 /// A tool call, its arguments walked.
@@ -111,6 +123,13 @@ const RULES: &[&dyn Rule] = &[
     &unapproved::Unapproved,
     &poisoning::ToolPoisoning,
     &server::ServerAdmission,
+    &tool_policy::ToolLists,
+    &blocked_tools::BlockedTools,
+    &call_rules::CallRules,
+    &blocked_resources::BlockedResources,
+    &resource_rules::ResourceRules,
+    &default_decision::DefaultDecision,
+    &value_limits::ValueLimits,
 ];
 
 /// What the rules say together.
@@ -124,26 +143,51 @@ pub(super) struct Ruling {
 
 /// Asks every rule about one use.
 pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
-    let mut ruling = Ruling::default();
-    for objection in RULES.iter().flat_map(|rule| rule.every(scene)) {
-        match objection.effect {
-            Effect::Audit => ruling.audits.push(objection),
-            Effect::Block => {
-                ruling.block = Some(objection);
-                break;
-            }
-        }
-    }
-    ruling
+    Ruling::of(RULES.iter().flat_map(|rule| rule.every(scene)))
 }
 
 impl Ruling {
+    /// What follows from objections in the order of precedence, up to the first that blocks.
+    fn of(objections: impl Iterator<Item = Objection>) -> Self {
+        let mut ruling = Self::default();
+        for objection in objections {
+            match objection.effect {
+                Effect::Audit => ruling.audits.push(objection),
+                Effect::Block => {
+                    ruling.block = Some(objection);
+                    break;
+                }
+            }
+        }
+        ruling
+    }
+
     /// What is to follow.
     pub(super) const fn effect(&self) -> Effect {
         match self.block {
             Some(_) => Effect::Block,
             None => Effect::Audit,
         }
+    }
+
+    /// Both together: the use needs what either was asked about.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        if self.block.is_none() {
+            self.audits.extend(
+                other
+                    .audits
+                    .into_iter()
+                    .filter(|audit| !self.audits.contains(audit))
+                    .collect::<Vec<_>>(),
+            );
+            self.block = other.block;
+        }
+        self
+    }
+
+    /// Whether there is more to tell than that no rule names the use.
+    pub(super) fn is_notable(&self) -> bool {
+        self.block.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
     }
 
     /// The objection that is told: the one that blocks, else the worst of the others.
@@ -173,6 +217,7 @@ impl<'a> Scene<'a> {
             used: Used::Offered { kind, name, entry },
             now,
             call: None,
+            is_listing: false,
         }
     }
 
@@ -188,6 +233,30 @@ impl<'a> Scene<'a> {
         match self.used {
             Used::Offered { kind, .. } => Some(kind),
             Used::Server => None,
+        }
+    }
+
+    /// Name of the tool that is used.
+    const fn tool(&self) -> Option<&'a str> {
+        match self.used {
+            Used::Offered {
+                kind: DefinitionKind::Tool,
+                name,
+                ..
+            } => Some(name),
+            Used::Offered { .. } | Used::Server => None,
+        }
+    }
+
+    /// URI, or URI template, of the resource that is used.
+    const fn uri(&self) -> Option<&'a str> {
+        match self.used {
+            Used::Offered {
+                kind: DefinitionKind::Resource | DefinitionKind::Template,
+                name,
+                ..
+            } => Some(name),
+            Used::Offered { .. } | Used::Server => None,
         }
     }
 
@@ -215,6 +284,33 @@ impl<'a> Scene<'a> {
             Used::Server => "",
         };
         command(&["approve", &format!("{}:{name}", self.server)])
+    }
+}
+
+/// What a configured rule that matches has against a use; nothing where it allows it.
+fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Option<Objection> {
+    let (effect, severity) = match decision {
+        Decision::Allow => return None,
+        Decision::Audit => (Effect::Audit, Severity::Low),
+        Decision::Block => (Effect::Block, Severity::High),
+    };
+    Some(Objection {
+        rule: id.to_owned().into(),
+        effect,
+        severity,
+        reason: because(
+            format!("{} matches the rule {}", scene.subject(), shown(id)),
+            reason,
+        ),
+        remedy: Some(command(&["policy", "check"])),
+    })
+}
+
+/// `what`, with the reason that the configuration gives for it.
+fn because(what: String, reason: &str) -> String {
+    match reason {
+        "" => what,
+        _ => format!("{what}: {reason}"),
     }
 }
 

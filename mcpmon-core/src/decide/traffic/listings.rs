@@ -179,7 +179,10 @@ impl Traffic {
         else {
             return Effect::Block;
         };
-        let scene = Scene::of(&self.policy, &identity.server, offers, kind, name, teller.now);
+        let scene = Scene {
+            is_listing: true,
+            ..Scene::of(&self.policy, &identity.server, offers, kind, name, teller.now)
+        };
         let ruling = rules::judge(&scene);
         match scene.entry() {
             Some(entry) if !sight.is_read() && self.is_settled(entry, &ruling) => {

@@ -7,11 +7,11 @@ use super::{
 use crate::{
     decide::{
         order::Judgement,
-        rules::{self, Calling, Effect, Objection, Ruling, Scene, Used},
+        rules::{self, Calling, Effect, Objection, Opinion, Ruling, Scene, Used},
         wording::{command, shown},
     },
-    inspect::arguments::Arguments,
-    model::{Call, DefinitionKind, EventKind, RawJson, Severity, Verdict},
+    inspect::arguments::{Argument, ArgumentKind, Arguments},
+    model::{Call, Conversation, DefinitionKind, EventKind, RawJson, Severity, Timestamp, Verdict},
     policy::{Handling, Mode},
 };
 
@@ -29,7 +29,7 @@ impl Traffic {
         let trace = &teller.message.trace;
         let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
         let arguments = || call.arguments.map(|arguments| input(arguments.as_str()));
-        if ruling.told().is_some() {
+        if ruling.is_notable() {
             judgement.events.push(told(EventKind::ToolCallIntercepted {
                 tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
                 jsonrpc_id: teller.message.id.cloned(),
@@ -91,17 +91,101 @@ impl Traffic {
         method: &str,
         params: Option<RawJson<'_>>,
     ) -> Judgement {
-        if method != "completion/complete" {
-            return Judgement::default();
+        let params = params.unwrap_or(RawJson::trusted("{}"));
+        match method {
+            "completion/complete" => self.completion(teller, method, params),
+            "subscriptions/listen" => self.subscriptions(teller, method, params),
+            _ => Judgement::default(),
         }
+    }
+
+    /// A completion, for a prompt or a resource template.
+    fn completion(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let mut ruling = self.server_ruling(teller);
+        let arguments = Arguments::walk(params);
+        for (member, kind) in [
+            ("uri", DefinitionKind::Template),
+            ("name", DefinitionKind::Prompt),
+        ] {
+            for name in texts_at(&arguments, ["ref", member]) {
+                ruling = ruling.and(self.ruling(teller, kind, name));
+            }
+        }
         let subject = || "a completion".to_owned();
         note(
             &mut ruling,
             handled(self.policy.requests.completion, "completion", subject),
         );
-        let length = params.map_or(0, |params| params.as_str().len());
-        judged(teller, method, &format!("{length} bytes"), &ruling)
+        judged(
+            teller,
+            method,
+            &format!("{} bytes", params.as_str().len()),
+            &ruling,
+        )
+    }
+
+    /// Resources of whose changes a client wants to hear, since 2026-07-28: judged as if each were read.
+    fn subscriptions(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
+        let arguments = Arguments::walk(params);
+        let mut ruling = Ruling::default();
+        let mut count = 0;
+        for uri in texts_at(&arguments, ["notifications", "resourceSubscriptions"]) {
+            ruling = ruling.and(self.ruling(teller, DefinitionKind::Resource, uri));
+            count += 1;
+        }
+        match count {
+            0 => Judgement::default(),
+            _ => judged(teller, method, &format!("{count} resources"), &ruling),
+        }
+    }
+
+    /// What every rule says of a call.
+    pub(in crate::decide) fn explain(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        call: &Call<'_>,
+    ) -> Vec<Opinion> {
+        let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
+            return Vec::new();
+        };
+        let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
+        let server = &conversation.identity.server;
+        rules::explain(&Scene {
+            call: Some(Calling {
+                call,
+                arguments: &arguments,
+            }),
+            ..Scene::of(
+                &self.policy,
+                server,
+                offers,
+                DefinitionKind::Tool,
+                &call.tool,
+                now,
+            )
+        })
+    }
+
+    /// What every rule says of a read.
+    pub(in crate::decide) fn explain_read(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        uri: &str,
+    ) -> Vec<Opinion> {
+        let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
+            return Vec::new();
+        };
+        let server = &conversation.identity.server;
+        rules::explain(&Scene::of(
+            &self.policy,
+            server,
+            offers,
+            DefinitionKind::Resource,
+            uri,
+            now,
+        ))
     }
 
     /// What the rules say of the use of something offered.
@@ -157,8 +241,20 @@ impl Traffic {
             used: Used::Server,
             now: teller.now,
             call: None,
+            is_listing: false,
         })
     }
+}
+
+/// The texts that stand at the end of a way of members, in any case: readers do not agree on it.
+fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&'static str; 2]) -> impl Iterator<Item = &'t str> {
+    let stands = move |argument: &Argument<'_>| {
+        let is_same = |(member, step): (&str, &str)| member.eq_ignore_ascii_case(step);
+        argument.kind() == ArgumentKind::Text
+            && argument.members().count() == way.len()
+            && argument.members().zip(way).all(is_same)
+    };
+    arguments.iter().filter(stands).map(|argument| argument.text())
 }
 
 /// Adds what stands against a use, unless something blocks it already.

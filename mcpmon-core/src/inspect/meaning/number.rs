@@ -66,9 +66,9 @@ fn folded(text: &str) -> String {
 fn digit(c: char) -> Option<char> {
     /// The zero of each script; its nine other digits follow it.
     const ZEROS: [u32; 38] = [
-        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0,
-        0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50,
-        0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x11066,
+        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
+        0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
+        0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x11066,
     ];
     let code = u32::from(c);
     let zero = ZEROS.iter().rev().find(|zero| **zero <= code)?;
@@ -145,7 +145,10 @@ fn after_code(text: &str) -> &str {
 
 /// `text` without a currency's code behind.
 fn before_code(text: &str) -> &str {
-    let split = text.len().checked_sub(CODE).and_then(|at| text.split_at_checked(at));
+    let split = text
+        .len()
+        .checked_sub(CODE)
+        .and_then(|at| text.split_at_checked(at));
     match split {
         Some((rest, code)) if is_code(code) => rest,
         Some(_) | None => text,
@@ -159,9 +162,9 @@ const fn is_currency(c: char) -> bool {
 /// The codes of what is mostly paid with; any other word behind a number may mean a multiple of it.
 fn is_code(text: &str) -> bool {
     const CODES: [&str; 32] = [
-        "AED", "AUD", "BRL", "BTC", "CAD", "CHF", "CNY", "CZK", "DKK", "ETH", "EUR", "GBP", "HKD", "HUF", "IDR",
-        "ILS", "INR", "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "RUB", "SAR", "SEK", "SGD", "SOL", "THB", "TRY",
-        "USD", "ZAR",
+        "AED", "AUD", "BRL", "BTC", "CAD", "CHF", "CNY", "CZK", "DKK", "ETH", "EUR", "GBP", "HKD", "HUF",
+        "IDR", "ILS", "INR", "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "RUB", "SAR", "SEK", "SGD", "SOL",
+        "THB", "TRY", "USD", "ZAR",
     ];
     CODES.binary_search(&text).is_ok()
 }
@@ -277,7 +280,10 @@ mod tests {
     #[test_case(".5", &["0.5"]; "point first")]
     #[test_case("5.", &["5"]; "point last")]
     fn is_read(text: &str, expected: &[&str]) {
-        let expected: Vec<Decimal> = expected.iter().map(|text| text.parse().expect("a number")).collect();
+        let expected: Vec<Decimal> = expected
+            .iter()
+            .map(|text| text.parse().expect("a number"))
+            .collect();
         assert_eq!(numeral(text), Numeral::Read(expected));
     }
 

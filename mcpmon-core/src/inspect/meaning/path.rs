@@ -9,16 +9,24 @@ pub fn paths(text: &str) -> Vec<String> {
     for decoded in decodings(text) {
         let trimmed = decoded.trim().replace('\\', "/");
         if uri::has_other_scheme(&trimmed) {
-            uri::uris(&decoded).into_iter().for_each(|uri| add(&mut paths, uri));
+            uri::uris(&decoded)
+                .into_iter()
+                .for_each(|uri| add(&mut paths, uri));
             continue;
         }
         let path = homely(without_file_scheme(&trimmed));
         let resolved = resolved(&path);
         if let Some(rest) = resolved.strip_prefix('~') {
             // Somebody's home: `*` for a name in a glob matches the tilde.
-            let (user, rest) = rest.split_once('/').map_or((rest, ""), |(user, rest)| (user, rest));
+            let (user, rest) = rest
+                .split_once('/')
+                .map_or((rest, ""), |(user, rest)| (user, rest));
             let user = if user.is_empty() { "~" } else { user };
-            for home in [format!("/home/{user}"), format!("/Users/{user}"), "/root".to_owned()] {
+            for home in [
+                format!("/home/{user}"),
+                format!("/Users/{user}"),
+                "/root".to_owned(),
+            ] {
                 add(&mut paths, self::resolved(&format!("{home}/{rest}")));
             }
         }
@@ -34,7 +42,10 @@ pub fn paths(text: &str) -> Vec<String> {
 
 /// What stands behind `file:`, its slashes and its host.
 fn without_file_scheme(text: &str) -> &str {
-    let Some(rest) = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:")) else {
+    let Some(rest) = text
+        .get(..5)
+        .filter(|scheme| scheme.eq_ignore_ascii_case("file:"))
+    else {
         return text;
     };
     let rest = &text[rest.len()..];

@@ -43,7 +43,11 @@ fn with_scheme(scheme: &str, rest: &str, uris: &mut Vec<String>) {
         // `secret:a` and `file:/a` are read as if they had an authority, by some.
         let path = resolved(&place);
         add(uris, format!("{scheme}:{place}{query}"));
-        let path = if scheme == "file" && !path.starts_with('/') { format!("/{path}") } else { path };
+        let path = if scheme == "file" && !path.starts_with('/') {
+            format!("/{path}")
+        } else {
+            path
+        };
         return add(uris, format!("{scheme}://{path}{query}"));
     };
     let (authority, path) = authority.split_at(authority.find('/').unwrap_or(authority.len()));
@@ -60,7 +64,11 @@ fn with_scheme(scheme: &str, rest: &str, uris: &mut Vec<String>) {
 
 /// A path without steps back and empty parts; a `/` at its end stays, for it means something there.
 fn steps(path: &str) -> String {
-    let mut steps = if path.is_empty() { String::new() } else { resolved(path) };
+    let mut steps = if path.is_empty() {
+        String::new()
+    } else {
+        resolved(path)
+    };
     if path.ends_with('/') && !steps.ends_with('/') {
         steps.push('/');
     }

@@ -60,11 +60,13 @@ impl ArgumentPath {
     /// Whether the value at the end of `members`, the names on the way to it, is meant or lies within what is meant.
     /// A single name is meant wherever it stands: a server may look for it in a part of its arguments. Names match in
     /// any case, as they do for servers written in Go, and one with points in it is a way as well.
-    pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str> + Clone) -> bool {
-        if let [Step::Named(name)] = &*self.steps {
-            return members.clone().any(|member| is_named(name, member)) || self.leads(members);
+    pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
+        match &*self.steps {
+            [Step::Named(name)] => members
+                .flat_map(|member| member.split('.'))
+                .any(|member| is_named(name, member)),
+            _ => self.leads(members),
         }
-        self.leads(members)
     }
 
     /// The same for a single name at the top alone.

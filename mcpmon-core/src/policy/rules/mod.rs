@@ -203,12 +203,27 @@ impl ResourceRule {
     /// Whether a resource whose URI can be written in these `forms` meets every condition.
     #[must_use]
     pub fn matches(&self, forms: &[String]) -> bool {
-        let reading = self.decision.reading();
-        self.uri.as_ref().is_none_or(|glob| reading.holds(forms, |form| glob.matches(form)))
-            && self.regex.as_ref().is_none_or(|regex| reading.holds(forms, |form| regex.is_in(form)))
+        self.is_met(forms, self.decision.reading())
+    }
+
+    /// Whether it meets every condition in each of these forms.
+    #[must_use]
+    pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
+        self.is_met(forms, Reading::Narrow)
+    }
+
+    fn is_met(&self, forms: &[String], reading: Reading) -> bool {
+        self.uri
+            .as_ref()
+            .is_none_or(|glob| reading.holds(forms, |form| glob.matches(form)))
+            && self
+                .regex
+                .as_ref()
+                .is_none_or(|regex| reading.holds(forms, |form| regex.is_in(form)))
             && self.scheme.as_ref().is_none_or(|scheme| {
                 reading.holds(forms, |form| {
-                    form.split_once(':').is_some_and(|(of, _)| of.eq_ignore_ascii_case(scheme))
+                    form.split_once(':')
+                        .is_some_and(|(of, _)| of.eq_ignore_ascii_case(scheme))
                 })
             })
     }

@@ -16,6 +16,7 @@ pub struct Spellings<'a> {
     spelled: String,
     looks: String,
     looks_spelled: String,
+    looks_underscored: String,
 }
 
 impl<'a> Spellings<'a> {
@@ -23,11 +24,13 @@ impl<'a> Spellings<'a> {
     #[must_use]
     pub fn new(written: &'a str, looks: &str) -> Self {
         let looks = looks.trim();
+        let looks_spelled = one_spelling(looks);
         Self {
             written,
             spelled: one_spelling(written),
             looks: looks.to_lowercase(),
-            looks_spelled: one_spelling(looks),
+            looks_underscored: looks_spelled.replace('-', "_"),
+            looks_spelled,
         }
     }
 
@@ -38,8 +41,13 @@ impl<'a> Spellings<'a> {
     }
 
     /// What a regular expression that refuses is tried on.
-    pub(super) fn texts(&self) -> [&str; 3] {
-        [self.written, &self.looks, &self.looks_spelled]
+    pub(super) fn texts(&self) -> [&str; 4] {
+        [
+            self.written,
+            &self.looks,
+            &self.looks_spelled,
+            &self.looks_underscored,
+        ]
     }
 }
 

@@ -116,7 +116,8 @@ impl PathGlob {
             && (rest.is_empty() || rest.starts_with('/'))
         {
             for home in ["/home/*", "/Users/*", "/root"] {
-                write!(pattern, "|{}", translated(&format!("{home}{rest}"))).expect("a string takes any text");
+                write!(pattern, "|{}", translated(&format!("{home}{rest}")))
+                    .expect("a string takes any text");
             }
         }
         pattern.push_str(r")\z");
@@ -223,8 +224,14 @@ mod tests {
     fn what_is_empty_or_too_large_is_refused() {
         assert_eq!(Pattern::new(" ").map(|_| ()), Err(PatternError::Empty));
         assert_eq!(PathGlob::new(""), Err(PatternError::Empty));
-        assert_eq!(Pattern::new(r"\w{1000}{100}").map(|_| ()), Err(PatternError::TooLarge));
-        assert_eq!(Pattern::new(&"a".repeat(5000)).map(|_| ()), Err(PatternError::TooLarge));
+        assert_eq!(
+            Pattern::new(r"\w{1000}{100}").map(|_| ()),
+            Err(PatternError::TooLarge)
+        );
+        assert_eq!(
+            Pattern::new(&"a".repeat(5000)).map(|_| ()),
+            Err(PatternError::TooLarge)
+        );
         assert_eq!(PathGlob::new(&"a".repeat(5000)), Err(PatternError::TooLarge));
     }
 

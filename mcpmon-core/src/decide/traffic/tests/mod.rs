@@ -6,6 +6,7 @@ mod asks;
 mod incidents;
 mod killed;
 mod listings;
+mod policies;
 mod requests;
 mod sessions;
 
@@ -19,7 +20,7 @@ use crate::{
         Listed, Listing, Message, PinKey, Question, RawJson, RequestId, ResultKind, ServerId, ServerType,
         SessionId, Severity, Timestamp, Trace, Verdict,
     },
-    policy::{Mode, Policy, network::table::Tables},
+    policy::{Decision, Mode, Policy, network::table::Tables},
 };
 
 /// A Monitor, a conversation, and a clock.
@@ -29,7 +30,8 @@ pub(super) struct World {
     pub(super) now: Timestamp,
 }
 
-/// A policy that finds `EVIL-HIGH`, `EVIL-CRITICAL` and `EVIL-LOW`, and trusts what is listed first.
+/// A policy that finds `EVIL-HIGH`, `EVIL-CRITICAL` and `EVIL-LOW`, trusts what is listed first, and allows what no
+/// rule names.
 pub(super) fn policy() -> Policy {
     let pattern = |severity: Severity| CustomPattern {
         name: format!("evil_{}", severity.as_str()),
@@ -38,6 +40,7 @@ pub(super) fn policy() -> Policy {
         severity,
     };
     let mut policy = Policy::default();
+    policy.rules.default = Decision::Allow;
     policy.inspection.custom = [Severity::Low, Severity::High, Severity::Critical]
         .map(pattern)
         .into();

@@ -1,0 +1,58 @@
+//! Tools that may never be called.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{decide::wording::command, inspect::meaning::looks, model::Severity, policy::rules::Spellings};
+
+/// The tool's name, or one that it looks like, is blocked; nothing allows it again.
+pub(super) struct BlockedTools;
+
+impl Rule for BlockedTools {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let (tool, blocked) = (scene.tool()?, &scene.policy.rules.blocked_tools);
+        if blocked.is_empty() {
+            return None;
+        }
+        let name = Spellings::new(tool, &looks(tool));
+        let glob = blocked.iter().find(|glob| glob.resembles(&name))?;
+        let how = if glob.names(&name) { "is" } else { "looks like" };
+        Some(Objection {
+            rule: "blocked_tools".into(),
+            effect: Effect::Block,
+            severity: Severity::High,
+            reason: format!(
+                "{} {how} {}, which is blocked (`mcp.blocked_tools`)",
+                scene.subject(),
+                glob.as_str()
+            ),
+            remedy: Some(command(&["policy", "check"])),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::{
+        decide::rules::fixture::Stage,
+        model::DefinitionKind,
+        policy::{Policy, rules::SpellingGlob},
+    };
+
+    #[test_case("execute_command", DefinitionKind::Tool => Some(Effect::Block); "the name")]
+    #[test_case("Execute-Command", DefinitionKind::Tool => Some(Effect::Block); "another spelling")]
+    #[test_case("ехecute_command", DefinitionKind::Tool => Some(Effect::Block); "look-alikes")]
+    #[test_case("execute\u{200b}_command", DefinitionKind::Tool => Some(Effect::Block); "zero width")]
+    #[test_case("ｅｘｅｃｕｔｅ_command", DefinitionKind::Tool => Some(Effect::Block); "full width")]
+    #[test_case(" execute_command\n", DefinitionKind::Tool => Some(Effect::Block); "white space around it")]
+    #[test_case("run_it", DefinitionKind::Tool => Some(Effect::Block); "a glob")]
+    #[test_case("execute_commands", DefinitionKind::Tool => None; "a longer name")]
+    #[test_case("rerun_it", DefinitionKind::Tool => None; "another beginning")]
+    #[test_case("execute_command", DefinitionKind::Prompt => None; "a prompt of that name")]
+    fn tools_that_are_blocked(name: &str, kind: DefinitionKind) -> Option<Effect> {
+        let mut policy = Policy::default();
+        policy.rules.blocked_tools = ["execute_command", "run_*"].map(SpellingGlob::new).into();
+        Stage::new(policy).judge_kind(&BlockedTools, kind, name)
+    }
+}

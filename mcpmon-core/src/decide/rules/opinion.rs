@@ -1,0 +1,112 @@
+//! Everything that the rules say of a use, for whoever asks why: those behind the first that blocks too, and those
+//! that allow.
+
+use super::{
+    Effect, Objection, RULES, Ruling, Scene, call_rules,
+    default_decision::{self, DEFAULTS},
+    resource_rules, tool_policy,
+};
+use crate::{model::Severity, policy::Decision};
+
+/// What one rule says of a use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    /// The rule: one of the program, or the id of one of the configuration.
+    pub rule: String,
+    /// What it wants.
+    pub decision: Decision,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Why, in a sentence without a full stop.
+    pub reason: String,
+    /// A command that helps.
+    pub remedy: Option<String>,
+    /// Whether what becomes of the use follows from it.
+    pub decides: bool,
+}
+
+/// What every rule says, in the order of precedence; one of them decides.
+pub(in crate::decide) fn explain(scene: &Scene<'_>) -> Vec<Opinion> {
+    let objections: Vec<Objection> = RULES.iter().flat_map(|rule| rule.every(scene)).collect();
+    let ruling = Ruling::of(objections.iter().cloned());
+    let told = ruling.told();
+    let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();
+    opinions.extend(allowing(scene));
+    // Whatever blocks first decides; else what allows, for the default does not hold then; else what is told.
+    let blocks = ruling.block.as_ref();
+    let deciding = opinions.iter().position(|opinion| match (blocks, told) {
+        (Some(block), _) => opinion.decision == Decision::Block && opinion.reason == block.reason,
+        (None, _) if opinion.decision == Decision::Allow => true,
+        (None, _) => false,
+    });
+    let deciding = deciding.or_else(|| {
+        let told = told?;
+        opinions.iter().position(|opinion| opinion.reason == told.reason)
+    });
+    if let Some(opinion) = deciding.and_then(|position| opinions.get_mut(position)) {
+        opinion.decides = true;
+    }
+    opinions
+}
+
+/// What speaks for a use.
+fn allowing(scene: &Scene<'_>) -> Vec<Opinion> {
+    let subject = scene.subject();
+    let calls = call_rules::beyond_doubt(scene)
+        .into_iter()
+        .map(|rule| (rule.decision, &rule.id, &rule.reason));
+    let resources = resource_rules::beyond_doubt(scene)
+        .into_iter()
+        .map(|rule| (rule.decision, &rule.id, &rule.reason));
+    let rules = calls
+        .chain(resources)
+        .filter(|(decision, ..)| *decision == Decision::Allow);
+    let mut opinions: Vec<Opinion> = rules
+        .map(|(_, id, reason)| {
+            Opinion::allowing(
+                id,
+                super::because(format!("{subject} matches the rule {id}"), reason),
+            )
+        })
+        .collect();
+    if tool_policy::is_allowed(scene) {
+        opinions.push(Opinion::allowing(
+            "tool_policy",
+            format!("{subject} is among the allowed ones (`mcp.allowed_tools`)"),
+        ));
+    }
+    if scene.policy.rules.default == Decision::Allow && default_decision::holds(scene) {
+        opinions.push(Opinion::allowing(
+            DEFAULTS,
+            format!("{subject} is named by no rule (`mcp.defaults`)"),
+        ));
+    }
+    opinions
+}
+
+impl Opinion {
+    fn of(objection: &Objection) -> Self {
+        Self {
+            rule: objection.rule.clone().into_owned(),
+            decision: match objection.effect {
+                Effect::Audit => Decision::Audit,
+                Effect::Block => Decision::Block,
+            },
+            severity: objection.severity,
+            reason: objection.reason.clone(),
+            remedy: objection.remedy.clone(),
+            decides: false,
+        }
+    }
+
+    fn allowing(rule: &str, reason: String) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            decision: Decision::Allow,
+            severity: Severity::Info,
+            reason,
+            remedy: None,
+            decides: false,
+        }
+    }
+}

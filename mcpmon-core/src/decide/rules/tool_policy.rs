@@ -1,0 +1,208 @@
+//! The list of tools that may, or may not, be called.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{
+    decide::wording::command,
+    inspect::meaning::looks,
+    model::{Digest, Severity},
+    policy::rules::{Reading, Spellings, ToolEntry, ToolPolicy},
+};
+
+/// The tool is denied, or is not among those that are allowed, or is listed with another definition.
+pub(super) struct ToolLists;
+
+impl Rule for ToolLists {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let tool = scene.tool()?;
+        let seen = scene.entry().map(|entry| entry.record.seen.hash);
+        match &scene.policy.rules.tools {
+            ToolPolicy::None => None,
+            ToolPolicy::Denylist(denied) => {
+                let names = Names::of(scene, tool);
+                let mut entries = denied
+                    .iter()
+                    .filter(|entry| names.are_meant(entry, Reading::Wide));
+                // A definition that nobody knows may be the one that is denied.
+                let is_denied = entries.any(|entry| {
+                    entry
+                        .content_hash
+                        .is_none_or(|hash| seen.is_none_or(|seen| seen == hash))
+                });
+                is_denied.then(|| refused(scene, "is denied (`mcp.denied_tools`)", &["policy", "check"]))
+            }
+            ToolPolicy::Allowlist(allowed) => match standing(scene, tool, allowed, seen) {
+                Standing::Allowed => None,
+                Standing::Unlisted => Some(refused(
+                    scene,
+                    "is not among the allowed ones (`mcp.allowed_tools`)",
+                    &["policy", "check"],
+                )),
+                Standing::Differs(listed) => {
+                    let is = seen.map_or_else(|| "not known".to_owned(), |seen| seen.to_string());
+                    let why =
+                        format!("is allowed with the definition {listed} alone, and its definition is {is}");
+                    let subject = format!("{}:{tool}", scene.server);
+                    Some(refused(scene, &why, &["registry", "show", &subject]))
+                }
+            },
+        }
+    }
+}
+
+/// Whether the tool stands among the allowed ones, as it is defined.
+pub(super) fn is_allowed(scene: &Scene<'_>) -> bool {
+    let ToolPolicy::Allowlist(allowed) = &scene.policy.rules.tools else {
+        return false;
+    };
+    let seen = scene.entry().map(|entry| entry.record.seen.hash);
+    scene
+        .tool()
+        .is_some_and(|tool| standing(scene, tool, allowed, seen) == Standing::Allowed)
+}
+
+/// How a tool stands on the list of those that are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Allowed,
+    /// It is there, with another definition.
+    Differs(Digest),
+    Unlisted,
+}
+
+fn standing(scene: &Scene<'_>, tool: &str, allowed: &[ToolEntry], seen: Option<Digest>) -> Standing {
+    let names = Names::of(scene, tool);
+    let mut standing = Standing::Unlisted;
+    for entry in allowed
+        .iter()
+        .filter(|entry| names.are_meant(entry, Reading::Narrow))
+    {
+        match entry.content_hash {
+            None => return Standing::Allowed,
+            Some(hash) if seen == Some(hash) => return Standing::Allowed,
+            Some(hash) => standing = Standing::Differs(hash),
+        }
+    }
+    standing
+}
+
+/// The names of a tool and of its server.
+struct Names<'a> {
+    server: Spellings<'a>,
+    tool: Spellings<'a>,
+}
+
+impl<'a> Names<'a> {
+    fn of(scene: &Scene<'a>, tool: &'a str) -> Self {
+        let server = scene.server.as_str();
+        Self {
+            server: Spellings::new(server, &looks(server)),
+            tool: Spellings::new(tool, &looks(tool)),
+        }
+    }
+
+    fn are_meant(&self, entry: &ToolEntry, reading: Reading) -> bool {
+        entry.server.is_meant(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
+    }
+}
+
+fn refused(scene: &Scene<'_>, why: &str, remedy: &[&str]) -> Objection {
+    Objection {
+        rule: "tool_policy".into(),
+        effect: Effect::Block,
+        severity: Severity::High,
+        reason: format!("{} {why}", scene.subject()),
+        remedy: Some(command(remedy)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::{
+        decide::rules::fixture::Stage,
+        policy::{Policy, rules::SpellingGlob},
+    };
+
+    fn entry(server: &str, tool: &str, content_hash: Option<Digest>) -> ToolEntry {
+        ToolEntry {
+            server: SpellingGlob::new(server),
+            tool: SpellingGlob::new(tool),
+            content_hash,
+        }
+    }
+
+    fn stage(tools: ToolPolicy) -> Stage {
+        let mut policy = Policy::default();
+        policy.rules.tools = tools;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read_file", "a"), ("Exec-Now", "b"), ("exеc_it", "c")]);
+        stage
+    }
+
+    #[test_case("*", "read_*", "read_file" => None; "allowed")]
+    #[test_case("FILES", "READ_FILE", "read_file" => None; "allowed in another spelling")]
+    #[test_case("*", "write_*", "read_file" => Some(Effect::Block); "another tool is")]
+    #[test_case("other", "read_*", "read_file" => Some(Effect::Block); "on another server")]
+    #[test_case("*", "exec_*", "exеc_it" => Some(Effect::Block); "what looks allowed is not")]
+    #[test_case("*", "*", "unknown" => None; "unknown ones too")]
+    fn allowed_tools(server: &str, tool: &str, called: &str) -> Option<Effect> {
+        stage(ToolPolicy::Allowlist(vec![entry(server, tool, None)])).judge(&ToolLists, called)
+    }
+
+    #[test_case("*", "exec_*", "Exec-Now" => Some(Effect::Block); "denied in another spelling")]
+    #[test_case("*", "exec_*", "exеc_it" => Some(Effect::Block); "what looks denied is denied")]
+    #[test_case("*", "exec_*", "read_file" => None; "another tool is")]
+    #[test_case("other", "*", "read_file" => None; "on another server")]
+    #[test_case("f?les", "*", "read_file" => Some(Effect::Block); "by its server")]
+    fn denied_tools(server: &str, tool: &str, called: &str) -> Option<Effect> {
+        stage(ToolPolicy::Denylist(vec![entry(server, tool, None)])).judge(&ToolLists, called)
+    }
+
+    fn hash(stage: &mut Stage, tool: &str) -> Digest {
+        let mut hash = None;
+        stage.with(tool, |entry| hash = Some(entry.record.seen.hash));
+        hash.expect("it was listed")
+    }
+
+    #[test]
+    fn a_definition_that_is_not_the_allowed_one_is_named() {
+        let other = Digest::of(b"another definition");
+        let mut stage = stage(ToolPolicy::Allowlist(vec![entry("*", "read_file", Some(other))]));
+        let seen = hash(&mut stage, "read_file");
+        let objection = stage
+            .judge_call(&ToolLists, "read_file", "{}")
+            .expect("it differs");
+        assert_eq!(
+            objection.reason,
+            format!(
+                "tool read_file of files is allowed with the definition {other} alone, and its definition is {seen}"
+            )
+        );
+        assert_eq!(
+            objection.remedy.as_deref(),
+            Some("mcpmon registry show files:read_file")
+        );
+        stage.policy.rules.tools = ToolPolicy::Allowlist(vec![
+            entry("*", "read_file", Some(other)),
+            entry("*", "read_file", Some(seen)),
+        ]);
+        assert_eq!(stage.judge(&ToolLists, "read_file"), None);
+    }
+
+    #[test]
+    fn a_definition_alone_can_be_denied() {
+        let mut stage = stage(ToolPolicy::None);
+        let seen = hash(&mut stage, "read_file");
+        let denied = |hash| ToolPolicy::Denylist(vec![entry("*", "*", Some(hash))]);
+        stage.policy.rules.tools = denied(seen);
+        assert_eq!(stage.judge(&ToolLists, "read_file"), Some(Effect::Block));
+        assert_eq!(stage.judge(&ToolLists, "Exec-Now"), None);
+        assert_eq!(
+            stage.judge(&ToolLists, "unknown"),
+            Some(Effect::Block),
+            "its definition may be that one"
+        );
+    }
+}
