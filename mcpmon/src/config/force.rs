@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    load::{Node, Value},
+    load::{KeyPath, Node, Value},
     raw::{ListMode, Mcp},
 };
 
@@ -35,7 +35,7 @@ impl fmt::Display for NotInForce {
 }
 
 /// Keys whose whole value is in force.
-const IN_FORCE: [&str; 52] = [
+const IN_FORCE: &[&str] = &[
     "version",
     "mode",
     "mcp.servers[].id",
@@ -46,10 +46,20 @@ const IN_FORCE: [&str; 52] = [
     "mcp.servers[].egress",
     "mcp.servers[].env_allow",
     "mcp.servers[].env_deny",
+    "mcp.enforce_policy",
     "mcp.fail_closed",
     "mcp.server_policy",
     "mcp.allowed_servers",
     "mcp.denied_servers",
+    "mcp.tool_policy",
+    "mcp.allowed_tools",
+    "mcp.denied_tools",
+    "mcp.defaults",
+    "mcp.blocked_tools",
+    "mcp.rules",
+    "mcp.blocked_resources",
+    "mcp.resource_rules",
+    "mcp.value_limits",
     "mcp.version_pinning",
     "mcp.detection.enabled",
     "mcp.detection.server_patterns",
@@ -90,6 +100,27 @@ const IN_FORCE: [&str; 52] = [
     "record.max_size",
 ];
 
+/// Keys of `mcp` that are read only where `enforce_policy` is on.
+const POLICY: [&str; 17] = [
+    "fail_closed",
+    "server_policy",
+    "allowed_servers",
+    "denied_servers",
+    "tool_policy",
+    "allowed_tools",
+    "denied_tools",
+    "defaults",
+    "blocked_tools",
+    "rules",
+    "blocked_resources",
+    "resource_rules",
+    "value_limits",
+    "sampling",
+    "elicitation",
+    "prompts",
+    "completion",
+];
+
 /// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty
 /// text) is none of them; one that repeats its default is, because the default has no effect either.
 pub(super) fn not_in_force(tree: &Node, mcp: &Mcp) -> Vec<NotInForce> {
@@ -98,24 +129,43 @@ pub(super) fn not_in_force(tree: &Node, mcp: &Mcp) -> Vec<NotInForce> {
     let lists = [
         (
             "mcp.allowed_servers",
-            mcp.allowed_servers.is_empty(),
-            ListMode::Allowlist,
+            mcp.allowed_servers.is_empty() || mcp.server_policy == ListMode::Allowlist,
             "mcp.server_policy: allowlist",
         ),
         (
             "mcp.denied_servers",
-            mcp.denied_servers.is_empty(),
-            ListMode::Denylist,
+            mcp.denied_servers.is_empty() || mcp.server_policy == ListMode::Denylist,
             "mcp.server_policy: denylist",
         ),
+        (
+            "mcp.allowed_tools",
+            mcp.allowed_tools.is_empty() || mcp.tool_policy == ListMode::Allowlist,
+            "mcp.tool_policy: allowlist",
+        ),
+        (
+            "mcp.denied_tools",
+            mcp.denied_tools.is_empty() || mcp.tool_policy == ListMode::Denylist,
+            "mcp.tool_policy: denylist",
+        ),
     ];
-    for (key, empty, mode, setting) in lists {
-        if !empty && mcp.server_policy != mode {
+    for (key, is_read, setting) in lists {
+        if !is_read {
             found.insert(NotInForce {
                 key: key.to_owned(),
                 cause: Cause::Needs(setting),
             });
         }
+    }
+    if !mcp.enforce_policy {
+        let section = KeyPath::root().key("mcp");
+        let set = POLICY.iter().filter(|key| {
+            let node = tree.find(&section.key(key));
+            node.is_some_and(|node| !asks_for_nothing(node))
+        });
+        found.extend(set.map(|key| NotInForce {
+            key: format!("mcp.{key}"),
+            cause: Cause::Needs("mcp.enforce_policy: true"),
+        }));
     }
     found.into_iter().collect()
 }
@@ -150,7 +200,7 @@ fn visit(node: &Node, key: String, found: &mut BTreeSet<NotInForce>) {
             .strip_prefix(key.as_str())
             .is_some_and(|rest| rest.starts_with(['.', '[']))
     };
-    if IN_FORCE.into_iter().any(partly) {
+    if IN_FORCE.iter().copied().any(partly) {
         return collect(node, &key, found);
     }
     found.insert(NotInForce {

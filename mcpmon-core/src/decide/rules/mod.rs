@@ -11,6 +11,8 @@ mod fixture;
 mod no_room;
 mod opinion;
 mod poisoning;
+#[cfg(test)]
+mod properties;
 mod resource_rules;
 mod server;
 mod stale;

@@ -162,6 +162,14 @@ fn end_of(day: jiff::civil::Date) -> Option<Timestamp> {
 
 /// Compiles what is done with requests that are no tool calls.
 pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
+    if !mcp.enforce_policy {
+        return Requests {
+            sampling: Handling::Allow,
+            elicitation: Handling::Allow,
+            prompts: Handling::Allow,
+            completion: Handling::Allow,
+        };
+    }
     Requests {
         sampling: handling(mcp.sampling),
         elicitation: handling(mcp.elicitation),

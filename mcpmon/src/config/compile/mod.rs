@@ -3,6 +3,7 @@
 mod inspection;
 mod network;
 mod outlets;
+mod rules;
 mod servers;
 
 use std::path::PathBuf;
@@ -83,9 +84,10 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         outputs: inspection::outputs(&config.mcp.output_inspection),
         suppressions: inspection::suppressions(&config.mcp.suppressions, &mut findings),
         requests: inspection::requests(&config.mcp),
+        rules: rules::compile(&config.mcp, &mut findings),
         limits: inspection::limits(&config.mcp.limits, &mut findings),
         approvals: inspection::approvals(&config.mcp.approvals, &mut findings),
-        fail_closed: config.mcp.fail_closed,
+        fail_closed: config.mcp.enforce_policy && config.mcp.fail_closed,
         name_similarity: inspection::name_similarity(&config.mcp.cross_server.shadow_tool, &mut findings),
         exec: ExecPolicy {
             gate: match config.exec.gate {
@@ -112,6 +114,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
 fn server_policy(mcp: &raw::Mcp) -> ServerPolicy {
     let ids = |list: &[raw::ServerGlob]| list.iter().map(|entry| NameGlob::new(&entry.id)).collect();
     match mcp.server_policy {
+        _ if !mcp.enforce_policy => ServerPolicy::None,
         raw::ListMode::None => ServerPolicy::None,
         raw::ListMode::Allowlist => ServerPolicy::Allowlist(ids(&mcp.allowed_servers)),
         raw::ListMode::Denylist => ServerPolicy::Denylist(ids(&mcp.denied_servers)),

@@ -19,7 +19,8 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Mcp {
-    /// Whether policy is checked at all.
+    /// Whether lists, rules and limits of servers, tools and requests are checked at all. Pins, inspection, protected
+    /// files and network rules hold in any case.
     pub(crate) enforce_policy: bool,
     /// Whether unknown tools and undeclared servers are blocked.
     pub(crate) fail_closed: bool,
@@ -37,15 +38,15 @@ pub(crate) struct Mcp {
     pub(crate) allowed_tools: Vec<ToolMatch>,
     /// Tools that may not be called, under `tool_policy: denylist`.
     pub(crate) denied_tools: Vec<ToolMatch>,
-    /// What holds where no rule matches.
+    /// What holds for calls and reads that no rule matches and no list allows.
     pub(crate) defaults: Defaults,
-    /// Globs over tools that may never be called.
+    /// Globs over tools that may never be called, whatever a rule says. Names match in any spelling.
     pub(crate) blocked_tools: Vec<String>,
-    /// Rules over calls; the first that matches holds.
+    /// Rules over calls. Of those that match the most restrictive holds.
     pub(crate) rules: Vec<Rule>,
-    /// Globs over resources that may never be read.
+    /// Globs over URIs of resources that may never be read, whatever a rule says.
     pub(crate) blocked_resources: Vec<String>,
-    /// Rules over resources; the first that matches holds.
+    /// Rules over resources. Of those that match the most restrictive holds.
     pub(crate) resource_rules: Vec<ResourceRule>,
     /// Bounds of numbers in arguments.
     pub(crate) value_limits: Vec<ValueLimit>,

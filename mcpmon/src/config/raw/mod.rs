@@ -29,7 +29,10 @@ pub(crate) use self::{
     network::{Deny, Network, Scope, Watch},
     pinning::{OnChange, Registry, VersionPinning},
     record::Record,
-    rules::{ListMode, Suppression},
+    rules::{
+        CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,
+        ValueLimit,
+    },
     server::{Egress, EgressDefault, Server, ServerKind},
     url::HttpUrl,
 };

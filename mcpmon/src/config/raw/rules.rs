@@ -1,11 +1,11 @@
 //! Lists and rules over servers, tools, resources and values of arguments.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::civil::Date;
 use mcpmon_core::model::Digest;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::Text;
 
@@ -43,7 +43,7 @@ pub(crate) struct ToolMatch {
     pub(crate) server: String,
     /// Glob over tool names.
     pub(crate) tool: String,
-    /// Only with this definition.
+    /// Only with this definition: `sha256:` and its digest, as `mcpmon registry show` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content_hash: Option<Text<Digest>>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct CallMatch {
     /// Glob over the tool's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name: Option<String>,
-    /// Regular expression over the tool's name.
+    /// Regular expression that is found in the tool's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name_regex: Option<String>,
     /// Globs over the tool's name, one of which must match.
@@ -97,7 +97,8 @@ pub(crate) struct CallMatch {
     /// Glob over the server's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) server: Option<String>,
-    /// Globs over arguments, by their name.
+    /// Globs over arguments, all of which must match: by a name, or by a way such as `order.path` or `files[].path`.
+    /// `*` stops at `/`, `**` does not.
     pub(crate) argument_patterns: BTreeMap<String, String>,
 }
 
@@ -121,13 +122,13 @@ pub(crate) struct ResourceRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ResourceMatch {
-    /// Glob over the URI.
+    /// Glob over the whole URI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uri_pattern: Option<String>,
-    /// Regular expression over the URI.
+    /// Regular expression that is found in the URI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uri_regex: Option<String>,
-    /// Scheme of the URI.
+    /// Scheme of the URI, without `:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scheme: Option<String>,
 }
@@ -141,22 +142,78 @@ pub(crate) struct ValueLimit {
     /// Glob over the tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_pattern: Option<String>,
-    /// Regular expression over the tool's name.
+    /// Regular expression that is found in the tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name_regex: Option<String>,
-    /// Name of the argument.
+    /// The argument: a name, or a way such as `order.amount` or `items[].price`.
     pub(crate) argument: String,
     /// Smallest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) min: Option<f64>,
+    pub(crate) min: Option<Number>,
     /// Largest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) max: Option<f64>,
-    /// What happens outside of them.
+    pub(crate) max: Option<Number>,
+    /// What happens outside of them: `AUDIT` or `BLOCK`.
     pub(crate) decision: Decision,
     /// Why.
     #[serde(default)]
     pub(crate) reason: String,
+}
+
+/// A number as it is written: whole ones exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Number {
+    /// Without a fraction.
+    Whole(i128),
+    /// Any other.
+    Double(f64),
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberVisitor;
+
+        impl de::Visitor<'_> for NumberVisitor {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
+                Ok(Number::Whole(number.into()))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
+                Ok(Number::Whole(number.into()))
+            }
+
+            fn visit_i128<E: de::Error>(self, number: i128) -> Result<Number, E> {
+                Ok(Number::Whole(number))
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
+                Ok(Number::Double(number))
+            }
+        }
+
+        deserializer.deserialize_f64(NumberVisitor)
+    }
+}
+
+impl JsonSchema for Number {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Number")
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number"})
+    }
 }
 
 /// A finding that is known and accepted.

@@ -3,6 +3,7 @@
 mod meaning;
 mod mistakes;
 mod places;
+mod rules;
 mod shipped;
 
 use super::{ConfigError, Invalid, Loaded};
