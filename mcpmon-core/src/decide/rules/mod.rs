@@ -172,17 +172,16 @@ impl Ruling {
         }
     }
 
-    /// Both together: the use needs what either was asked about.
+    /// Both together, for a use of two things at once. What one rule notes of both is noted once.
     pub(super) fn and(mut self, other: Self) -> Self {
-        if self.block.is_none() {
-            self.audits.extend(
-                other
-                    .audits
-                    .into_iter()
-                    .filter(|audit| !self.audits.contains(audit))
-                    .collect::<Vec<_>>(),
-            );
-            self.block = other.block;
+        if self.block.is_some() {
+            return self;
+        }
+        self.block = other.block;
+        for audit in other.audits {
+            if self.audits.iter().all(|known| known.rule != audit.rule) {
+                self.audits.push(audit);
+            }
         }
         self
     }

@@ -195,8 +195,7 @@ mod tests {
     fn a_definition_alone_can_be_denied() {
         let mut stage = stage(ToolPolicy::None);
         let seen = hash(&mut stage, "read_file");
-        let denied = |hash| ToolPolicy::Denylist(vec![entry("*", "*", Some(hash))]);
-        stage.policy.rules.tools = denied(seen);
+        stage.policy.rules.tools = ToolPolicy::Denylist(vec![entry("*", "*", Some(seen))]);
         assert_eq!(stage.judge(&ToolLists, "read_file"), Some(Effect::Block));
         assert_eq!(stage.judge(&ToolLists, "Exec-Now"), None);
         assert_eq!(

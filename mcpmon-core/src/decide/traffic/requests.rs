@@ -101,42 +101,47 @@ impl Traffic {
 
     /// A completion, for a prompt or a resource template.
     fn completion(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
-        let mut ruling = self.server_ruling(teller);
         let arguments = Arguments::walk(params);
+        let mut ruling = self.server_ruling(teller);
         for (member, kind) in [
             ("uri", DefinitionKind::Template),
             ("name", DefinitionKind::Prompt),
         ] {
-            for name in texts_at(&arguments, ["ref", member]) {
-                ruling = ruling.and(self.ruling(teller, kind, name));
-            }
+            let names = texts_at(&arguments, ["ref", member]);
+            ruling = ruling.and(self.ruling_of_all(teller, kind, &names));
         }
         let subject = || "a completion".to_owned();
         note(
             &mut ruling,
             handled(self.policy.requests.completion, "completion", subject),
         );
-        judged(
-            teller,
-            method,
-            &format!("{} bytes", params.as_str().len()),
-            &ruling,
-        )
+        let length = params.as_str().len();
+        judged(teller, method, &format!("{length} bytes"), &ruling)
     }
 
     /// Resources of whose changes a client wants to hear, since 2026-07-28: judged as if each were read.
     fn subscriptions(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let arguments = Arguments::walk(params);
+        let uris = texts_at(&arguments, ["notifications", "resourceSubscriptions"]);
+        if uris.is_empty() {
+            return Judgement::default();
+        }
+        let ruling = self.ruling_of_all(teller, DefinitionKind::Resource, &uris);
+        judged(teller, method, &format!("{} resources", uris.len()), &ruling)
+    }
+
+    /// What the rules say of the use of several things at once: no more than a server may list.
+    fn ruling_of_all(&self, teller: &Teller<'_>, kind: DefinitionKind, names: &[&str]) -> Ruling {
+        let most = self.policy.limits.max_tools;
         let mut ruling = Ruling::default();
-        let mut count = 0;
-        for uri in texts_at(&arguments, ["notifications", "resourceSubscriptions"]) {
-            ruling = ruling.and(self.ruling(teller, DefinitionKind::Resource, uri));
-            count += 1;
+        if names.len() > most {
+            note(&mut ruling, Some(too_many(kind, most)));
+            return ruling;
         }
-        match count {
-            0 => Judgement::default(),
-            _ => judged(teller, method, &format!("{count} resources"), &ruling),
+        for name in names {
+            ruling = ruling.and(self.ruling(teller, kind, name));
         }
+        ruling
     }
 
     /// What every rule says of a call.
@@ -247,14 +252,29 @@ impl Traffic {
 }
 
 /// The texts that stand at the end of a way of members, in any case: readers do not agree on it.
-fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&'static str; 2]) -> impl Iterator<Item = &'t str> {
-    let stands = move |argument: &Argument<'_>| {
+fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&str; 2]) -> Vec<&'t str> {
+    let stands = |argument: &Argument<'_>| {
         let is_same = |(member, step): (&str, &str)| member.eq_ignore_ascii_case(step);
         argument.kind() == ArgumentKind::Text
             && argument.members().count() == way.len()
             && argument.members().zip(way).all(is_same)
     };
-    arguments.iter().filter(stands).map(|argument| argument.text())
+    let found = arguments.iter().filter(stands);
+    found.map(|argument| argument.text()).collect()
+}
+
+/// More at once than is judged one by one.
+fn too_many(kind: DefinitionKind, most: usize) -> Objection {
+    Objection {
+        rule: "max_tools".into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!(
+            "a request names more than {most} {}s at once (`mcp.limits.max_tools`)",
+            kind.as_str()
+        ),
+        remedy: Some(command(&["policy", "check"])),
+    }
 }
 
 /// Adds what stands against a use, unless something blocks it already.

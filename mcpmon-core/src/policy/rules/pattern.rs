@@ -71,10 +71,12 @@ fn compile(pattern: &str) -> Result<Regex, PatternError> {
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
         .build();
-    built.map_err(|error| match error {
-        regex::Error::Syntax(drawing) => drawn(&drawing),
-        // What remains is its size.
-        _ => PatternError::TooLarge,
+    built.map_err(|error| {
+        if let regex::Error::Syntax(drawing) = error {
+            drawn(&drawing)
+        } else {
+            PatternError::TooLarge
+        }
     })
 }
 

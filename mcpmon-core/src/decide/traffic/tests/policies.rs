@@ -157,6 +157,23 @@ fn subscriptions_are_judged(params: &str) -> Option<String> {
     blocked_by(&judgement).map(str::to_owned)
 }
 
+#[test]
+fn no_more_subscriptions_at_once_than_are_judged() {
+    let mut policy = policy();
+    policy.limits.max_tools = 2;
+    let mut world = World::new(policy);
+    let mut listen = |uris: &str| {
+        let params = format!(r#"{{"notifications":{{"resourceSubscriptions":[{uris}]}}}}"#);
+        let request = FromClient::Request {
+            method: "subscriptions/listen".into(),
+            params: Some(RawJson::trusted(&params)),
+        };
+        blocked_by(&world.say(Content::Client(request))).map(str::to_owned)
+    };
+    assert_eq!(listen(r#""u:a","u:b""#), None);
+    assert_eq!(listen(r#""u:a","u:b","u:c""#).as_deref(), Some("max_tools"));
+}
+
 #[test_case(r#"{"ref":{"type":"ref/resource","uri":"secret://{id}"}}"# => Some("blocked_resources".to_owned()); "a template")]
 #[test_case(r#"{"ref":{"type":"ref/resource","uri":"file:///{id}"}}"# => None; "another template")]
 #[test_case(r#"{"ref":{"type":"ref/prompt","name":"hello"}}"# => Some("version_pin".to_owned()); "a prompt that changed")]
