@@ -26,7 +26,7 @@ pub fn numeral(text: &str) -> Numeral {
     let start = text.len().min(MAX_TEXT);
     let folded = folded(&text[..text.floor_char_boundary(start)]);
     let bare = bare(&folded);
-    if is_special(&folded) {
+    if is_special(&folded) || is_special(bare.text) {
         return Numeral::Doubtful;
     }
     if !bare.begins_like_one {
@@ -277,6 +277,8 @@ mod tests {
     #[test_case("USD 10", &["10"]; "currency code before")]
     #[test_case("50%", &["50", "0.5"]; "percent")]
     #[test_case("9007199254740993", &["9007199254740993"]; "beyond doubles")]
+    #[test_case("1,00,000", &["100000"]; "groups of two")]
+    #[test_case("1.000", &["1"]; "a point alone is a decimal point")]
     #[test_case(".5", &["0.5"]; "point first")]
     #[test_case("5.", &["5"]; "point last")]
     fn is_read(text: &str, expected: &[&str]) {
@@ -291,6 +293,8 @@ mod tests {
     #[test_case("-Infinity"; "infinity")]
     #[test_case("+inf"; "inf")]
     #[test_case("∞"; "sign of infinity")]
+    #[test_case("$inf"; "infinitely many dollars")]
+    #[test_case("NaN %"; "nan percent")]
     #[test_case("1e999"; "beyond doubles")]
     #[test_case("0xffffffffffffffffffffffffffffffffff"; "hexadecimal beyond 128 bits")]
     #[test_case("0x1p4"; "hexadecimal fraction")]

@@ -8,36 +8,38 @@ pub fn paths(text: &str) -> Vec<String> {
     let mut paths = vec![text.to_owned()];
     for decoded in decodings(text) {
         let trimmed = decoded.trim().replace('\\', "/");
-        if uri::has_other_scheme(&trimmed) {
+        let is_uri = uri::has_other_scheme(&trimmed);
+        if is_uri {
             uri::uris(&decoded)
                 .into_iter()
                 .for_each(|uri| add(&mut paths, uri));
-            continue;
         }
-        let path = homely(without_file_scheme(&trimmed));
-        let resolved = resolved(&path);
-        if let Some(rest) = resolved.strip_prefix('~') {
-            // Somebody's home: `*` for a name in a glob matches the tilde.
-            let (user, rest) = rest
-                .split_once('/')
-                .map_or((rest, ""), |(user, rest)| (user, rest));
-            let user = if user.is_empty() { "~" } else { user };
-            for home in [
-                format!("/home/{user}"),
-                format!("/Users/{user}"),
-                "/root".to_owned(),
-            ] {
-                add(&mut paths, self::resolved(&format!("{home}/{rest}")));
-            }
+        // Who takes a URI for a path steps back out of it.
+        if !is_uri || trimmed.split('/').any(|part| part == "..") {
+            add_path(&mut paths, &trimmed);
         }
-        // Above wherever it starts can be the root.
-        let climbed = resolved.trim_start_matches("../");
-        if climbed.len() < resolved.len() {
-            add(&mut paths, format!("/{climbed}"));
-        }
-        add(&mut paths, resolved);
     }
     paths
+}
+
+/// Adds where `text` leads, and where else that can be.
+fn add_path(paths: &mut Vec<String>, text: &str) {
+    let path = resolved(&homely(without_file_scheme(text)));
+    if let Some(below) = path.strip_prefix('~') {
+        let (user, rest) = below.split_once('/').unwrap_or((below, ""));
+        // For nobody's name a tilde, which a `*` in a glob matches.
+        let user = if user.is_empty() { "~" } else { user };
+        for home in ["/home/", "/Users/"] {
+            add(paths, resolved(&format!("{home}{user}/{rest}")));
+        }
+        add(paths, resolved(&format!("/root/{rest}")));
+    }
+    // Above wherever it starts can be the root.
+    let climbed = path.trim_start_matches("../");
+    if climbed.len() < path.len() {
+        add(paths, format!("/{climbed}"));
+    }
+    add(paths, path);
 }
 
 /// What stands behind `file:`, its slashes and its host.
@@ -108,6 +110,7 @@ mod tests {
     #[test_case("$HOME/x", &["$HOME/x", "/home/~/x", "/Users/~/x", "/root/x", "~/x"]; "variable")]
     #[test_case("$HOMER/x", &["$HOMER/x"]; "another variable")]
     #[test_case(r"..\etc", &[r"..\etc", "/etc", "../etc"]; "backslash")]
+    #[test_case("x://../../etc/a", &["x://../../etc/a", "x://../etc/a", "/etc/a", "../etc/a"]; "a path like another uri")]
     #[test_case("https://a.example//x", &["https://a.example//x", "https://a.example/x"]; "another uri")]
     fn leads(text: &str, expected: &[&str]) {
         assert_eq!(paths(text), expected);

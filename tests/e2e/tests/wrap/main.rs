@@ -9,5 +9,6 @@
 
 mod ends;
 mod pipes;
+mod policy;
 mod rules;
 mod signals;
