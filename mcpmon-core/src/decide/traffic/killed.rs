@@ -36,7 +36,7 @@ impl Traffic {
         };
         Some(Ruling {
             block: Some(Objection {
-                rule: RULE,
+                rule: RULE.into(),
                 effect: Effect::Block,
                 severity: Severity::High,
                 reason: format!("{} stopped every use of MCP servers by {scope}", kill.by),
