@@ -19,6 +19,7 @@ mod names;
 pub mod notify;
 pub(crate) mod probe;
 pub mod selftest;
+pub mod setup;
 pub mod status;
 pub mod wrap;
 pub(crate) mod wrappers;

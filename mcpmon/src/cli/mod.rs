@@ -27,7 +27,7 @@ use crate::{
 };
 use commands::{
     approve, calls, connections, detections, doctor, events, execs, inspect, kill, pins, policy, registry,
-    report, servers, status, wrap,
+    report, servers, setup, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -81,6 +81,7 @@ enum Command {
     Registry(registry::Options),
     Report(report::Options),
     Servers(servers::Options),
+    Setup(setup::Options),
     Status(status::Options),
     /// List the tools of servers, how they stand and what was found in them
     Tools(registry::Chosen),
@@ -150,6 +151,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             pins::Command::Reset(chosen) => pins::reset(&chosen, globals, now, &mut output),
             pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
+        Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, &mut output),
         Command::Daemon(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(options) => {

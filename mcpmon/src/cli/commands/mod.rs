@@ -15,6 +15,7 @@ pub(super) mod policy;
 pub(super) mod registry;
 pub(super) mod report;
 pub(super) mod servers;
+pub(super) mod setup;
 pub(super) mod status;
 pub(super) mod wrap;
 

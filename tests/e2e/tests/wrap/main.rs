@@ -11,4 +11,5 @@ mod ends;
 mod pipes;
 mod policy;
 mod rules;
+mod setup;
 mod signals;

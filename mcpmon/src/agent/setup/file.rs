@@ -1,0 +1,201 @@
+//! One file of a client: read whole, and replaced at once or not at all.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::OFlag;
+
+/// Largest file, in bytes: Claude Code keeps histories beside its servers.
+const MAX_FILE: u64 = 64 << 20;
+/// Mode bit of directories in which only owners remove files.
+const STICKY: u32 = 0o1000;
+
+/// A file as it was read.
+#[derive(Debug)]
+pub(super) struct Original {
+    /// Where it lies, past all links.
+    path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+    mode: u32,
+    pub(super) owner: u32,
+    group: u32,
+}
+
+/// Why a file is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Read(#[source] io::Error),
+    /// A directory, pipe or device.
+    #[error("it is no regular file")]
+    NotAFile,
+    /// Over 64 MiB.
+    #[error("it is larger than 64 MiB")]
+    TooLarge,
+    /// Somebody else's: the new file would be ours.
+    #[error("it belongs to user {owner}: run `sudo -u '#{owner}' mcpmon setup`")]
+    Foreign {
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Root would write where another user says what is written to.
+    #[error(
+        "{path} can be changed by user {owner}, who could lead root to another file: run `sudo -u '#{owner}' mcpmon setup`",
+        path = .path.display()
+    )]
+    Led {
+        /// The file, or a directory on the way to it.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+    },
+    /// Root would write where everybody, or a group, says what is written to.
+    #[error("{path} can be changed by others, who could lead root to another file: run `chmod go-w {path}`", path = .path.display())]
+    Open {
+        /// A directory on the way to the file.
+        path: PathBuf,
+    },
+    /// A client wrote to it meanwhile.
+    #[error("it was changed meanwhile: run the command again")]
+    Changed,
+    /// It cannot be replaced.
+    #[error("it cannot be written")]
+    Write(#[source] io::Error),
+}
+
+impl Original {
+    /// Reads the file that `path` leads to, as this user.
+    pub(super) fn read(path: &Path, user: u32) -> Result<Self, FileError> {
+        let real = path.canonicalize().map_err(FileError::Read)?;
+        if user == 0 {
+            check_way(path)?;
+            check_way(&real)?;
+        }
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(&real)
+            .map_err(FileError::Read)?;
+        let metadata = file.metadata().map_err(FileError::Read)?;
+        if !metadata.is_file() {
+            return Err(FileError::NotAFile);
+        }
+        Ok(Self {
+            path: real,
+            bytes: contents(file)?,
+            mode: metadata.mode() & 0o7777,
+            owner: metadata.uid(),
+            group: metadata.gid(),
+        })
+    }
+
+    /// Puts `bytes` in its place, with the same mode and owner, unless somebody else wrote to it meanwhile.
+    pub(super) fn replace(&self, bytes: &[u8], user: u32) -> Result<(), FileError> {
+        if self.owner != user {
+            return Err(FileError::Foreign { owner: self.owner });
+        }
+        let unchanged = || match Self::read(&self.path, user) {
+            Ok(now) if now.bytes == self.bytes => Ok(()),
+            Ok(_) => Err(FileError::Changed),
+            Err(error) => Err(error),
+        };
+        let access = Access {
+            mode: self.mode,
+            group: Some(self.group),
+        };
+        write(&self.path, bytes, access, unchanged)
+    }
+}
+
+/// What a new file allows.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    mode: u32,
+    group: Option<u32>,
+}
+
+/// Writes a file that only this user may read, whole or not at all.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let access = Access {
+        mode: 0o600,
+        group: None,
+    };
+    write(path, bytes, access, || Ok(()))
+}
+
+fn write(
+    path: &Path,
+    bytes: &[u8],
+    access: Access,
+    last_check: impl FnOnce() -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".mcpmon-{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = fill(&temporary, bytes, access)
+        .map_err(FileError::Write)
+        .and_then(|()| last_check())
+        .and_then(|()| fs::rename(&temporary, path).map_err(FileError::Write));
+    if written.is_err() {
+        // It may never have been made.
+        drop(fs::remove_file(&temporary));
+        return written;
+    }
+    let directory = path.parent().map(File::open).transpose();
+    let synced = directory.and_then(|directory| directory.map_or(Ok(()), |directory| directory.sync_all()));
+    synced.map_err(FileError::Write)
+}
+
+fn fill(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    if let Some(group) = access.group
+        && file.metadata()?.gid() != group
+    {
+        std::os::unix::fs::fchown(&file, None, Some(group))?;
+    }
+    // After the change of group, which clears bits.
+    file.set_permissions(fs::Permissions::from_mode(access.mode))?;
+    file.sync_all()
+}
+
+fn contents(file: File) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(FileError::Read)?;
+    match bytes.len() as u64 > MAX_FILE {
+        true => Err(FileError::TooLarge),
+        false => Ok(bytes),
+    }
+}
+
+/// Whether only root decides what lies at `path`: links of others would decide what root overwrites.
+fn check_way(path: &Path) -> Result<(), FileError> {
+    let path = std::path::absolute(path).map_err(FileError::Read)?;
+    for part in path.ancestors() {
+        let metadata = fs::symlink_metadata(part).map_err(FileError::Read)?;
+        let led = |owner| FileError::Led {
+            path: part.to_owned(),
+            owner,
+        };
+        if metadata.uid() != 0 {
+            return Err(led(metadata.uid()));
+        }
+        let is_open = metadata.is_dir() && metadata.mode() & 0o022 != 0 && metadata.mode() & STICKY == 0;
+        if is_open {
+            return Err(FileError::Open {
+                path: part.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! What is remembered of the files that were changed, so that they can be had back: how each server stood before, and
+//! a copy of every file from before its first change. Both may hold secrets, and are for this user alone.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use mcpmon_core::model::Digest;
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    edit::Wrapped,
+    file::{self, FileError},
+};
+
+/// Format of the file.
+const VERSION: u32 = 1;
+const LEDGER: &str = "setup.json";
+const LOCK: &str = "setup.lock";
+
+/// The memory of all files, for as long as nobody else changes it.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    directory: PathBuf,
+    contents: Contents,
+    _lock: Option<Flock<File>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Contents {
+    version: u32,
+    files: BTreeMap<PathBuf, Changed>,
+}
+
+/// A file that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Changed {
+    pub(super) client: String,
+    pub(super) project: Option<PathBuf>,
+    /// Digest of what it was before its servers were wrapped.
+    pub(super) original: String,
+    /// Name of the copy beside the ledger.
+    pub(super) backup: String,
+    pub(super) servers: Vec<Wrapped>,
+}
+
+/// Why nothing can be remembered.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Another `mcpmon setup` is at it.
+    #[error("another `mcpmon setup` is running")]
+    Busy,
+    /// The file or its directory cannot be used.
+    #[error("cannot use {path}", path = .path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// It is not what was written.
+    #[error("cannot understand {path}: move it away, and what was wrapped is still recognised by its form", path = .path.display())]
+    Malformed {
+        /// The path.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It is of a later version.
+    #[error("{path} was written by a later mcpmon (version {version})", path = .path.display())]
+    Version {
+        /// The path.
+        path: PathBuf,
+        /// What it says.
+        version: u32,
+    },
+    /// It cannot be written.
+    #[error("cannot write {path}", path = .path.display())]
+    Write {
+        /// The path.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: FileError,
+    },
+}
+
+impl Ledger {
+    /// Reads the ledger in `directory`; nothing is made.
+    pub(super) fn read(directory: &Path) -> Result<Self, LedgerError> {
+        Ok(Self {
+            directory: directory.to_owned(),
+            contents: contents(&directory.join(LEDGER))?,
+            _lock: None,
+        })
+    }
+
+    /// Reads the ledger in order to change it.
+    pub(super) fn lock(directory: &Path) -> Result<Self, LedgerError> {
+        let unusable = |path: &Path| {
+            let path = path.to_owned();
+            |source| LedgerError::Io { path, source }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(unusable(directory))?;
+        let path = directory.join(LOCK);
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(unusable(&path))?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
+            if errno == Errno::EWOULDBLOCK {
+                return LedgerError::Busy;
+            }
+            unusable(&path)(errno.into())
+        })?;
+        Ok(Self {
+            _lock: Some(lock),
+            ..Self::read(directory)?
+        })
+    }
+
+    /// What is known of a file.
+    pub(super) fn get(&self, path: &Path) -> Option<&Changed> {
+        self.contents.files.get(path)
+    }
+
+    /// The projects whose files were changed.
+    pub(super) fn projects(&self) -> impl Iterator<Item = &PathBuf> {
+        self.contents
+            .files
+            .values()
+            .filter_map(|changed| changed.project.as_ref())
+    }
+
+    /// Where the copy of a file is.
+    pub(super) fn backup(&self, changed: &Changed) -> PathBuf {
+        self.directory.join(&changed.backup)
+    }
+
+    /// Copies a file before its first change; the copy's name.
+    pub(super) fn back_up(&self, path: &Path, bytes: &[u8]) -> Result<String, LedgerError> {
+        let place = Digest::of(path.as_os_str().as_encoded_bytes()).short(8);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let backup = format!(
+            "setup-{place}-{}-{}",
+            Digest::of(bytes).short(8),
+            name.trim_start_matches('.')
+        );
+        self.write(&backup, bytes)?;
+        Ok(backup)
+    }
+
+    /// Remembers a file.
+    pub(super) fn set(&mut self, path: PathBuf, changed: Changed) -> Result<(), LedgerError> {
+        self.contents.files.insert(path, changed);
+        self.save()
+    }
+
+    /// Forgets a file.
+    pub(super) fn forget(&mut self, path: &Path) -> Result<(), LedgerError> {
+        match self.contents.files.remove(path) {
+            Some(_) => self.save(),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the copy of a file that is as it was.
+    pub(super) fn remove_backup(&self, changed: &Changed) -> Result<(), LedgerError> {
+        let path = self.backup(changed);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(LedgerError::Io { path, source: error })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn save(&self) -> Result<(), LedgerError> {
+        let text = serde_json::to_vec_pretty(&self.contents).map_err(|source| LedgerError::Malformed {
+            path: self.directory.join(LEDGER),
+            source,
+        })?;
+        self.write(LEDGER, &text)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), LedgerError> {
+        let path = self.directory.join(name);
+        file::write_private(&path, bytes).map_err(|source| LedgerError::Write { path, source })
+    }
+}
+
+fn contents(path: &Path) -> Result<Contents, LedgerError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Contents {
+                version: VERSION,
+                files: BTreeMap::new(),
+            });
+        }
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(LedgerError::Io { path, source });
+        }
+    };
+    let contents: Contents = serde_json::from_slice(&text).map_err(|source| LedgerError::Malformed {
+        path: path.to_owned(),
+        source,
+    })?;
+    match contents.version {
+        VERSION => Ok(contents),
+        version => Err(LedgerError::Version {
+            path: path.to_owned(),
+            version,
+        }),
+    }
+}

@@ -1,0 +1,204 @@
+//! What one file becomes. Pure: bytes and what is remembered of them in, bytes and what is to be remembered out.
+
+use mcpmon_core::model::ServerId;
+
+use super::{
+    edit::{self, Wrapped},
+    jsonc::{Dialect, Mistake, Plain},
+    servers::{Entry, Start, Transport, Wrapping, entries},
+};
+
+/// What a server without a name of its own is called.
+const NAMELESS: &str = "server";
+
+/// The form of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) dialect: Dialect,
+    pub(super) servers: &'static [&'static [&'static str]],
+}
+
+/// What is wanted of every server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish<'a> {
+    /// This program as a wrapper before it.
+    Wrap(&'a str),
+    /// No wrapper of ours.
+    Unwrap,
+}
+
+/// What a file becomes.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) servers: Vec<Planned>,
+    pub(super) text: Vec<u8>,
+    /// How the wrapped servers stood before.
+    pub(super) kept: Vec<Wrapped>,
+}
+
+/// What becomes of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Members on the way to it; the last is its name.
+    pub path: Vec<String>,
+    /// Line of its name, from 1.
+    pub line: usize,
+    /// What is done, or why nothing is.
+    pub outcome: Outcome,
+    /// Command and arguments, where it has them.
+    pub before: Vec<String>,
+    /// The same afterwards, where that differs.
+    pub after: Vec<String>,
+}
+
+/// What is done with a server, or why nothing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is wrapped.
+    Wrap,
+    /// Its wrapper is told where mcpmon lies now.
+    Update,
+    /// It is unwrapped.
+    Unwrap,
+    /// It is wrapped already.
+    Wrapped,
+    /// It is wrapped in a way that is not ours, and left alone.
+    ByHand,
+    /// It is not wrapped, and shall not be.
+    Bare,
+    /// It is reached over the network.
+    Remote,
+    /// Nobody can tell how it is started.
+    Unclear(&'static str),
+}
+
+impl Outcome {
+    /// Whether the file changes for it.
+    #[must_use]
+    pub const fn changes(self) -> bool {
+        matches!(self, Self::Wrap | Self::Update | Self::Unwrap)
+    }
+}
+
+/// Plans one file.
+pub(super) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Mistake> {
+    let mut plain = Plain::of(bytes, form.dialect)?;
+    let mut plan = Plan {
+        servers: Vec::new(),
+        text: bytes.to_vec(),
+        kept: Vec::new(),
+    };
+    if plain.is_empty() {
+        return Ok(plan);
+    }
+    let document = plain.document(bytes)?;
+    let mut edits = Vec::new();
+    for entry in entries(document.root(), form.servers, bytes)? {
+        let mut known = kept.iter().find(|kept| kept.path == entry.path).cloned();
+        let texts = (bytes, document.text());
+        let (planned, changes) = server(&entry, texts, &mut known, wish);
+        if matches!(
+            planned.outcome,
+            Outcome::Wrap | Outcome::Update | Outcome::Wrapped
+        ) {
+            plan.kept.extend(known);
+        }
+        edits.extend(changes);
+        plan.servers.push(planned);
+    }
+    plan.text = edit::applied(bytes, edits);
+    Ok(plan)
+}
+
+fn server(
+    entry: &Entry<'_>,
+    texts: (&[u8], &str),
+    known: &mut Option<Wrapped>,
+    wish: Wish<'_>,
+) -> (Planned, Vec<edit::Edit>) {
+    let mut planned = Planned {
+        path: entry.path.clone(),
+        line: Mistake::at(texts.0, entry.start, "").line,
+        outcome: Outcome::Bare,
+        before: Vec::new(),
+        after: Vec::new(),
+    };
+    let start = match &entry.transport {
+        Transport::Stdio(start) => start,
+        Transport::Remote => {
+            planned.outcome = Outcome::Remote;
+            return (planned, Vec::new());
+        }
+        Transport::Unclear(reason) => {
+            planned.outcome = Outcome::Unclear(reason);
+            return (planned, Vec::new());
+        }
+    };
+    planned.before = start.words();
+    let (outcome, edits) = changes(start, &entry.path, texts, known, wish);
+    planned.outcome = outcome;
+    planned.after = after(&planned, wish);
+    (planned, edits)
+}
+
+fn changes(
+    start: &Start<'_>,
+    path: &[String],
+    (bytes, plain): (&[u8], &str),
+    known: &mut Option<Wrapped>,
+    wish: Wish<'_>,
+) -> (Outcome, Vec<edit::Edit>) {
+    let earlier = known.as_ref().map(Wrapped::program).unwrap_or_default();
+    let program = match wish {
+        Wish::Wrap(program) => program,
+        Wish::Unwrap => "",
+    };
+    match (start.wrapping(&[program, &earlier]), wish) {
+        (Wrapping::Bare, Wish::Wrap(program)) => {
+            let (edits, wrapped) = edit::wrap(start, path, bytes, program, &server_id(path));
+            *known = Some(wrapped);
+            (Outcome::Wrap, edits)
+        }
+        (Wrapping::Ours, Wish::Wrap(program)) => match edit::point(start, program, known.as_mut()) {
+            Some(edit) => (Outcome::Update, vec![edit]),
+            None => (Outcome::Wrapped, Vec::new()),
+        },
+        (Wrapping::Ours, Wish::Unwrap) => {
+            (Outcome::Unwrap, edit::unwrap(start, bytes, plain, known.as_ref()))
+        }
+        (Wrapping::ByHand, Wish::Wrap(_) | Wish::Unwrap) => (Outcome::ByHand, Vec::new()),
+        (Wrapping::Bare, Wish::Unwrap) => (Outcome::Bare, Vec::new()),
+    }
+}
+
+/// Command and arguments afterwards.
+fn after(planned: &Planned, wish: Wish<'_>) -> Vec<String> {
+    let before = planned.before.iter().cloned();
+    match (planned.outcome, wish) {
+        (Outcome::Wrap, Wish::Wrap(program)) => {
+            let server = server_id(&planned.path);
+            let ours = [program, "wrap", "--server", &server, "--"].map(str::to_owned);
+            ours.into_iter().chain(before).collect()
+        }
+        (Outcome::Update, Wish::Wrap(program)) => {
+            [program.to_owned()].into_iter().chain(before.skip(1)).collect()
+        }
+        (Outcome::Unwrap, _) => before.skip(5).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A server's name as an id: without the characters that ids cannot have.
+fn server_id(path: &[String]) -> String {
+    let name = path.last().map_or("", String::as_str);
+    let allowed = |character: char| match ServerId::new(character) {
+        Ok(_) => character,
+        Err(_) => '-',
+    };
+    let id: String = name.chars().map(allowed).collect();
+    let id: String = id.trim_matches('-').chars().take(ServerId::MAX).collect();
+    match id.as_str() {
+        "" => NAMELESS.to_owned(),
+        _ => id,
+    }
+}

@@ -1,0 +1,292 @@
+//! Files on disk: what is written, kept, refused and had back.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::super::{
+    CLIENTS, Direction, Effect, FileError, FileReport, Options, Outcome, Roots, Trouble, file::Original, run,
+};
+
+const PROGRAM: &str = "/usr/bin/mcpmon";
+const CURSOR: &str = "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}\n";
+
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn options(&self, direction: Direction, effect: Effect) -> Options {
+        Options {
+            roots: Roots {
+                home: self.path("home"),
+                config: self.path("home/.config"),
+                claude: None,
+                host: self.path("host"),
+            },
+            state: self.path("state"),
+            clients: CLIENTS.iter().collect(),
+            projects: Vec::new(),
+            user: fs::metadata(self.0.path()).unwrap().uid(),
+            direction,
+            effect,
+        }
+    }
+
+    fn wrap(&self) -> Vec<FileReport> {
+        run(&self.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write)).expect("remembered")
+    }
+
+    fn unwrap(&self) -> Vec<FileReport> {
+        run(&self.options(Direction::Unwrap, Effect::Write)).expect("remembered")
+    }
+
+    fn states(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("state")).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+#[test]
+fn files_are_wrapped_once_and_come_back() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    home.write("home/.claude.json", "{\"projects\": {\"/p\": {\"mcpServers\": {\"b\": {\"command\": \"y\", \"args\": []}}}}, \"history\": [\"\\ud800\"]}");
+    let before = home.read("home/.claude.json");
+    let mode = fs::Permissions::from_mode(0o640);
+    fs::set_permissions(home.path("home/.cursor/mcp.json"), mode).unwrap();
+    let reports = home.wrap();
+    assert_eq!(reports.len(), 2);
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.trouble.is_none() && report.backup.is_some())
+    );
+    assert_eq!(
+        home.read("home/.cursor/mcp.json"),
+        "{\"mcpServers\": {\"a\": {\"command\": \"/usr/bin/mcpmon\", \"args\": [\"wrap\", \"--server\", \"a\", \"--\", \"x\"]}}}\n"
+    );
+    assert_eq!(
+        fs::metadata(home.path("home/.cursor/mcp.json")).unwrap().mode() & 0o7777,
+        0o640
+    );
+    for report in &reports {
+        let backup = report.backup.as_ref().unwrap();
+        assert_eq!(fs::metadata(backup).unwrap().mode() & 0o777, 0o600);
+    }
+    let again = home.wrap();
+    assert!(
+        again
+            .iter()
+            .flat_map(|report| &report.servers)
+            .all(|server| server.outcome == Outcome::Wrapped)
+    );
+    let back = home.unwrap();
+    assert!(
+        back.iter()
+            .all(|report| report.restored && report.backup.is_none())
+    );
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+    assert_eq!(home.read("home/.claude.json"), before);
+    let mut left = home.states();
+    left.sort();
+    assert_eq!(left, ["setup.json", "setup.lock"], "no copy is left");
+}
+
+#[test]
+fn a_preview_changes_and_makes_nothing() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    let options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Preview);
+    let reports = run(&options).expect("nothing to remember");
+    assert_eq!(reports[0].servers[0].outcome, Outcome::Wrap);
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+    assert!(!home.path("state").exists());
+}
+
+#[test]
+fn a_second_server_is_wrapped_later_and_both_come_back() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    home.wrap();
+    let more = |text: &str| {
+        text.replace(
+            "\"mcpServers\": {",
+            "\"mcpServers\": {\"new\": {\"command\": \"n\"}, ",
+        )
+    };
+    home.write(
+        "home/.cursor/mcp.json",
+        &more(&home.read("home/.cursor/mcp.json")),
+    );
+    let outcomes: Vec<_> = home.wrap()[0]
+        .servers
+        .iter()
+        .map(|server| server.outcome)
+        .collect();
+    assert_eq!(outcomes, [Outcome::Wrap, Outcome::Wrapped]);
+    let report = home.unwrap().remove(0);
+    assert!(report.restored);
+    assert_eq!(home.read("home/.cursor/mcp.json"), more(CURSOR));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_strictly_is_left_and_others_are_not() {
+    let home = Home::new();
+    let broken = "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"} // c\n  }\n}";
+    home.write("home/.claude.json", broken);
+    home.write("home/.cursor/mcp.json", CURSOR);
+    let reports = home.wrap();
+    assert_eq!(
+        reports[0].trouble.as_ref().unwrap().to_string(),
+        "3:27: unexpected `/`"
+    );
+    assert_eq!(home.read("home/.claude.json"), broken);
+    assert_eq!(reports[1].servers[0].outcome, Outcome::Wrap);
+    assert_ne!(home.read("home/.cursor/mcp.json"), CURSOR);
+}
+
+#[test]
+fn a_link_stays_a_link() {
+    let home = Home::new();
+    home.write("dotfiles/cursor.json", CURSOR);
+    fs::create_dir_all(home.path("home/.cursor")).unwrap();
+    symlink(
+        home.path("dotfiles/cursor.json"),
+        home.path("home/.cursor/mcp.json"),
+    )
+    .unwrap();
+    home.wrap();
+    assert!(
+        fs::symlink_metadata(home.path("home/.cursor/mcp.json"))
+            .unwrap()
+            .is_symlink()
+    );
+    assert!(home.read("dotfiles/cursor.json").contains(PROGRAM));
+    home.unwrap();
+    assert_eq!(home.read("dotfiles/cursor.json"), CURSOR);
+    assert_eq!(
+        fs::read_dir(home.path("dotfiles")).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
+}
+
+#[test]
+fn what_a_client_wrote_meanwhile_is_not_lost() {
+    let home = Home::new();
+    home.write("mcp.json", CURSOR);
+    let user = fs::metadata(home.0.path()).unwrap().uid();
+    let original = Original::read(&home.path("mcp.json"), user).unwrap();
+    home.write("mcp.json", "{}");
+    let replaced = original.replace(b"new", user);
+    assert!(matches!(replaced, Err(FileError::Changed)), "{replaced:?}");
+    assert_eq!(home.read("mcp.json"), "{}");
+    assert_eq!(
+        fs::read_dir(home.0.path()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
+}
+
+#[test]
+fn a_file_of_somebody_else_is_left() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+    options.user += 1;
+    let report = run(&options).expect("remembered").remove(0);
+    assert!(
+        matches!(report.trouble, Some(Trouble::File(FileError::Foreign { .. }))),
+        "{:?}",
+        report.trouble
+    );
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+}
+
+#[test]
+fn root_is_not_led_by_others() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    home.write("etc/target.json", CURSOR);
+    symlink(home.path("etc/target.json"), home.path("link.json")).unwrap();
+    let read = |path: &str| Original::read(&home.path(path), 0).map(drop);
+    // Only root can make files of its own and of others; to anybody else these are files of others already.
+    if nix::unistd::geteuid().is_root() {
+        read("home/.cursor/mcp.json").expect("root's own file");
+        read("link.json").expect("root's own link");
+        fs::set_permissions(home.path("etc"), fs::Permissions::from_mode(0o777)).unwrap();
+        let open = read("etc/target.json");
+        assert!(matches!(open, Err(FileError::Open { .. })), "{open:?}");
+        fs::set_permissions(home.path("etc"), fs::Permissions::from_mode(0o755)).unwrap();
+        for path in ["home", "link.json"] {
+            std::os::unix::fs::lchown(home.path(path), Some(1000), Some(1000)).unwrap();
+        }
+    }
+    for path in ["home/.cursor/mcp.json", "link.json"] {
+        let led = read(path);
+        assert!(matches!(led, Err(FileError::Led { .. })), "{path}: {led:?}");
+    }
+}
+
+#[test]
+fn files_of_a_project_are_remembered() {
+    let home = Home::new();
+    home.write("project/.mcp.json", CURSOR);
+    assert!(home.wrap().is_empty(), "a project is looked at where it is named");
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+    options.projects = vec![home.path("project")];
+    assert_eq!(run(&options).expect("remembered").len(), 1);
+    let back = home.unwrap();
+    assert!(back[0].restored, "without naming it again");
+    assert_eq!(home.read("project/.mcp.json"), CURSOR);
+}
+
+#[test]
+fn one_setup_at_a_time() {
+    let home = Home::new();
+    let held = super::super::ledger::Ledger::lock(&home.path("state")).expect("locked");
+    let options = home.options(Direction::Unwrap, Effect::Write);
+    assert!(matches!(run(&options), Err(super::super::LedgerError::Busy)));
+    drop(held);
+    run(&options).expect("free again");
+}
+
+#[test]
+fn a_memory_that_cannot_be_read_stops_everything() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    for (text, expected) in [
+        ("{", "cannot understand"),
+        ("{\"version\": 9, \"files\": {}}", "later mcpmon"),
+    ] {
+        home.write("state/setup.json", text);
+        let options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+        let error = run(&options).expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+    assert!(Path::new(&home.path("state/setup.json")).exists());
+}

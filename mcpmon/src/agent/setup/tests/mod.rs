@@ -1,0 +1,4 @@
+//! Files of clients before and after.
+
+mod files;
+mod texts;

@@ -1,0 +1,527 @@
+//! `mcpmon setup`: wraps the servers in clients' files, or takes the wrapper away.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, builder::PossibleValuesParser};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    agent::setup::{
+        self, CLIENTS, Client, Direction, Effect, FileReport, Outcome, Planned, PolicyError, Program, Roots,
+        Trouble,
+    },
+    cli::{
+        CliError, ErrorKind, Globals,
+        output::{Form, Output},
+        text,
+    },
+    config::{LocalConfig, Search, Trust},
+    record,
+};
+
+/// Put the wrapper before the MCP servers in clients' configuration files, or take it away
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// Only this client; may be given more than once
+    #[arg(long = "client", value_name = "NAME", num_args = 1.., value_parser = names())]
+    clients: Vec<String>,
+    /// The files of the project in this directory as well; may be given more than once
+    #[arg(long = "project", value_name = "DIR")]
+    projects: Vec<PathBuf>,
+    /// Take the wrapper away: files are, byte for byte, what they were, but for later edits
+    #[arg(long)]
+    disable: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
+}
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let user = nix::unistd::geteuid().as_raw();
+    let roots = roots(user)?;
+    let effect = match options.dry_run {
+        true => Effect::Preview,
+        false => Effect::Write,
+    };
+    let direction = match options.disable {
+        true => Direction::Unwrap,
+        false => Direction::Wrap(program(output)?),
+    };
+    if direction != Direction::Unwrap {
+        policy(globals, effect, output)?;
+    }
+    let options = setup::Options {
+        state: state()?,
+        clients: chosen(&options.clients),
+        projects: projects(&options.projects)?,
+        user,
+        roots,
+        direction,
+        effect,
+    };
+    let done = setup::run(&options).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    tell(&done, effect, output)?;
+    left_out(&options, &done, output)?;
+    failure(&done)
+}
+
+fn tell(done: &[FileReport], effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
+    for report in done {
+        match output.form {
+            Form::Table => output.page(&difference(report))?,
+            Form::Json => objects(report, effect)
+                .iter()
+                .try_for_each(|object| output.json(object))?,
+        }
+        for note in notes(report, effect) {
+            output.note(&note)?;
+        }
+    }
+    if done.is_empty() {
+        output.note("no client's configuration file has an MCP server")?;
+    }
+    Ok(output.flush()?)
+}
+
+/// The user's places; a home of somebody else, as `sudo` may leave it to root, is refused.
+fn roots(user: u32) -> Result<Roots, CliError> {
+    let refused = |error| CliError::new(ErrorKind::Environment, error);
+    let Some(roots) = Roots::of_process() else {
+        let error = "HOME is not set to an absolute path: there are no files of clients";
+        return Err(refused(anyhow::anyhow!(error)));
+    };
+    let Some(owner) = roots.owner_other_than(user) else {
+        return Ok(roots);
+    };
+    let home = roots.home.display();
+    let error = anyhow::anyhow!("HOME is {home}, which belongs to user {owner}, and this is user {user}");
+    Err(refused(error)
+        .with_hint(format!(
+            "for that user's clients: `sudo -u '#{owner}' mcpmon setup`"
+        ))
+        .with_hint("for root's own, and the host's: `sudo -H mcpmon setup`"))
+}
+
+/// The running program; a path that may soon be gone is told.
+fn program(output: &mut Output<'_>) -> Result<String, CliError> {
+    let program = Program::running().map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    if program.is_fleeting {
+        output.note(&format!(
+            "warning: clients will start {}, which may not stay: install mcpmon, and run `mcpmon setup` again",
+            program.path
+        ))?;
+    }
+    Ok(program.path)
+}
+
+fn policy(globals: &Globals, effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
+    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    let first = setup::first_policy(&search, trust, effect).map_err(|error| {
+        let kind = match error {
+            PolicyError::Source(_) => ErrorKind::Usage,
+            PolicyError::Write { .. } => ErrorKind::Environment,
+        };
+        CliError::new(kind, error)
+    })?;
+    let Some(path) = first else { return Ok(()) };
+    let (wrote, further) = match effect {
+        Effect::Write => ("wrote", "; `mode: enforce` in it enforces"),
+        Effect::Preview => ("would write", ""),
+    };
+    let path = path.display();
+    output.note(&format!(
+        "{wrote} a first policy that observes and stops nothing: {path}{further}"
+    ))?;
+    Ok(())
+}
+
+/// Beside the user's own store.
+fn state() -> Result<PathBuf, CliError> {
+    let store = record::users_store(|name| std::env::var_os(name).map(PathBuf::from));
+    let directory = store.as_deref().and_then(Path::parent).map(Path::to_owned);
+    directory.ok_or_else(|| {
+        let error = anyhow::anyhow!("neither XDG_STATE_HOME nor HOME is an absolute path");
+        CliError::new(ErrorKind::Environment, error)
+    })
+}
+
+fn chosen(names: &[String]) -> Vec<&'static Client> {
+    match names {
+        [] => CLIENTS.iter().collect(),
+        names => CLIENTS
+            .iter()
+            .filter(|client| names.iter().any(|name| name == client.name))
+            .collect(),
+    }
+}
+
+/// Their real paths: by these they are remembered.
+fn projects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let real = |directory: &PathBuf| {
+        directory.canonicalize().map_err(|error| {
+            let error = anyhow::Error::from(error).context(format!("cannot find {}", directory.display()));
+            CliError::new(ErrorKind::Usage, error)
+        })
+    };
+    directories.iter().map(real).collect()
+}
+
+/// A project's files are often shared with others, so that they have to be asked for.
+fn left_out(options: &setup::Options, done: &[FileReport], output: &mut Output<'_>) -> Result<(), CliError> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let files = setup::project_files(&options.clients, &options.roots, &here);
+    for file in files
+        .iter()
+        .filter(|file| done.iter().all(|report| report.path != **file))
+    {
+        output.note(&format!(
+            "{}: not looked at; `--project .` adds it",
+            file.display()
+        ))?;
+    }
+    Ok(output.flush()?)
+}
+
+/// The changed servers, as in a difference of files; without secrets, as far as these can be told.
+fn difference(report: &FileReport) -> String {
+    let mut lines = Vec::new();
+    for server in report.servers.iter().filter(|server| server.outcome.changes()) {
+        if lines.is_empty() {
+            let path = report.path.display().to_string();
+            let path = text::escape(&path);
+            lines.extend([format!("--- {path}"), format!("+++ {path}")]);
+        }
+        let name = server.path.join(".");
+        lines.push(format!("@@ line {}: {} @@", server.line, text::escape(&name)));
+        lines.extend(start(&server.before).iter().map(|line| format!("-{line}")));
+        lines.extend(start(&server.after).iter().map(|line| format!("+{line}")));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A command line as members, made safe to show.
+fn start(words: &[String]) -> Vec<String> {
+    let literals: Vec<_> = setup::shown(words)
+        .iter()
+        .map(|word| json!(word).to_string())
+        .collect();
+    let (command, arguments) = literals
+        .split_first()
+        .map_or(("null", &[][..]), |(command, arguments)| {
+            (command.as_str(), arguments)
+        });
+    let mut members = vec![format!("\"command\": {command}")];
+    if !arguments.is_empty() {
+        members.push(format!("\"args\": [{}]", arguments.join(", ")));
+    }
+    members
+        .iter()
+        .map(|member| text::escape_json(member).into_owned())
+        .collect()
+}
+
+fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
+    let about = |rest: Value| {
+        let mut object = Map::new();
+        object.insert("client".to_owned(), json!(report.client.name));
+        object.insert("file".to_owned(), json!(report.path));
+        object.extend(rest.as_object().cloned().unwrap_or_default());
+        object
+    };
+    let done = effect == Effect::Write && report.trouble.is_none();
+    let mut objects: Vec<_> = report
+        .servers
+        .iter()
+        .map(|server| {
+            about(json!({
+                "server": server.path.last(),
+                "path": server.path,
+                "line": server.line,
+                "action": action(server.outcome),
+                "done": done && server.outcome.changes(),
+                "reason": reason(server.outcome),
+                "before": setup::shown(&server.before),
+                "after": setup::shown(&server.after),
+                "backup": report.backup,
+            }))
+        })
+        .collect();
+    if let Some(trouble) = &report.trouble {
+        let place = match trouble {
+            Trouble::Malformed(mistake) => Some((mistake.line, mistake.column)),
+            Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure => None,
+        };
+        objects.push(about(json!({
+            "error": told(trouble),
+            "line": place.map(|(line, _)| line),
+            "column": place.map(|(_, column)| column),
+        })));
+    }
+    objects
+}
+
+const fn action(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Wrap => "wrap",
+        Outcome::Update => "update",
+        Outcome::Unwrap => "unwrap",
+        Outcome::Wrapped | Outcome::ByHand | Outcome::Bare | Outcome::Remote | Outcome::Unclear(_) => "none",
+    }
+}
+
+/// Why nothing is done with a server.
+const fn reason(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Wrap | Outcome::Update | Outcome::Unwrap => None,
+        Outcome::Wrapped => Some("wrapped already"),
+        Outcome::ByHand => Some("wrapped by hand, and left alone"),
+        Outcome::Bare => Some("not wrapped"),
+        Outcome::Remote => {
+            Some("not wrapped here: it is remote, and the HTTP proxy comes with a later version")
+        }
+        Outcome::Unclear(reason) => Some(reason),
+    }
+}
+
+/// What is said of a file beside the difference.
+fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
+    let path = report.path.display();
+    if let Some(trouble) = &report.trouble {
+        let place = match trouble {
+            Trouble::Malformed(_) => ":",
+            Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure => ": ",
+        };
+        return vec![format!("{path}{place}{}; it is left as it is", told(trouble))];
+    }
+    let mut notes = vec![format!(
+        "{}: {path}: {}",
+        report.client.title,
+        sum(&report.servers, effect)
+    )];
+    for server in &report.servers {
+        if let (Outcome::ByHand | Outcome::Remote | Outcome::Unclear(_), Some(reason)) =
+            (server.outcome, reason(server.outcome))
+        {
+            notes.push(format!("  {}: {reason}", server.path.join(".")));
+        }
+    }
+    let changed = report.servers.iter().any(|server| server.outcome.changes());
+    if changed && effect == Effect::Write {
+        match (&report.backup, report.restored) {
+            (_, true) => notes.push("  it is byte for byte what it was".to_owned()),
+            (Some(backup), false) => notes.push(format!("  a copy from before is {}", backup.display())),
+            (None, false) => {}
+        }
+        notes.push(format!("  restart {} to make it hold", report.client.title));
+    }
+    notes
+}
+
+/// How many servers met with what: `2 wrapped, 1 wrapped already`.
+fn sum(servers: &[Planned], effect: Effect) -> String {
+    let count = |wanted: fn(Outcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
+    let would = match effect {
+        Effect::Write => "",
+        Effect::Preview => "to be ",
+    };
+    let parts = [
+        (
+            count(|outcome| outcome == Outcome::Wrap),
+            format!("{would}wrapped"),
+        ),
+        (
+            count(|outcome| outcome == Outcome::Update),
+            format!("{would}pointed to this mcpmon"),
+        ),
+        (
+            count(|outcome| outcome == Outcome::Unwrap),
+            format!("{would}unwrapped"),
+        ),
+        (
+            count(|outcome| outcome == Outcome::Wrapped),
+            "wrapped already".to_owned(),
+        ),
+        (
+            count(|outcome| outcome == Outcome::ByHand),
+            "wrapped by hand".to_owned(),
+        ),
+        (
+            count(|outcome| outcome == Outcome::Bare),
+            "not wrapped".to_owned(),
+        ),
+        (count(|outcome| outcome == Outcome::Remote), "remote".to_owned()),
+        (
+            count(|outcome| matches!(outcome, Outcome::Unclear(_))),
+            "unclear".to_owned(),
+        ),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    parts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn told(trouble: &Trouble) -> String {
+    let mut text = trouble.to_string();
+    let mut cause = std::error::Error::source(trouble);
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}
+
+/// Every file was told of; what is left is the status. What only root can change is no failure of a user's.
+fn failure(done: &[FileReport]) -> Result<(), CliError> {
+    let mut failed = done
+        .iter()
+        .filter(|report| report.trouble.is_some() && !is_roots(report))
+        .peekable();
+    let Some(first) = failed.peek() else {
+        return Ok(());
+    };
+    let kind = match &first.trouble {
+        Some(Trouble::Malformed(_)) => ErrorKind::Usage,
+        Some(Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure) | None => ErrorKind::Environment,
+    };
+    let error = anyhow::anyhow!("{} of {} files could not be changed", failed.count(), done.len());
+    Err(CliError::new(kind, error))
+}
+
+fn is_roots(report: &FileReport) -> bool {
+    let foreign = matches!(
+        &report.trouble,
+        Some(Trouble::File(setup::FileError::Foreign { owner: 0 }))
+    );
+    report.is_hosts && foreign
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    /// What is printed on each stream for a home with these files.
+    fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: Form) -> (String, String) {
+        let home = tempfile::tempdir().expect("directory");
+        for (name, text) in files {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        let options = setup::Options {
+            roots: Roots {
+                home: home.path().to_owned(),
+                config: home.path().join(".config"),
+                claude: None,
+                host: home.path().join("host"),
+            },
+            state: home.path().join("state"),
+            clients: CLIENTS.iter().collect(),
+            projects: Vec::new(),
+            user: nix::unistd::geteuid().as_raw(),
+            direction,
+            effect,
+        };
+        let done = setup::run(&options).expect("remembered");
+        let (mut data, mut said) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut said, form);
+        tell(&done, effect, &mut output).expect("written");
+        let text = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).expect("text");
+            text.replace(&home.path().display().to_string(), "HOME")
+        };
+        (text(data), text(said))
+    }
+
+    const FILES: &[(&str, &str)] = &[
+        (".claude.json", "{\n\"mcpServers\": {}, }"),
+        (
+            ".cursor/mcp.json",
+            r#"{
+  "mcpServers": {
+    "memory": { "command": "npx", "args": ["-y", "server-memory", "--token", "hunter2hunter2"] },
+    "notes": { "command": "C:\\notes.exe" },
+    "docs": { "url": "https://docs.example.com/mcp" },
+    "mine": { "command": "mcpmon", "args": ["wrap", "--", "cat"] },
+    "odd": {}
+  }
+}"#,
+        ),
+    ];
+
+    fn wrap() -> Direction {
+        Direction::Wrap("/usr/local/bin/mcpmon".to_owned())
+    }
+
+    #[test]
+    fn a_preview_shows_what_changes_and_no_secret() {
+        let (data, notes) = printed(FILES, wrap(), Effect::Preview, Form::Table);
+        assert_snapshot!(data, @r#"
+        --- HOME/.cursor/mcp.json
+        +++ HOME/.cursor/mcp.json
+        @@ line 3: mcpServers.memory @@
+        -"command": "npx"
+        -"args": ["-y", "server-memory", "--token", "***"]
+        +"command": "/usr/local/bin/mcpmon"
+        +"args": ["wrap", "--server", "memory", "--", "npx", "-y", "server-memory", "--token", "***"]
+        @@ line 4: mcpServers.notes @@
+        -"command": "C:\\notes.exe"
+        +"command": "/usr/local/bin/mcpmon"
+        +"args": ["wrap", "--server", "notes", "--", "C:\\notes.exe"]
+        "#);
+        assert_snapshot!(notes, @r"
+        HOME/.claude.json:2:19: unexpected `}`; it is left as it is
+        Cursor: HOME/.cursor/mcp.json: 2 to be wrapped, 1 wrapped by hand, 1 remote, 1 unclear
+          mcpServers.docs: not wrapped here: it is remote, and the HTTP proxy comes with a later version
+          mcpServers.mine: wrapped by hand, and left alone
+          mcpServers.odd: it has neither a command nor a URL
+        ");
+    }
+
+    #[test]
+    fn what_was_written_says_where_the_copy_is() {
+        let (_, notes) = printed(&FILES[1..], wrap(), Effect::Write, Form::Table);
+        assert!(
+            notes.starts_with("Cursor: HOME/.cursor/mcp.json: 2 wrapped, 1 wrapped by hand"),
+            "{notes}"
+        );
+        assert!(
+            notes.contains("\n  a copy from before is HOME/state/setup-"),
+            "{notes}"
+        );
+        assert!(notes.ends_with("\n  restart Cursor to make it hold\n"), "{notes}");
+    }
+
+    #[test]
+    fn each_server_and_each_trouble_is_an_object() {
+        let (data, _) = printed(FILES, wrap(), Effect::Preview, Form::Json);
+        let objects: Vec<Value> = data
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(objects.len(), 6);
+        assert_eq!(objects[0]["line"], 2);
+        assert_eq!(objects[0]["column"], 19);
+        assert_eq!(objects[1]["action"], "wrap");
+        assert_eq!(objects[1]["done"], false);
+        assert_eq!(objects[1]["before"][4], "***");
+        assert_eq!(objects[3]["action"], "none");
+        assert!(
+            objects
+                .iter()
+                .all(|object| object["file"].as_str().expect("a file").starts_with("HOME"))
+        );
+    }
+}
