@@ -1,10 +1,11 @@
 //! YAML to [`Policy`]: where files lie (`sources`, `trust`), what stands in them
-//! (`load`, `raw`), what it means (`compile`), and when it changes (`reload`).
+//! (`load`, `raw`), what it means (`compile`), when it changes (`reload`), and what other tools' files mean (`import`).
 //!
 //! Knows nothing of the kernel, the store or the terminal.
 
 mod compile;
 mod force;
+mod import;
 mod load;
 mod mistake;
 mod raw;
@@ -23,6 +24,7 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 
 pub use self::{
     force::{Cause, NotInForce},
+    import::{Foreign, Imported, Note, NoteKind, import},
     mistake::{Invalid, Problem},
     reload::Reloader,
     settings::{RecordSettings, Settings, WebhookSettings},

@@ -4,7 +4,7 @@ use super::node::{Entry, Node, Value};
 
 /// `later` on top of `earlier`: mappings are merged, lists appended, and of two other values the later holds.
 /// A key without a value says nothing.
-pub(super) fn merge(earlier: Node, later: Node) -> Node {
+pub(in crate::config) fn merge(earlier: Node, later: Node) -> Node {
     let damaged = earlier.damaged || later.damaged;
     let (place, value) = match (earlier.value, later.value) {
         (Value::Map(below), Value::Map(above)) if below.is_empty() => (later.place, Value::Map(above)),

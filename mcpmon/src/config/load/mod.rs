@@ -12,10 +12,13 @@ mod yaml;
 
 use serde::Deserialize as _;
 
-pub(super) use self::node::{KeyPath, Node, Value};
-use self::reader::{Fault, Subject};
+pub(super) use self::{
+    merge::merge,
+    node::{Entry, KeyPath, Node, Value},
+    reader::{Fault, Subject},
+};
 use super::{
-    mistake::{Mistake, Mistakes, Origin},
+    mistake::{Invalid, Mistake, Mistakes, Origin},
     raw::{Config, VERSION},
 };
 
@@ -35,7 +38,7 @@ pub(super) fn read(origins: Vec<Origin>) -> Document {
     let mut merged = Node::empty();
     for index in 0..mistakes.origins().len() {
         if let Some(tree) = read_one(index, &mut mistakes) {
-            merged = merge::merge(merged, tree);
+            merged = merge(merged, tree);
         }
     }
     let config = shape(&mut merged, &mut mistakes);
@@ -44,6 +47,23 @@ pub(super) fn read(origins: Vec<Origin>) -> Document {
         tree: merged,
         mistakes,
     }
+}
+
+/// The tree of a text of any shape.
+pub(super) fn any(origin: Origin) -> Result<Node, Invalid> {
+    let mut mistakes = Mistakes::new(vec![origin]);
+    match yaml::parse(&mistakes.origins()[0].text, 0) {
+        Ok(tree) => Ok(tree),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            mistakes.unless_any(Node::empty())
+        }
+    }
+}
+
+/// What a tree is as a configuration, or what first keeps it from being one.
+pub(super) fn config(tree: &Node) -> Result<Config, Fault> {
+    Config::deserialize(tree)
 }
 
 /// The tree of one file, without what no [`Config`] can be made of.

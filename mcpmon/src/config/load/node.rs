@@ -81,6 +81,25 @@ impl KeyPath {
         self.step(Step::Index(index))
     }
 
+    /// The way to what this lies in; `None` for the root.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let (_, steps) = self.0.split_last()?;
+        Some(Self(steps.to_vec()))
+    }
+
+    /// The list it leads through first, as keys with dots between, and the way to that list's element.
+    pub(crate) fn element(&self) -> Option<(String, Self)> {
+        let position = self.0.iter().position(|step| matches!(step, Step::Index(_)))?;
+        let keys = self.0[..position].iter().filter_map(|step| match step {
+            Step::Key(key) => Some(key.as_str()),
+            Step::Index(_) => None,
+        });
+        Some((
+            keys.collect::<Vec<_>>().join("."),
+            Self(self.0[..=position].to_vec()),
+        ))
+    }
+
     /// Puts `step` in front: how an error learns its way while it climbs.
     pub(crate) fn under(mut self, step: Step) -> Self {
         self.0.insert(0, step);

@@ -1,4 +1,6 @@
-//! `mcpmon policy check|schema`.
+//! `mcpmon policy check|import|schema`.
+
+mod import;
 
 use std::{io::Write, path::PathBuf};
 
@@ -20,6 +22,8 @@ pub(in crate::cli) struct PolicyArgs {
 enum PolicyCommand {
     /// Say whether files can be used, and everything that is wrong with them.
     Check(CheckArgs),
+    /// Convert another tool's policy.
+    Import(import::ImportArgs),
     /// Print the JSON Schema of the format, for editors.
     Schema,
 }
@@ -68,6 +72,7 @@ pub(in crate::cli) fn run(
 ) -> anyhow::Result<Outcome> {
     match &args.command {
         PolicyCommand::Check(args) => check(args, search, trust, out, err),
+        PolicyCommand::Import(args) => import::import(args, out, err),
         PolicyCommand::Schema => {
             out.write_all(config::schema().as_bytes())?;
             Ok(Outcome::Valid)

@@ -1,0 +1,129 @@
+//! Other tools' policies as ours: `tables` says which key becomes which, `convert` carries values over, `refine` leaves
+//! out what cannot be used, `emit` writes the rest. What is not carried over is named, with its reason.
+
+mod convert;
+mod emit;
+mod refine;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    load::{self, Node, Value},
+    mistake::{Invalid, Origin},
+    sources::{Source, Sources},
+};
+
+/// A tool whose policies can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// `agentsh`: `sandbox.mcp` or `mcp_rules`, `mcp.inspection`, `proxy`, `dlp`.
+    Agentsh,
+    /// `agentshield`: `mcp-policy.yaml`.
+    Agentshield,
+}
+
+impl Foreign {
+    /// What people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agentsh => "agentsh",
+            Self::Agentshield => "agentshield",
+        }
+    }
+}
+
+/// A policy that was converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// A configuration file that can be used.
+    pub text: String,
+    /// What it does not have of the original, or has with another meaning, in the original's order.
+    pub notes: Vec<Note>,
+}
+
+/// Something of the original that is not carried over as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The key in the original.
+    pub path: String,
+    /// Its line, from 1; `None` where the original does not have the key.
+    pub line: Option<u32>,
+    /// How it is not carried over.
+    pub kind: NoteKind,
+    /// Why, and what to do.
+    pub message: String,
+}
+
+/// How something is not carried over as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// Not at all.
+    LeftOut,
+    /// With another meaning, or under another name that is worth a look.
+    Differs,
+}
+
+/// Converts the text of a policy that is called `name`.
+///
+/// # Errors
+/// Where it is no YAML.
+pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid> {
+    let origin = Origin {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    let mut tree = load::any(origin)?;
+    let mut places = Places::default();
+    places.number(&mut tree, String::new(), None);
+    let mut draft = convert::convert(from, tree, places);
+    refine::refine(&mut draft);
+    let mut notes = draft.notes;
+    notes.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
+    notes.dedup();
+    let text = emit::file(from, name, &draft.tree, &draft.comments, &notes);
+    let sources = Sources::of_parts(vec![(Source::File(name.into()), text.clone())]);
+    if let Some(sources) = sources
+        && let Err(super::ConfigError::Invalid(invalid)) = super::load_sources(&sources)
+    {
+        return Err(invalid);
+    }
+    Ok(Imported { text, notes })
+}
+
+/// Where every value of the original stands. A value keeps its number in place of its line when it is moved.
+#[derive(Debug, Default)]
+struct Places(Vec<(String, u32)>);
+
+impl Places {
+    /// Numbers a value and all below.
+    fn number(&mut self, node: &mut Node, path: String, key_line: Option<u32>) {
+        let line = key_line.unwrap_or(node.place.line);
+        node.place.line = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.push((path.clone(), line));
+        match &mut node.value {
+            Value::Map(entries) => {
+                for entry in entries {
+                    let path = match path.as_str() {
+                        "" => entry.key.clone(),
+                        path => format!("{path}.{}", entry.key),
+                    };
+                    self.number(&mut entry.node, path, Some(entry.place.line));
+                }
+            }
+            Value::List(items) => {
+                for item in items {
+                    self.number(&mut item.node, format!("{path}[{}]", item.index), None);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
+        }
+    }
+
+    /// Path and line of a value; `None` for one that the original does not have.
+    fn of(&self, node: &Node) -> Option<(&str, u32)> {
+        let number = usize::try_from(node.place.line).ok()?;
+        self.0.get(number).map(|(path, line)| (path.as_str(), *line))
+    }
+}
