@@ -187,7 +187,7 @@ mod tests {
         };
         file(
             "good.yaml",
-            "mcp: {servers: [{id: a, command: x}], rules: [{id: r, match: {}, decision: BLOCK}]}\n",
+            "mcp: {servers: [{id: a, command: x}], native_tools: block}\n",
         );
         file("bad.yaml", "mode: loud\n");
         let mut line = vec!["policy".to_owned()];
@@ -223,7 +223,7 @@ mod tests {
     fn every_file_is_checked() {
         let (outcome, out, err) = policy(&["check", "bad.yaml", "good.yaml", "missing.yaml"]);
         assert_eq!(outcome.exit_code(), 2);
-        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.rules)");
+        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.native_tools)");
         assert_snapshot!(err, @r"
     DIR/bad.yaml:1:7: mode: unknown value `loud`: expected `enforce` or `observe`
        |
@@ -246,7 +246,7 @@ mod tests {
         let (outcome, out, err) = policy(&["check", "--json", "good.yaml", "bad.yaml", "missing.yaml"]);
         assert_eq!((outcome, err.as_str()), (Outcome::Invalid, ""));
         assert_snapshot!(out, @r#"
-    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:e513601df2fe5d15b20227443a14887ba2217ad3856a99ee9dc87290331fecbf","servers":1,"network_rules":0,"not_in_force":["mcp.rules"]}
+    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:b1c7d353b094ef7b66f2a7ef4d5d2af490678d26cf5bc7d24ce6a2169a63f11a","servers":1,"network_rules":0,"not_in_force":["mcp.native_tools"]}
     {"ok":false,"file":"DIR/bad.yaml","errors":[{"file":"DIR/bad.yaml","line":1,"column":7,"key":"mode","message":"unknown value `loud`: expected `enforce` or `observe`"}]}
     {"ok":false,"file":"DIR/missing.yaml","errors":[{"message":"cannot read DIR/missing.yaml: No such file or directory (os error 2)"}]}
     "#);
