@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod launch;
 pub mod mask;
 pub mod meaning;
+pub mod protected_paths;
 pub mod scan;
 pub mod session;
 pub mod similarity;

@@ -15,6 +15,7 @@ mod kill;
 mod manifest;
 mod message;
 mod observation;
+mod path;
 mod reader;
 mod severity;
 mod time;
@@ -39,6 +40,7 @@ pub use message::{
     Introduction, ListKind, Listed, Listing, Message, Question, RequestId, ResultKind, Side, Trace,
 };
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
+pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;
 pub use verdict::{Denial, Verdict};

@@ -5,12 +5,14 @@ use std::time::Duration;
 use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
 mod environment;
+mod guard;
 mod inspection;
 pub mod network;
 pub mod rules;
 mod server;
 
 pub use environment::{EnvironmentRules, Passage};
+pub use guard::Guard;
 pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,
     Suppression,
@@ -58,6 +60,8 @@ pub struct Policy {
     pub name_similarity: Option<f64>,
     /// Starting of servers.
     pub exec: ExecPolicy,
+    /// Protection of files.
+    pub guard: Guard,
 }
 
 impl Policy {

@@ -72,6 +72,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.cross_server.shadow_tool.similarity_check",
     "mcp.cross_server.shadow_tool.similarity_threshold",
     "mcp.output_inspection",
+    "mcp.config_guard",
     "mcp.suppressions",
     "mcp.sampling",
     "mcp.elicitation",

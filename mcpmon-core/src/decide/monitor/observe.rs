@@ -2,7 +2,14 @@
 
 use super::Monitor;
 use crate::{
-    decide::{order::Judgement, pins::ServerFiles, registry::Registry, rules::Opinion, traffic::NotSeen},
+    decide::{
+        order::Judgement,
+        pins::ServerFiles,
+        registry::Registry,
+        rules::Opinion,
+        traffic::{NotSeen, Traffic},
+    },
+    inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
         Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exec, Exit, Fork, Incident,
         InstanceId, Message, ServerId, Timestamp,
@@ -91,6 +98,22 @@ impl Monitor {
     /// Servers with whose names those of new ones are compared, beside the ones that are observed.
     pub fn know_servers(&mut self, servers: Vec<ServerId>) {
         self.traffic.know(servers);
+    }
+
+    /// Where files lie on this host, beside the places that every host has.
+    pub fn know_places(&mut self, places: Places) {
+        self.traffic.know_places(places);
+    }
+
+    /// The paths in a message of which only a file system knows what they lead to: links. None for most messages.
+    #[must_use]
+    pub fn lookups(&self, message: &Message<'_>) -> Vec<Lookup> {
+        Traffic::lookups(message)
+    }
+
+    /// What the paths of the message that is observed next lead to.
+    pub fn know_files(&mut self, real: Vec<RealPath>) {
+        self.traffic.know_files(real);
     }
 
     /// Every definition that is known.

@@ -3,7 +3,7 @@
 use super::{Calling, Effect, Objection, Rule, Scene, Used};
 use crate::{
     decide::definitions::{DefinitionBook, Entry, Offers, Page},
-    inspect::arguments::Arguments,
+    inspect::{arguments::Arguments, protected_paths::NO_FILES},
     model::{
         Call, Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp,
     },
@@ -166,6 +166,7 @@ impl Stage {
             now: Timestamp(0),
             call: None,
             is_listing: false,
+            files: &NO_FILES,
         })
         .map(|objection| objection.effect)
     }

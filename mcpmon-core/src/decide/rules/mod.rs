@@ -13,6 +13,7 @@ mod opinion;
 mod poisoning;
 #[cfg(test)]
 mod properties;
+mod protected_files;
 mod resource_rules;
 mod server;
 mod stale;
@@ -31,7 +32,10 @@ use super::{
     wording::{command, shown},
 };
 use crate::{
-    inspect::arguments::Arguments,
+    inspect::{
+        arguments::Arguments,
+        protected_paths::{Files, NO_FILES},
+    },
     model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp},
     policy::{Decision, Policy},
 };
@@ -53,6 +57,8 @@ pub(super) struct Scene<'a> {
     pub(super) call: Option<Calling<'a>>,
     /// It is listed, and not used yet.
     pub(super) is_listing: bool,
+    /// What is known of the files that it names.
+    pub(super) files: &'a Files,
 }
 
 /// A tool call, its arguments walked.
@@ -132,6 +138,7 @@ const RULES: &[&dyn Rule] = &[
     &resource_rules::ResourceRules,
     &default_decision::DefaultDecision,
     &value_limits::ValueLimits,
+    &protected_files::ProtectedFiles,
 ];
 
 /// What the rules say together.
@@ -219,6 +226,7 @@ impl<'a> Scene<'a> {
             now,
             call: None,
             is_listing: false,
+            files: &NO_FILES,
         }
     }
 

@@ -4,6 +4,7 @@
 mod answers;
 mod approvals;
 mod asks;
+mod files;
 mod incidents;
 mod killed;
 mod listed;
@@ -22,7 +23,7 @@ use super::{
     registry::Registry,
 };
 use crate::{
-    inspect::scan::Scanner,
+    inspect::{protected_paths::Files, scan::Scanner},
     model::{
         Action, Content, Conversation, Denial, FromClient, FromServer, Kills, Message, ServerId, Severity,
         Timestamp, Verdict,
@@ -43,6 +44,8 @@ pub(super) struct Traffic {
     kills: Kills,
     /// Servers that are pinned somewhere on this host.
     known: Vec<ServerId>,
+    /// Where things lie, and what the paths of the message at hand lead to.
+    files: Files,
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
     /// When the next suppression ends; at first, before anything.
@@ -59,6 +62,7 @@ impl Traffic {
             pending: Pending::default(),
             kills: Kills::default(),
             known: Vec::new(),
+            files: Files::default(),
             generation: 1,
             renewal: Some(Timestamp(i64::MIN)),
         }
@@ -113,6 +117,7 @@ impl Traffic {
             Content::Client(said) => self.client(&teller, said),
             Content::Server(said) => self.server(&teller, said),
         };
+        self.files.real.clear();
         self.in_mode(judgement)
     }
 

@@ -226,7 +226,10 @@ impl Traffic {
         let identity = &teller.conversation.identity;
         let offers = self.book.get(identity)?;
         let (policy, server) = (&*self.policy, &identity.server);
-        Some(Scene::of(policy, server, offers, kind, name, teller.now))
+        Some(Scene {
+            files: &self.files,
+            ..Scene::of(policy, server, offers, kind, name, teller.now)
+        })
     }
 
     /// What the rules say of the server itself.
@@ -247,6 +250,7 @@ impl Traffic {
             now: teller.now,
             call: None,
             is_listing: false,
+            files: &self.files,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
+mod guard;
 mod inspection;
 mod network;
 mod outlets;
@@ -100,6 +101,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
                 raw::Unwrapped::Deny => Unwrapped::Deny,
             },
         },
+        guard: guard::guard(&config.mcp.config_guard, &mut findings),
     };
     let settings = Settings {
         record: record(&config.record, &mut findings),

@@ -1,0 +1,72 @@
+//! Programs in other languages: which quoted texts may be paths, and whether anything is written.
+
+use super::Access;
+
+/// What writes a file in Python, JavaScript, Ruby, Perl, PHP or Lua.
+const WRITERS: [&str; 34] = [
+    "'w'",
+    "\"w\"",
+    "'a'",
+    "\"a\"",
+    "'w+'",
+    "\"w+\"",
+    "'a+'",
+    "\"a+\"",
+    "'wb'",
+    "\"wb\"",
+    "'ab'",
+    "\"ab\"",
+    "'r+'",
+    "\"r+\"",
+    "'>",
+    "\">",
+    "write",
+    "append",
+    "unlink",
+    "remove",
+    "rename",
+    "replace(",
+    "copy",
+    "move",
+    "chmod",
+    "symlink",
+    "link(",
+    "truncate",
+    "rmtree",
+    "rmsync",
+    "system(",
+    "exec",
+    "put_contents",
+    "spawn",
+];
+/// Bytes of a program that are read.
+const MAX_CODE: usize = 256 << 10;
+
+/// The texts in `code` that may be paths, and what may be done to them.
+pub(super) fn paths(code: &str) -> Vec<(&str, Access)> {
+    let code = &code[..code.floor_char_boundary(MAX_CODE)];
+    let lower = code.to_lowercase();
+    let access = match WRITERS.iter().any(|writer| lower.contains(writer)) {
+        true => Access::Write,
+        false => Access::Read,
+    };
+    let ends = |c: char| matches!(c, '"' | '\'' | '`');
+    let may_be = |text: &&str| text.contains(['/', '\\', '.', '~']) && !text.contains('\n');
+    code.split(ends)
+        .filter(may_be)
+        .map(|text| (text, access))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("open('~/.x','w').write('y')", &[("~/.x", Access::Write), (").write(", Access::Write)]; "written")]
+    #[test_case("print(open(\"/x\").read())", &[("/x", Access::Read), (").read())", Access::Read)]; "read")]
+    fn texts_of_code(code: &str, expected: &[(&str, Access)]) {
+        assert_eq!(paths(code), expected);
+    }
+}

@@ -1,0 +1,412 @@
+//! A shell line in simple commands: words without their quotes, and where redirections lead.
+
+use std::{collections::HashMap, iter::Peekable, str::Chars};
+
+/// Stands for what a substitution would give.
+pub(super) const UNKNOWN: &str = "$()";
+/// Words of one command that are kept.
+const MAX_WORDS: usize = 1 << 16;
+/// Longest value of a variable that is kept: a path.
+const MAX_VALUE: usize = 4096;
+/// Bytes that variables of one line may expand to.
+const MAX_EXPANDED: usize = 1 << 20;
+/// Variables that are kept.
+const MAX_VARIABLES: usize = 64;
+
+/// One simple command.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    /// Its words, quotes removed.
+    pub(super) words: Vec<String>,
+    /// Where its output goes.
+    pub(super) outputs: Vec<String>,
+    /// What it reads.
+    pub(super) inputs: Vec<String>,
+    /// Its here-document.
+    pub(super) document: String,
+}
+
+/// What a line runs.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    /// The simple commands, in order.
+    pub(super) commands: Vec<Command>,
+    /// The lines within: what substitutions run.
+    pub(super) nested: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Word,
+    Output,
+    Input,
+    HereString,
+    HereDocument { indented: bool },
+}
+
+struct Lexer<'a> {
+    rest: Peekable<Chars<'a>>,
+    script: Script,
+    command: Command,
+    word: Option<String>,
+    next: Next,
+    documents: Vec<(String, bool)>,
+    variables: HashMap<String, String>,
+    expanded: usize,
+}
+
+/// Reads `line`.
+pub(super) fn script(line: &str) -> Script {
+    let mut lexer = Lexer {
+        rest: line.chars().peekable(),
+        script: Script::default(),
+        command: Command::default(),
+        word: None,
+        next: Next::Word,
+        documents: Vec::new(),
+        variables: HashMap::new(),
+        expanded: 0,
+    };
+    lexer.run();
+    lexer.script
+}
+
+impl Lexer<'_> {
+    fn run(&mut self) {
+        while let Some(c) = self.rest.next() {
+            match c {
+                '\'' => self.single_quotes(),
+                '"' => self.double_quotes(),
+                '\\' => self.escape(),
+                '`' => self.backquotes(),
+                '$' => self.dollar(false),
+                '#' if self.word.is_none() => while self.rest.next_if(|c| *c != '\n').is_some() {},
+                '\n' => {
+                    self.end_command();
+                    self.read_documents();
+                }
+                '&' if self.rest.peek() == Some(&'>') => self.end_word(),
+                ';' | '&' | '|' | '(' | ')' => self.end_command(),
+                '>' => self.output(),
+                '<' => self.input(),
+                c if c.is_whitespace() => self.end_word(),
+                c => self.push(c),
+            }
+        }
+        self.end_command();
+        self.read_documents();
+    }
+
+    fn push(&mut self, c: char) {
+        self.word.get_or_insert_default().push(c);
+    }
+
+    fn push_str(&mut self, text: &str) {
+        self.word.get_or_insert_default().push_str(text);
+    }
+
+    fn single_quotes(&mut self) {
+        self.word.get_or_insert_default();
+        for c in self.rest.by_ref().take_while(|c| *c != '\'') {
+            self.word.get_or_insert_default().push(c);
+        }
+    }
+
+    fn double_quotes(&mut self) {
+        self.word.get_or_insert_default();
+        while let Some(c) = self.rest.next() {
+            match c {
+                '"' => return,
+                '\\' => match self.rest.next() {
+                    Some('\n') | None => {}
+                    Some(c @ ('"' | '\\' | '$' | '`')) => self.push(c),
+                    Some(c) => {
+                        self.push('\\');
+                        self.push(c);
+                    }
+                },
+                '`' => self.backquotes(),
+                '$' => self.dollar(true),
+                c => self.push(c),
+            }
+        }
+    }
+
+    fn escape(&mut self) {
+        match self.rest.next() {
+            Some('\n') | None => {}
+            Some(c) => self.push(c),
+        }
+    }
+
+    fn backquotes(&mut self) {
+        let inner: String = self.rest.by_ref().take_while(|c| *c != '`').collect();
+        self.nested(inner);
+    }
+
+    /// A substitution: what it runs is read, what it gives is not known.
+    fn nested(&mut self, inner: String) {
+        self.push_str(UNKNOWN);
+        self.script.nested.push(inner);
+    }
+
+    fn dollar(&mut self, quoted: bool) {
+        match self.rest.peek() {
+            Some('(') => {
+                self.rest.next();
+                let inner = self.until_parenthesis();
+                self.nested(inner);
+            }
+            Some('\'') if !quoted => {
+                self.rest.next();
+                self.c_quotes();
+            }
+            Some('"') if !quoted => {}
+            Some('{') => {
+                self.rest.next();
+                let inner: String = self.rest.by_ref().take_while(|c| *c != '}').collect();
+                self.variable(&inner, true);
+            }
+            Some(c) if c.is_ascii_alphanumeric() || *c == '_' => {
+                let mut name = String::new();
+                while let Some(c) = self.rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                    name.push(c);
+                }
+                self.variable(&name, false);
+            }
+            Some(_) | None => self.push('$'),
+        }
+    }
+
+    fn variable(&mut self, name: &str, braces: bool) {
+        match self.variables.get(name) {
+            Some(value) if self.expanded < MAX_EXPANDED => {
+                let value = value.clone();
+                self.expanded += value.len();
+                self.push_str(&value);
+            }
+            Some(_) | None if braces => self.push_str(&format!("${{{name}}}")),
+            Some(_) | None => self.push_str(&format!("${name}")),
+        }
+    }
+
+    fn until_parenthesis(&mut self) -> String {
+        let mut inner = String::new();
+        let mut depth = 1;
+        for c in self.rest.by_ref() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            inner.push(c);
+        }
+        inner
+    }
+
+    /// `$'…'`: escapes as in C.
+    fn c_quotes(&mut self) {
+        self.word.get_or_insert_default();
+        while let Some(c) = self.rest.next() {
+            match c {
+                '\'' => return,
+                '\\' => self.c_escape(),
+                c => self.push(c),
+            }
+        }
+    }
+
+    fn c_escape(&mut self) {
+        let Some(c) = self.rest.next() else { return };
+        let (radix, most) = match c {
+            'x' => (16, 2),
+            'u' => (16, 4),
+            'U' => (16, 8),
+            '0'..='7' => (8, 3),
+            'n' | 't' | 'r' => return self.push(' '),
+            c => return self.push(c),
+        };
+        let mut digits = String::new();
+        if radix == 8 {
+            digits.push(c);
+        }
+        while digits.len() < most
+            && let Some(digit) = self.rest.next_if(|c| c.is_digit(radix))
+        {
+            digits.push(digit);
+        }
+        let code = u32::from_str_radix(&digits, radix).ok();
+        if let Some(c) = code.and_then(char::from_u32) {
+            self.push(c);
+        }
+    }
+
+    fn output(&mut self) {
+        // `2>`: the number is no word.
+        if self
+            .word
+            .as_ref()
+            .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            self.word = None;
+        }
+        self.end_word();
+        match self.rest.peek() {
+            Some('(') => {
+                self.rest.next();
+                let inner = self.until_parenthesis();
+                self.nested(inner);
+            }
+            Some('&') => {
+                self.rest.next();
+                self.next = Next::Output;
+            }
+            Some('>' | '|') => {
+                self.rest.next();
+                self.next = Next::Output;
+            }
+            Some(_) | None => self.next = Next::Output,
+        }
+    }
+
+    fn input(&mut self) {
+        if self
+            .word
+            .as_ref()
+            .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            self.word = None;
+        }
+        self.end_word();
+        self.next = match self.rest.peek() {
+            Some('(') => {
+                self.rest.next();
+                let inner = self.until_parenthesis();
+                return self.nested(inner);
+            }
+            Some('>') => {
+                self.rest.next();
+                Next::Output
+            }
+            Some('<') => {
+                self.rest.next();
+                match self.rest.next_if(|c| matches!(c, '<' | '-')) {
+                    Some('<') => Next::HereString,
+                    Some(_) => Next::HereDocument { indented: true },
+                    None => Next::HereDocument { indented: false },
+                }
+            }
+            Some(_) | None => Next::Input,
+        };
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        match std::mem::replace(&mut self.next, Next::Word) {
+            Next::Word => {
+                self.assign(&word);
+                if self.command.words.len() < MAX_WORDS {
+                    self.command.words.push(word);
+                }
+            }
+            Next::Output => self.command.outputs.push(word),
+            Next::Input => self.command.inputs.push(word),
+            Next::HereString => self.command.document = word,
+            Next::HereDocument { indented } => self.documents.push((word, indented)),
+        }
+    }
+
+    /// `F=~/.bashrc; … >> $F`
+    fn assign(&mut self, word: &str) {
+        let leads = |word: &String| {
+            word.contains('=') || matches!(word.as_str(), "export" | "local" | "readonly" | "declare")
+        };
+        if let Some((name, value)) = word.split_once('=')
+            && value.len() <= MAX_VALUE
+            && self.variables.len() < MAX_VARIABLES
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && self.command.words.iter().all(leads)
+        {
+            self.variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    fn end_command(&mut self) {
+        self.end_word();
+        self.next = Next::Word;
+        let command = std::mem::take(&mut self.command);
+        if command != Command::default() {
+            self.script.commands.push(command);
+        }
+    }
+
+    /// The bodies of here-documents begin after the line that announces them.
+    fn read_documents(&mut self) {
+        for (end, indented) in std::mem::take(&mut self.documents) {
+            let mut body = String::new();
+            while self.rest.peek().is_some() {
+                let line: String = self.rest.by_ref().take_while(|c| *c != '\n').collect();
+                let read = if indented {
+                    line.trim_start_matches('\t')
+                } else {
+                    &line
+                };
+                if read == end {
+                    break;
+                }
+                body.push_str(&line);
+                body.push('\n');
+            }
+            if let Some(last) = self.script.commands.last_mut() {
+                last.document.push_str(&body);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn shown(line: &str) -> Vec<String> {
+        let script = script(line);
+        let command = |command: &Command| {
+            let Command {
+                words,
+                outputs,
+                inputs,
+                document,
+            } = command;
+            let mut text = words.join(" ");
+            outputs.iter().for_each(|to| text.push_str(&format!(" >{to}")));
+            inputs.iter().for_each(|from| text.push_str(&format!(" <{from}")));
+            if !document.is_empty() {
+                text.push_str(&format!(" <<{document}"));
+            }
+            text
+        };
+        let nested = script.nested.iter().map(|inner| format!("({inner})"));
+        script.commands.iter().map(command).chain(nested).collect()
+    }
+
+    #[test_case("a 'b c' \"d $E\" f\\ g", &["a b c d $E f g"]; "quotes")]
+    #[test_case("a >b >>c 2>d &>e <f; g|h&&i", &["a >b >c >d >e <f", "g", "h", "i"]; "redirections and separators")]
+    #[test_case("a 2>&1 >|b", &["a >1 >b"]; "descriptors")]
+    #[test_case("cat >x <<'EOF'\n>y\nEOF\nb", &["cat >x <<>y\n", "b"]; "here document")]
+    #[test_case("tee x <<< '>y'", &["tee x <<>y"]; "here string")]
+    #[test_case("a $(b >c) `d` >(e)", &["a $() $() $()", "(b >c)", "(d)", "(e)"]; "substitutions")]
+    #[test_case("F=~/x; a >$F", &["F=~/x", "a >~/x"]; "variable")]
+    #[test_case("a ~/.b$'\\x61\\163'h", &["a ~/.bash"]; "escapes of C")]
+    #[test_case("a # >b\nc", &["a", "c"]; "comment")]
+    #[test_case("echo 'x > y'", &["echo x > y"]; "quoted redirection")]
+    fn lines(line: &str, expected: &[&str]) {
+        assert_eq!(shown(line), expected);
+    }
+}
