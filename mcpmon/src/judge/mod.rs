@@ -4,6 +4,7 @@
 //! number of changes rose.
 
 mod daemon;
+mod files;
 mod kept;
 mod launch;
 mod link;
@@ -114,6 +115,7 @@ pub struct Judge {
     /// The process that serves.
     child: Option<ProcessRef>,
     launch: launch::Pins,
+    lookups: files::Lookups,
 }
 
 impl Judge {
@@ -122,6 +124,13 @@ impl Judge {
     /// # Errors
     /// Where the policy cannot be used, or there is neither a daemon nor a store.
     pub fn open(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
+        let places = files::places(&options);
+        let mut judge = Self::join(now, options)?;
+        judge.monitor.know_places(places);
+        Ok(judge)
+    }
+
+    fn join(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
         let member = Member {
             session: session(&options.conversation),
             agent: options.agent.clone(),
@@ -248,6 +257,7 @@ impl Judge {
             presence: Presence::Here,
             child: None,
             launch: parts.launch,
+            lookups: files::Lookups::default(),
         };
         judge.take(now, parts.snapshot);
         judge.changed.clear(); // nobody has seen a list yet
@@ -279,6 +289,8 @@ impl Judge {
     /// Judges a message, and records what follows from it.
     pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
         self.refresh(now);
+        let real = self.lookups.real(self.monitor.lookups(message));
+        self.monitor.know_files(real);
         let mut judgement = self
             .monitor
             .observe(now, Observation::Message(&self.conversation, message));

@@ -26,7 +26,9 @@ fn category(tool: &str, arguments: &str) -> Option<&'static str> {
     let written = touches
         .iter()
         .find(|touch| touch.category != Category::Credential);
-    written.or_else(|| touches.first()).map(|touch| touch.category.as_str())
+    written
+        .or_else(|| touches.first())
+        .map(|touch| touch.category.as_str())
 }
 
 fn write(path: &str) -> Option<&'static str> {

@@ -10,6 +10,7 @@
 mod ends;
 mod pipes;
 mod policy;
+mod protected;
 mod rules;
 mod setup;
 mod signals;

@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod asks;
+mod files;
 mod incidents;
 mod killed;
 mod listings;
