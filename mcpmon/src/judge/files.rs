@@ -56,7 +56,7 @@ pub(super) fn places(options: &Options) -> Places {
         .chain([&search.system])
         .cloned();
     let own = own
-        .chain(options.db.iter().flat_map(database))
+        .chain(options.db.iter().flat_map(|path| database(path)))
         .chain(options.socket.clone());
     let own = own.chain(env::current_exe().ok());
     own.flat_map(names)
@@ -64,9 +64,9 @@ pub(super) fn places(options: &Options) -> Places {
 }
 
 /// The files of a database of SQLite.
-fn database(path: &PathBuf) -> [PathBuf; 3] {
+fn database(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| {
-        let mut name = path.clone().into_os_string();
+        let mut name = path.as_os_str().to_owned();
         name.push(end);
         name.into()
     })
@@ -320,16 +320,15 @@ mod tests {
             answers,
             is_late: false,
         };
-        assert!(worker.ask(vec![lookup("/")]).is_err());
+        worker.ask(vec![lookup("/")]).expect_err("nobody answers");
         assert!(worker.is_late);
         let begun = std::time::Instant::now();
-        assert!(worker.ask(vec![lookup("/")]).is_err());
+        worker.ask(vec![lookup("/")]).expect_err("still nobody answers");
         assert!(begun.elapsed() < PATIENCE);
         answer.send(Vec::new()).expect("room");
-        assert!(
-            worker.ask(vec![lookup("/")]).is_err(),
-            "the question before is still there"
-        );
+        worker
+            .ask(vec![lookup("/")])
+            .expect_err("the question before is still there");
         assert!(!worker.is_late);
     }
 }

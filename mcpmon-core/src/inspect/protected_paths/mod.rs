@@ -212,8 +212,12 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
         Some(Meeting::Above) => access == Access::Remove && category != Category::GitConfig,
         None => false,
     };
-    let is_wide = access == Access::Remove || names.iter().any(|name| name.contains(['*', '?', '[']));
-    let rows = rows(&names, is_wide);
+    let has_wildcards = names.iter().any(|name| name.contains(['*', '?', '[']));
+    let rows = match access {
+        _ if has_wildcards => TABLE.all(),
+        Access::Remove => TABLE.rows_below(&names),
+        Access::Read | Access::Write => TABLE.rows(&names),
+    };
     let is_secret = |row: &&&table::Row| row.category == Category::Credential;
     let secret = || {
         let mut secrets = rows.iter().filter(is_secret);
@@ -237,13 +241,6 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     }
     let is_extra = extra.iter().any(|pattern| meets(pattern, Category::Extra));
     is_extra.then(|| touch(Category::Extra)).or_else(secret)
-}
-
-fn rows(names: &[String], is_wide: bool) -> Vec<&'static table::Row> {
-    match is_wide {
-        true => TABLE.all().collect(),
-        false => TABLE.rows(names).collect(),
-    }
 }
 
 /// Whether a path is relative to a directory that it does not name.

@@ -479,8 +479,10 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Row>,
-    /// Rows by one of their names.
+    /// Rows by the last of their names: what matches has it.
     by_name: HashMap<String, Vec<usize>>,
+    /// Rows by each of their names: a directory above what matches has one of them.
+    by_any_name: HashMap<String, Vec<usize>>,
     /// Rows without a name.
     nameless: Vec<usize>,
     samples: Vec<PathPattern>,
@@ -511,9 +513,12 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     };
     let rows: Vec<Row> = groups.into_iter().flat_map(of).collect();
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut by_any_name: HashMap<String, Vec<usize>> = HashMap::new();
     let mut nameless = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        // The last name is the one that fewest other paths have.
+        for name in row.pattern.literals() {
+            by_any_name.entry(name.to_owned()).or_default().push(index);
+        }
         match row.pattern.literals().last() {
             Some(name) => by_name.entry(name.to_owned()).or_default().push(index),
             None => nameless.push(index),
@@ -522,23 +527,36 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table {
         rows,
         by_name,
+        by_any_name,
         nameless,
         samples: SAMPLES.iter().map(|&text| pattern(text)).collect(),
     }
 });
 
 impl Table {
-    /// The rows that a path with these names, in lower case, can meet.
-    pub(super) fn rows(&self, names: &[String]) -> impl Iterator<Item = &Row> {
-        let named = names.iter().filter_map(|name| self.by_name.get(name));
-        let mut indices: Vec<usize> = named.flatten().chain(&self.nameless).copied().collect();
-        indices.sort_unstable();
-        indices.into_iter().map(|index| &self.rows[index])
+    /// The rows that a path with these names, in lower case, can match.
+    pub(super) fn rows(&self, names: &[String]) -> Vec<&Row> {
+        self.named(&self.by_name, names)
     }
 
-    /// All rows: a path with wildcards, or a directory that is removed, can meet any of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter()
+    /// The rows that a path with these names can match, or lie above.
+    pub(super) fn rows_below(&self, names: &[String]) -> Vec<&Row> {
+        match names {
+            [] => self.all(),
+            names => self.named(&self.by_any_name, names),
+        }
+    }
+
+    fn named(&self, index: &HashMap<String, Vec<usize>>, names: &[String]) -> Vec<&Row> {
+        let named = names.iter().filter_map(|name| index.get(name));
+        let mut found: Vec<usize> = named.flatten().chain(&self.nameless).copied().collect();
+        found.sort_unstable();
+        found.into_iter().map(|index| &self.rows[index]).collect()
+    }
+
+    /// All rows: a path with wildcards can match any of them.
+    pub(super) fn all(&self) -> Vec<&Row> {
+        self.rows.iter().collect()
     }
 
     /// Whether the path is a sample.

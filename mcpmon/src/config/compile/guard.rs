@@ -17,3 +17,30 @@ pub(super) fn guard(raw: &raw::ConfigGuard, findings: &mut Vec<Finding>) -> Guar
     }
     Guard { extra_paths }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mistake_is_told_at_its_place() {
+        let raw = raw::ConfigGuard {
+            extra_paths: ["~/work/**", "notes", "/a/../b", "**/*"]
+                .map(str::to_owned)
+                .into(),
+        };
+        let mut findings = Vec::new();
+        let compiled = guard(&raw, &mut findings);
+        let kept: Vec<_> = compiled.extra_paths.iter().map(PathPattern::as_str).collect();
+        assert_eq!(kept, ["~/work/**"]);
+        let told: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "expected a path that begins with `/`, `~/` or `**/`",
+                "a pattern has no `.`, `..` or empty names",
+                "the pattern names no file: it would match every path",
+            ]
+        );
+    }
+}
