@@ -1,8 +1,8 @@
 //! Files that decide what runs and what is stopped, and files with secrets: which of them a call reads or writes.
 //!
-//! Texts become paths ([`candidates`], [`shell`], [`patch`], [`code`]), paths become plain ([`spelling`], [`fold`]), and
-//! plain paths are held against the [`table`]. Nothing is looked up: what only a file system knows, where links lead,
-//! whoever has one tells ([`Files`]).
+//! Texts become paths (`candidates`, `shell`, `patch`, `code`), paths become plain (`spelling`, `fold`), and plain paths
+//! are held against the table. Nothing is looked up: what only a file system knows, where links lead, whoever has one
+//! tells ([`Files`]).
 
 mod candidates;
 mod code;
