@@ -96,6 +96,15 @@ impl Client {
         Ok(text.context("a text")?.to_owned())
     }
 
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// Where the server reads no more.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the pipe is open")?;
+        stdin.write_all(bytes).context("the server reads no more")
+    }
+
     /// Sends a line.
     ///
     /// # Errors
@@ -148,7 +157,11 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value> {
+    /// Asks something; the answer is the result, which an error has none of.
+    ///
+    /// # Errors
+    /// Where the server ends, or does not answer.
+    pub fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value> {
         self.asked += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": parameters});
         self.send(&request.to_string())?;

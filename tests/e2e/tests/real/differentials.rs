@@ -1,24 +1,16 @@
 //! Lines that a strict parser refuses and real servers execute: with the wrapper between, they do not.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf, process::Command};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
+    client::Client,
     real::{Real, Scene},
-    wait,
 };
+use serde_json::json;
 
-const HELLO: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
-{"jsonrpc":"2.0","method":"notifications/initialized"}
-"#;
-/// How long a server that executes nothing is watched. One that executes is seen much earlier.
-const WATCH: Duration = Duration::from_secs(3);
+/// What a well-formed call leaves behind, which follows a line in question on the same path.
+const MARKER: &str = "after";
 
 /// A line, and which of the three servers execute it: TypeScript 1.x, Python 1.x, Python 2.x.
 struct Row {
@@ -30,7 +22,7 @@ struct Row {
 fn rows() -> Vec<Row> {
     let call = |arguments: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"note","arguments":{arguments}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"line","method":"tools/call","params":{{"name":"note","arguments":{arguments}}}}}"#
         )
     };
     let with = |bytes: &[u8]| {
@@ -89,26 +81,16 @@ fn what_servers_execute_and_a_strict_parser_refuses_does_not_reach_them() -> Res
         [real.python("python"), real.script("handshake.py")],
         [real.python2("python"), real.script("stateless.py")],
     ];
-    for row in rows() {
-        for (server, executed) in servers.iter().zip(row.executed) {
-            let scene = Scene::new()?;
-            let kept = scene.file("executed");
-            let mut command: Vec<String> = server.iter().map(|part| part.display().to_string()).collect();
-            command.push(kept.display().to_string());
+    let rows = rows();
+    let lines: Vec<&[u8]> = rows.iter().map(|row| &row.line[..]).collect();
+    for (number, server) in servers.iter().enumerate() {
+        let alone = Noted::after(server, Behind::Nothing, &lines)?;
+        let wrapped = Noted::after(server, Behind::Wrapper, &lines)?;
+        for (position, row) in rows.iter().enumerate() {
             let what = format!("{} at {}", row.name, server[1].display());
-            assert_eq!(
-                is_executed(&scene, &command, &row.line, executed)?,
-                executed,
-                "alone: {what}"
-            );
-            if executed {
-                fs::remove_file(&kept)?;
-                let wrapped = scene.wrapped("note", &[], &command)?;
-                assert!(
-                    !is_executed(&scene, &wrapped, &row.line, false)?,
-                    "behind the wrapper: {what}"
-                );
-            }
+            let is_executed = |noted: &Noted| !noted.texts[position].is_empty();
+            assert_eq!(is_executed(&alone), row.executed[number], "alone: {what}");
+            assert!(!is_executed(&wrapped), "behind the wrapper: {what}");
         }
     }
     Ok(())
@@ -122,73 +104,87 @@ fn what_only_looks_odd_is_executed_once_and_as_judged() -> Result<()> {
     let lines = [
         (
             "duplicate key",
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"line","method":"ping","method":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
         ),
         (
             "escaped key",
-            r#"{"jsonrpc":"2.0","id":1,"m\u0065thod":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"line","m\u0065thod":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
         ),
         (
             "CR between tokens",
-            "{\"jsonrpc\":\"2.0\",\r\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"note\",\"arguments\":{\"text\":\"x\"}}}",
+            "{\"jsonrpc\":\"2.0\",\r\"id\":\"line\",\"method\":\"tools/call\",\"params\":{\"name\":\"note\",\"arguments\":{\"text\":\"x\"}}}",
         ),
     ];
-    for (name, line) in lines {
-        let scene = Scene::new()?;
-        let kept = scene.file("executed");
-        let server = [real.python("python"), real.script("handshake.py"), kept.clone()];
-        let command: Vec<String> = server.iter().map(|part| part.display().to_string()).collect();
-        let wrapped = scene.wrapped("note", &[], &command)?;
-        let line = format!("{line}\n");
-        assert!(is_executed(&scene, &wrapped, line.as_bytes(), true)?, "{name}");
-        assert_eq!(fs::read_to_string(&kept)?, "x\n", "{name}");
-        // The wrapper may still be writing.
-        let calls = wait::until("the call to be recorded", || {
-            Ok(Some(scene.events("mcp_tool_called")?).filter(|calls| !calls.is_empty()))
-        })?;
-        assert_eq!(calls.len(), 1, "{name}");
+    let server = [real.python("python"), real.script("handshake.py")];
+    let bytes: Vec<Vec<u8>> = lines
+        .iter()
+        .map(|(_, line)| format!("{line}\n").into_bytes())
+        .collect();
+    let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+    let noted = Noted::after(&server, Behind::Wrapper, &bytes)?;
+    for ((name, _), texts) in lines.iter().zip(&noted.texts) {
+        assert_eq!(texts, &["x"], "{name}");
     }
+    let calls = noted.scene.events("mcp_tool_called")?;
+    assert_eq!(calls.len(), 2 * lines.len(), "these and the markers: {calls:?}");
     Ok(())
 }
 
-/// Sends the line after a handshake, and says whether the server did what it asks.
-fn is_executed(scene: &Scene, command: &[String], line: &[u8], expected: bool) -> Result<bool> {
-    let kept = scene.file("executed");
-    let mut server = Command::new(&command[0]);
-    scene.prepare(server.args(&command[1..]));
-    let child = server
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut child = Running(child);
-    let mut stdin = child.0.stdin.take().context("a pipe")?;
-    let mut answers = BufReader::new(child.0.stdout.take().context("a pipe")?);
-    stdin.write_all(HELLO)?;
-    answers.read_line(&mut String::new())?;
-    stdin.write_all(line)?;
-    stdin.flush()?;
-    if !line.ends_with(b"\n") {
-        drop(stdin);
-    } else {
-        thread::spawn(move || {
-            let _held = stdin;
-            thread::sleep(10 * WATCH);
-        });
-    }
-    let deadline = Instant::now() + if expected { 10 * WATCH } else { WATCH };
-    while Instant::now() < deadline && !kept.exists() {
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(kept.exists())
+/// What is between a client and a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    Nothing,
+    Wrapper,
 }
 
-struct Running(Child);
+/// What a server noted until its end.
+struct Noted {
+    /// For every line in question, a text for every call that was executed because of it.
+    texts: Vec<Vec<String>>,
+    scene: Scene,
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.kill().and_then(|()| self.0.wait().map(drop)) {
-            panic!("the server was gone already: {error}");
+impl Noted {
+    /// Sends `lines` after a handshake. Each that ends is followed by a call that is answered: by then the server
+    /// has done with what came before. One that does not end is the last thing that the server reads.
+    fn after(server: &[PathBuf; 2], behind: Behind, lines: &[&[u8]]) -> Result<Self> {
+        let scene = Scene::new()?;
+        let kept = scene.file("executed");
+        let parts = server.iter().chain([&kept]);
+        let mut command: Vec<String> = parts.map(|part| part.display().to_string()).collect();
+        if behind == Behind::Wrapper {
+            command = scene.wrapped("note", &[], &command)?;
         }
+        let mut client = Client::start(scene.prepare(Command::new(&command[0]).args(&command[1..])))?;
+        let hello = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        });
+        client.ask("initialize", &hello)?;
+        client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
+        for line in lines {
+            client.write(line)?;
+            if line.ends_with(b"\n") {
+                client.ask(
+                    "tools/call",
+                    &json!({"name": "note", "arguments": {"text": MARKER}}),
+                )?;
+            }
+        }
+        client.close()?;
+        let noted = fs::read(&kept).context("the markers are noted")?;
+        let noted = String::from_utf8_lossy(&noted);
+        let mut texts = vec![Vec::new()];
+        for text in noted.lines() {
+            match texts.last_mut() {
+                Some(since) if text != MARKER => since.push(text.to_owned()),
+                Some(_) | None => texts.push(Vec::new()),
+            }
+        }
+        // After the last marker comes what an unfinished line did, if there is one.
+        texts.truncate(lines.len());
+        ensure!(texts.len() == lines.len(), "a marker is missing: {noted}");
+        Ok(Self { texts, scene })
     }
 }
