@@ -54,13 +54,9 @@ impl Core {
         if let EventKind::ServerStarted { launcher_pid, .. } = &event.kind {
             return self.tell_start(*launcher_pid, event);
         }
-        if let EventKind::ServerExited { .. } = &event.kind
-            && let Some(waiting) = self.starts.of_same_process(&event)
-        {
-            waiting.end = Some(event);
-            return;
+        if let Some(event) = self.starts.hold_end(event) {
+            self.tell(event);
         }
-        self.tell(event);
     }
 
     fn tell_start(&mut self, launcher_pid: u32, event: Event) {
@@ -165,6 +161,17 @@ impl Core {
 }
 
 impl Starts {
+    /// Keeps the end of a server whose start waits; everything else is given back.
+    fn hold_end(&mut self, event: Event) -> Option<Event> {
+        if let EventKind::ServerExited { .. } = &event.kind
+            && let Some(waiting) = self.of_same_process(&event)
+        {
+            waiting.end = Some(event);
+            return None;
+        }
+        Some(event)
+    }
+
     fn of_same_process(&mut self, end: &Event) -> Option<&mut Waiting> {
         let pid = |event: &Event| event.process.as_ref().map(|process| process.pid);
         let ended = pid(end)?;
@@ -253,6 +260,28 @@ mod tests {
     #[test_case(Unwrapped::Deny, Mode::Observe => Some(Action::WouldBlock); "deny, observing")]
     fn what_follows(policy: Unwrapped, mode: Mode) -> Option<Action> {
         unwrapped(&sample::started("files", 100), &chain(), policy, mode).map(|event| event.action)
+    }
+
+    #[test]
+    fn an_end_waits_for_its_start() {
+        let waiting = |pid| Waiting {
+            since: Instant::now(),
+            event: sample::started("files", pid),
+            ancestors: Vec::new(),
+            end: None,
+        };
+        let mut starts = Starts {
+            waiting: vec![waiting(100), waiting(200)],
+            ..Starts::default()
+        };
+        let end = sample::exited("files", 200, 0);
+        assert_eq!(starts.hold_end(end.clone()), None);
+        assert_eq!(starts.waiting[1].end, Some(end.clone()));
+        assert_eq!(starts.hold_end(end.clone()), Some(end), "of another that had its number");
+        let stranger = sample::exited("files", 300, 0);
+        assert_eq!(starts.hold_end(stranger.clone()), Some(stranger));
+        let start = sample::started("files", 100);
+        assert_eq!(starts.hold_end(start.clone()), Some(start));
     }
 
     #[test]
