@@ -35,6 +35,7 @@ impl ThroughDaemon {
         for say in lines(entries) {
             match self.link.say(&say)? {
                 Hear::Done => {}
+                Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
                 Hear::State(_) | Hear::Challenge(_) | Hear::Error(_) => {
                     return Err(LinkError::Refused("it answered something else".to_owned()));
                 }

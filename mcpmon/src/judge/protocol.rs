@@ -101,6 +101,8 @@ pub(crate) enum Hear {
     Challenge(String),
     /// It is kept, or noted.
     Done,
+    /// It is not known to be kept: the wrapper has to.
+    Unkept(String),
     /// It was refused or failed.
     Error(String),
 }

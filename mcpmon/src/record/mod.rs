@@ -47,7 +47,7 @@ pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::Filter;
 pub use queue::Refused;
 pub use reader::{OpenError, QueryError, Reader};
-pub use recorder::{Recorder, RecorderStatus, Settings, Unsettled};
+pub use recorder::{Recorder, RecorderStatus, Settings, Unkept, Unsettled};
 pub use retention::Limits;
 pub use schema::SchemaError;
 pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};

@@ -121,6 +121,8 @@ struct State {
     /// Messages ever taken in, and those of them that were written or given up.
     accepted: u64,
     settled: u64,
+    /// How many were settled when a batch was given up last.
+    given_up: u64,
     overflow: BTreeMap<&'static str, u64>,
     urgent: bool,
     closed: bool,
@@ -217,6 +219,7 @@ impl Queue {
             }
             Outcome::Dropped { events, error } => {
                 state.lost += events;
+                state.given_up = state.settled;
                 state.last_error = Some(error);
             }
         }
@@ -256,6 +259,18 @@ impl Queue {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
+    }
+
+    /// How many messages were ever taken in.
+    pub(super) fn accepted(&self) -> u64 {
+        self.lock().accepted
+    }
+
+    /// Why something was given up that was taken in when there were more than `accepted`; `None` where nothing was.
+    pub(super) fn given_up_since(&self, accepted: u64) -> Option<String> {
+        let state = self.lock();
+        let cause = || state.last_error.clone().unwrap_or_default();
+        (state.given_up > accepted).then(cause)
     }
 
     /// Refuses all that comes from now on; what is queued is still written.

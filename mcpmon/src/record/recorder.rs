@@ -89,6 +89,20 @@ pub struct Unsettled {
     pub cause: Option<String>,
 }
 
+/// What was to be kept is not known to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unkept {
+    /// It was not taken in.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// It is not there yet.
+    #[error(transparent)]
+    Unsettled(#[from] Unsettled),
+    /// It was given up.
+    #[error("the store could not be written: {0}")]
+    GivenUp(String),
+}
+
 /// Records events and pins without making anyone wait. Clones share one writer thread, which ends with the last.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Shared>);
@@ -168,6 +182,22 @@ impl Recorder {
     /// Where the queue is full or closed.
     pub fn put(&self, entry: Entry) -> Result<(), Refused> {
         self.0.queue.push(entry)
+    }
+
+    /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
+    ///
+    /// # Errors
+    /// Where some are not; those may still get there.
+    pub fn put_all(&self, entries: Vec<Entry>, timeout: Duration) -> Result<(), Unkept> {
+        let accepted = self.0.queue.accepted();
+        for entry in entries {
+            self.put(entry)?;
+        }
+        self.flush(timeout)?;
+        match self.0.queue.given_up_since(accepted) {
+            Some(cause) => Err(Unkept::GivenUp(cause)),
+            None => Ok(()),
+        }
     }
 
     /// Writes `pin` over the one of its key, set and part, in order with the events.
@@ -455,6 +485,43 @@ mod tests {
             told += event.data["count"].as_u64().unwrap();
         }
         assert_eq!(told, 7);
+    }
+
+    /// Keeps every other batch.
+    struct Fickle {
+        fails: bool,
+    }
+
+    impl Destination for Fickle {
+        fn keep(&mut self, _: &[Entry]) -> Result<(), StoreError> {
+            self.fails = !self.fails;
+            match self.fails {
+                true => Err(StoreError::Thread(std::io::ErrorKind::InvalidData.into())),
+                false => Ok(()),
+            }
+        }
+
+        fn prune(
+            &mut self,
+            _: Limits,
+            _: mcpmon_core::model::Timestamp,
+        ) -> Result<crate::record::Progress, StoreError> {
+            Ok(crate::record::Progress::Done)
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_taken_for_kept() {
+        let bench = Bench::new();
+        let destination = Box::new(Fickle { fails: false });
+        let recorder = Recorder::with(destination, bench.settings.clone()).unwrap();
+        let entries = || vec![Entry::PolicyChanged];
+        assert!(matches!(
+            recorder.put_all(entries(), PATIENCE),
+            Err(Unkept::GivenUp(_))
+        ));
+        assert_eq!(recorder.put_all(entries(), PATIENCE), Ok(()));
+        drop(recorder);
     }
 
     #[test]

@@ -167,7 +167,7 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             entries.extend(definitions.into_iter().map(Entry::Definition));
             entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
             match entries.iter().all(|entry| is_of(entry, &member.identity)) {
-                true => wrappers.keep(entries),
+                true => wrappers.keep(entries).await,
                 false => Hear::Error("a wrapper speaks for its own server".to_owned()),
             }
         }
@@ -253,14 +253,15 @@ impl Wrappers {
         number
     }
 
-    /// Takes it in; the recorder counts what does not fit.
-    fn keep(&self, entries: Vec<Entry>) -> Hear {
-        for entry in entries {
-            if self.0.recorder.put(entry).is_err() {
-                return Hear::Error("the store takes no more: see `mcpmon status`".to_owned());
-            }
+    /// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not,
+    /// so that it may be kept twice and is not lost.
+    async fn keep(&self, entries: Vec<Entry>) -> Hear {
+        let recorder = self.0.recorder.clone();
+        match tokio::task::spawn_blocking(move || recorder.put_all(entries, FLUSH)).await {
+            Ok(Ok(())) => Hear::Done,
+            Ok(Err(unkept)) => Hear::Unkept(format!("{unkept}; see `mcpmon status`")),
+            Err(error) => Hear::Unkept(error.to_string()),
         }
-        Hear::Done
     }
 
     fn state(&self, member: &Member, held: Option<mcpmon_core::model::Digest>) -> Result<State, StoreError> {

@@ -258,6 +258,24 @@ fn a_daemon_that_goes_away_is_missed_once_and_the_records_stay_with_the_user() {
     assert!(kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
 }
 
+/// What a daemon only holds in memory dies with it.
+#[test]
+fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
+    let host = Host::new("version: 1\n");
+    let mut judge = host.judge("files");
+    host.recorder.flush(PATIENCE).expect("written");
+    let other = rusqlite::Connection::open(host.path("daemon.db")).expect("its store");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+    assert_eq!(call(&mut judge, NOW), Verdict::Allow);
+    judge.close(NOW);
+    let own = Reader::open(&host.path("own.db")).expect("the user keeps it");
+    let kept = own.events(&Filter::default(), 1000).expect("events");
+    assert!(kinds(&kept).contains(&"mcp_tool_called"), "{kept:?}");
+    other.execute_batch("ROLLBACK").expect("they write again");
+    let events = host.events("daemon.db");
+    assert!(kinds(&events).contains(&"mcp_tool_called"), "late, but it is there: {events:?}");
+}
+
 #[test]
 fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
     let mut host =
@@ -314,6 +332,32 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
     let unrelated = crate::agent::host::ancestors(crate::agent::host::identify(1).expect("init"));
     assert!(!host.wrappers.cover(&unrelated));
     judge.close(NOW);
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+}
+
+/// What the kernel saw of a short-lived server may be judged after its wrapper left.
+#[test]
+fn a_wrapper_that_left_covers_its_server_for_a_while() {
+    let host = Host::new("version: 1\n");
+    let mut judge = host.judge("files");
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep");
+    let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
+    judge.serves(NOW, launch(child.id()).process);
+    judge.close(NOW);
+    let deadline = Instant::now() + PATIENCE;
+    while host.wrappers.len() > 0 {
+        assert!(Instant::now() < deadline, "it never left");
+        std::thread::yield_now();
+    }
+    assert!(host.wrappers.cover(&ancestors), "it has only just left");
+    for (since, _) in lock(&host.wrappers.0.left).iter_mut() {
+        *since -= REMEMBERED;
+    }
+    assert!(!host.wrappers.cover(&ancestors), "too long ago");
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
 }

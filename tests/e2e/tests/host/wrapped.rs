@@ -323,7 +323,7 @@ fn a_daemon_that_dies_is_missed_and_found_again() -> Result<()> {
     let mut client = wrapped(&daemon, &server)?;
     assert!(is_wrapped(&daemon, &server.name)?);
     assert_eq!(client.tools()?, ["towns"]);
-    // What a daemon has acknowledged and not written yet dies with it.
+    // The wrapper may not have told it yet.
     daemon.event_of("mcp_detection", &server.name)?;
     daemon.signal(Signal::SIGKILL)?;
     daemon.ended()?;
