@@ -267,7 +267,8 @@ pub enum EventKind {
         definition: DefinitionKind,
         tool_name: String,
         previous_hash: Digest,
-        new_hash: Digest,
+        /// `None` where it is listed no more.
+        new_hash: Option<Digest>,
         /// What changed, at most 50 fields.
         changes: Vec<FieldChange>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

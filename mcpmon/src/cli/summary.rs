@@ -89,6 +89,11 @@ fn describe(kind: EventKind) -> String {
             tool_name, status, ..
         } => format!("{tool_name} {}", record::name(&status)),
         EventKind::ToolChanged {
+            tool_name,
+            new_hash: None,
+            ..
+        } => format!("{tool_name} is listed no more"),
+        EventKind::ToolChanged {
             tool_name, changes, ..
         } => {
             let fields: Vec<_> = changes.iter().map(|change| change.field.as_str()).collect();

@@ -39,7 +39,7 @@ pub(super) fn tell(
             definition: entry.record.key.kind,
             tool_name: entry.record.key.name.clone(),
             previous_hash: before.hash,
-            new_hash: new.hash,
+            new_hash: Some(new.hash),
             changes: before.changes(new),
             renamed_from: None,
             detections: findings.clone(),
@@ -121,7 +121,7 @@ pub(super) fn renaming(teller: &Teller<'_>, entry: &Entry, before: &Entry) -> Ev
         definition: entry.record.key.kind,
         tool_name: entry.record.key.name.clone(),
         previous_hash: old.seen.hash,
-        new_hash: entry.record.seen.hash,
+        new_hash: Some(entry.record.seen.hash),
         changes: old.seen.changes(&entry.record.seen),
         renamed_from: Some(old.key.name.clone()),
         detections: Vec::new(),
@@ -135,6 +135,32 @@ pub(super) fn renaming(teller: &Teller<'_>, entry: &Entry, before: &Entry) -> Ev
         shown(&old.key.name)
     ));
     event
+}
+
+/// Something stood in an earlier list and stands in this one no more. Resources are not told: they come and go with
+/// what they are made of.
+pub(super) fn vanished(teller: &Teller<'_>, entry: &Entry) -> Option<Event> {
+    let DefinitionRecord { key, seen, .. } = &entry.record;
+    if key.kind == DefinitionKind::Resource {
+        return None;
+    }
+    let mut event = teller.event(EventKind::ToolChanged {
+        definition: key.kind,
+        tool_name: key.name.clone(),
+        previous_hash: seen.hash,
+        new_hash: None,
+        changes: Vec::new(),
+        renamed_from: None,
+        detections: Vec::new(),
+    });
+    event.action = Action::Audit;
+    event.severity = Severity::Low;
+    event.rule = Some("version_pin".to_owned());
+    event.reason = Some(match key.name.as_str() {
+        "" => format!("the {} are gone", key.kind.as_str()),
+        name => format!("the {} {} is listed no more", key.kind.as_str(), shown(name)),
+    });
+    Some(event)
 }
 
 /// One event for all that had no room.

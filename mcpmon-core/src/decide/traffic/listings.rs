@@ -279,6 +279,14 @@ impl Traffic {
                 judgement.events.push(listed::renaming(teller, entry, before));
             }
         }
+        for name in &gone {
+            // What has another name now was told as that.
+            if let Some(entry) = offer.get(name)
+                && !renamed.iter().any(|(_, old)| old == name)
+            {
+                judgement.events.extend(listed::vanished(teller, entry));
+            }
+        }
         if kind == DefinitionKind::Tool {
             gone.iter().for_each(|tool| self.registry.remove(server, tool));
             for (tool, hash) in offers.of_mut(kind).take_unregistered() {

@@ -9,6 +9,7 @@ mod incidents;
 mod killed;
 mod listed;
 mod listings;
+mod present;
 mod requests;
 mod sessions;
 mod sieve;
@@ -16,7 +17,7 @@ mod tell;
 
 use std::sync::Arc;
 
-use self::{approvals::Pending, tell::Teller};
+use self::{approvals::Pending, present::Present, tell::Teller};
 use super::{
     definitions::DefinitionBook,
     order::{Judgement, Order},
@@ -42,6 +43,7 @@ pub(super) struct Traffic {
     registry: Registry,
     pending: Pending,
     kills: Kills,
+    present: Present,
     /// Servers that are pinned somewhere on this host.
     known: Vec<ServerId>,
     /// Where things lie, and what the paths of the message at hand lead to.
@@ -61,6 +63,7 @@ impl Traffic {
             book: DefinitionBook::default(),
             pending: Pending::default(),
             kills: Kills::default(),
+            present: Present::default(),
             known: Vec::new(),
             files: Files::default(),
             generation: 1,

@@ -25,6 +25,7 @@ impl Traffic {
         conversation: &Conversation,
         others: &[ServerId],
     ) -> Judgement {
+        self.present.join(conversation);
         // What is said of the tools of others is another matter once there are others.
         self.generation += 1;
         let Some(threshold) = self.policy.name_similarity else {
@@ -81,8 +82,11 @@ impl Traffic {
         Judgement::of_event(event)
     }
 
-    /// A conversation is over: its server offers nothing to the session any more.
+    /// A conversation is over: its server offers nothing any more, unless another session still speaks with it.
     pub(in crate::decide) fn left(&mut self, conversation: &Conversation) -> Judgement {
+        if self.present.leave(conversation) {
+            return Judgement::default();
+        }
         self.registry.remove_server(&conversation.identity.server);
         if let Some(offers) = self.book.get_mut(&conversation.identity) {
             offers.of_mut(DefinitionKind::Tool).unregister();

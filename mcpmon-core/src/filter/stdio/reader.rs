@@ -203,19 +203,36 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// A batch that may not be one. Whoever waits for one of its messages is told, as far as they can be read and
+    /// no more than may wait at all.
     fn no_batch(&mut self, batch: Value<'_>, line: &[u8], cause: &'static str) {
-        match self.side {
-            Side::Client => self.unparsable(None, Fault::Request, cause.to_owned()),
-            Side::Server => {
-                for item in batch.items() {
-                    if let Ok(envelope) = Envelope::read(item)
-                        && !matches!(envelope.payload, Payload::Method { .. })
-                    {
-                        self.give_up(envelope.id.as_ref(), cause);
-                    }
+        let (mut answered, mut untold) = (0, batch.items().next().is_none());
+        for item in batch.items() {
+            let Ok(Envelope { id, payload, .. }) = Envelope::read(item) else {
+                untold = true;
+                continue;
+            };
+            match (payload, id) {
+                (Payload::Method { .. }, Some(id)) if answered < self.limits.max_pending => {
+                    answered += 1;
+                    self.out.answer(self.side, &refusal(Some(&id), Fault::Request, cause));
                 }
-                self.out.divert(line);
+                (Payload::Method { .. }, Some(_)) => untold = true,
+                (Payload::Method { .. }, None) => {}
+                (Payload::Result(_) | Payload::Error(_), id) => {
+                    self.give_up(id.as_ref(), cause);
+                }
             }
+        }
+        match self.side {
+            Side::Client => {
+                if untold {
+                    self.out.answer(self.side, &refusal(None, Fault::Request, cause));
+                }
+                let cause = cause.to_owned();
+                self.out.incidents.push(Incident::Unparsable { cause });
+            }
+            Side::Server => self.out.divert(line),
         }
     }
 

@@ -175,7 +175,51 @@ fn a_rename_is_recognised_in_a_whole_list_only() {
 fn what_has_another_definition_too_is_no_rename() {
     let mut world = World::new(policy());
     drop(world.tools(&[("read", "Reads.")]));
-    assert!(change(&world.tools(&[("load", "Loads.")])).is_none());
+    let other = world.tools(&[("load", "Loads.")]);
+    assert_eq!(vanished(&other), ["read"]);
+}
+
+/// What a judgement says is listed no more.
+fn vanished(judgement: &Judgement) -> Vec<&str> {
+    let events = judgement.events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolChanged {
+            tool_name,
+            new_hash: None,
+            ..
+        } => Some(tool_name.as_str()),
+        _ => None,
+    });
+    events.collect()
+}
+
+#[test]
+fn a_tool_that_is_gone_is_told_once() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("read", "Reads."), ("write", "Writes.")]));
+    let page = world.page(ListKind::Tools, &[("read", "Reads.")], false, true);
+    assert!(vanished(&page).is_empty(), "it may be on the next page");
+    let last = world.page(ListKind::Tools, &[], true, false);
+    assert_eq!(vanished(&last), ["write"]);
+    assert_eq!(
+        told(&last),
+        ["mcp_tool_changed audit version_pin"],
+        "{:?}",
+        last.events
+    );
+    assert!(vanished(&world.tools(&[("read", "Reads.")])).is_empty());
+    drop(world.tools(&[("read", "Reads."), ("write", "Writes.")]));
+    assert_eq!(vanished(&world.tools(&[])), ["read", "write"]);
+}
+
+#[test]
+fn resources_come_and_go() {
+    let mut world = World::new(policy());
+    drop(world.page(ListKind::Resources, &[("file:///a", "A")], false, false));
+    let none = world.page(ListKind::Resources, &[], false, false);
+    assert!(vanished(&none).is_empty());
+    drop(world.page(ListKind::Prompts, &[("greet", "Greets.")], false, false));
+    let none = world.page(ListKind::Prompts, &[], false, false);
+    assert_eq!(vanished(&none), ["greet"]);
 }
 
 #[test]

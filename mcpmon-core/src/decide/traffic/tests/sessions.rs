@@ -88,3 +88,23 @@ fn who_leaves_offers_nothing_until_it_lists_again() {
     drop(world.tools(&[("read", "a")]));
     assert_eq!(world.monitor.registry().lookup("read").len(), 1);
 }
+
+#[test]
+fn what_another_session_still_uses_stays() {
+    let mut world = World::new(policy());
+    let one = world.conversation.clone();
+    let mut other = one.clone();
+    other.session = Some(SessionId::new("s2"));
+    for conversation in [&one, &other, &one] {
+        drop(
+            world
+                .monitor
+                .observe(world.now, Observation::Joined(conversation, &[])),
+        );
+    }
+    drop(world.tools(&[("read", "a")]));
+    drop(world.monitor.observe(world.now, Observation::Left(&one)));
+    assert_eq!(world.monitor.registry().lookup("read").len(), 1);
+    drop(world.monitor.observe(world.now, Observation::Left(&other)));
+    assert_eq!(world.monitor.registry().lookup("read"), []);
+}

@@ -239,6 +239,38 @@ fn a_long_reply_of_a_client_is_told_to_the_server() {
 }
 
 #[test]
+fn a_batch_of_too_many_requests_leaves_nobody_waiting() {
+    let mut conversation = Conversation::new(|message| panic!("judged: {message:?}"));
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+    let refused = |id| error(id, -32_600, "a batch of too many messages");
+    let (one, two) = (call("1", "x"), call("\"two\"", "x"));
+    let written = conversation.client(&format!("[{one},{notice},{two},{notice},{notice}]"));
+    assert_eq!(written.to_server, "");
+    assert_eq!(written.to_client, [refused("1"), refused("\"two\"")].concat());
+    assert_eq!(written.incidents.len(), 1);
+
+    // What cannot be read, and what is more than may wait, is answered once for all.
+    let [one, two, three, four] = ["1", "2", "3", "4"].map(|id| call(id, "x"));
+    let written = conversation.client(&format!("[{one},7,8,{two},{three},{four}]"));
+    let expected = ["1", "2", "3", "null"].map(refused);
+    assert_eq!(written.to_client, expected.concat());
+}
+
+#[test]
+fn a_batch_of_too_many_replies_is_told_to_the_server() {
+    let mut conversation = allowed();
+    conversation.server(&request("1", "roots/list", "{}"));
+    let written = conversation.client(&format!("[{},2,3,4,5]", result("1", "{}")));
+    let cause = "a batch of too many messages";
+    assert_eq!(written.to_server, error("1", -32_603, cause));
+    assert_eq!(written.to_client, error("null", -32_600, cause));
+    let asked = request("9", "roots/list", "{}");
+    let written = allowed().server(&format!("[{asked},2,3,4,5]"));
+    assert_eq!(written.to_server, error("9", -32_600, cause));
+    assert_eq!(written.to_client, "");
+}
+
+#[test]
 fn a_batch_of_too_many_answers_leaves_nobody_waiting() {
     let mut conversation = allowed();
     conversation.client(&call("1", "x"));

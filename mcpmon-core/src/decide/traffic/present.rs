@@ -1,0 +1,46 @@
+//! Which sessions speak with which servers now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Conversation, PinKey, ServerId, SessionId};
+
+/// Conversations that are told apart. Those beyond count as none when another one of their server ends: its tools
+/// are taken for gone until they are listed again.
+const MAX_CONVERSATIONS: usize = 1 << 16;
+
+/// Conversations that joined and did not leave.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    of_server: BTreeMap<ServerId, BTreeSet<(PinKey, Option<SessionId>)>>,
+    conversations: usize,
+}
+
+impl Present {
+    /// A conversation begins, or says so again.
+    pub(super) fn join(&mut self, conversation: &Conversation) {
+        if self.conversations >= MAX_CONVERSATIONS {
+            return;
+        }
+        let server = conversation.identity.server.clone();
+        let is_new = self.of_server.entry(server).or_default().insert(key(conversation));
+        self.conversations += usize::from(is_new);
+    }
+
+    /// A conversation is over; whether there is another one with its server.
+    pub(super) fn leave(&mut self, conversation: &Conversation) -> bool {
+        let server = &conversation.identity.server;
+        let Some(present) = self.of_server.get_mut(server) else {
+            return false;
+        };
+        self.conversations -= usize::from(present.remove(&key(conversation)));
+        if present.is_empty() {
+            self.of_server.remove(server);
+            return false;
+        }
+        true
+    }
+}
+
+fn key(conversation: &Conversation) -> (PinKey, Option<SessionId>) {
+    (conversation.identity.clone(), conversation.session.clone())
+}
