@@ -58,7 +58,7 @@ pub enum Part<T> {
     Hashed(T),
     /// It exists, or may exist, and could not be hashed.
     Unknown {
-        /// What could not be hashed.
+        /// What could not be hashed; empty where that is not known.
         path: PathBuf,
         /// Why, for the user.
         cause: String,

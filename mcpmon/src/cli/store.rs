@@ -10,11 +10,15 @@ use crate::{
 
 /// Opens the store that the options name, or the one that is there.
 pub(super) fn open(globals: &Globals) -> Result<Reader, CliError> {
+    let surroundings = Surroundings::look();
     let path = match &globals.db {
         Some(path) => path.clone(),
-        None => choose(&Surroundings::look()),
+        None => choose(&surroundings),
     };
-    Reader::open(&path).map_err(|error| explain(error, &user_name()))
+    Reader::open(&path).map_err(|error| match &surroundings.own_store {
+        Some((own, Presence::Missing)) if globals.db.is_none() => explain(error, Some(own), &user_name()),
+        Some(_) | None => explain(error, None, &user_name()),
+    })
 }
 
 /// What decides which store is read by default.
@@ -47,16 +51,29 @@ fn choose(surroundings: &Surroundings) -> PathBuf {
     }
 }
 
-fn explain(error: OpenError, user: &str) -> CliError {
+/// Why there is nothing to read; `missing` is the user's own store, where there is none yet.
+fn explain(error: OpenError, missing: Option<&Path>, user: &str) -> CliError {
+    if let (OpenError::Denied(path), Some(own)) = (&error, missing)
+        && path == Path::new(DEFAULT_STORE)
+    {
+        let error = anyhow::anyhow!(
+            "there is no store of your own at {}, and {DEFAULT_STORE}, the daemon's, is for root and the group mcpmon",
+            own.display()
+        );
+        return CliError::new(ErrorKind::Environment, error)
+            .with_hint("start a server with `mcpmon wrap -- COMMAND`: without a daemon that makes a store of your own")
+            .with_hint(to_join(user))
+            .with_hint("or run the command with sudo");
+    }
     let hints = match &error {
         OpenError::Missing(_) => vec![
-            "start `mcpmon daemon`: it makes the store".to_owned(),
+            "nothing was recorded there yet: start `mcpmon daemon`, or a server with `mcpmon wrap -- COMMAND`"
+                .to_owned(),
             "or name a store with --db FILE".to_owned(),
         ],
-        OpenError::Denied(path) if path == Path::new(DEFAULT_STORE) => vec![
-            format!("join the group mcpmon: sudo usermod -aG mcpmon {user}, then log in again"),
-            "or run the command with sudo".to_owned(),
-        ],
+        OpenError::Denied(path) if path == Path::new(DEFAULT_STORE) => {
+            vec![to_join(user), "or run the command with sudo".to_owned()]
+        }
         OpenError::Denied(_) => {
             vec![
                 "run the command as the owner of the store, as a member of its group, or with sudo"
@@ -71,6 +88,10 @@ fn explain(error: OpenError, user: &str) -> CliError {
         source: error.into(),
         hints,
     }
+}
+
+fn to_join(user: &str) -> String {
+    format!("join the group mcpmon: sudo usermod -aG mcpmon {user}, then log in again")
 }
 
 impl Surroundings {
@@ -128,27 +149,34 @@ mod tests {
         choose(&surroundings).display().to_string()
     }
 
-    fn explained(error: OpenError) -> String {
+    fn explained(error: OpenError, missing: Option<&str>) -> String {
         let mut stderr = Vec::new();
-        let code = explain(error, "ann").report(&mut stderr);
+        let code = explain(error, missing.map(Path::new), "ann").report(&mut stderr);
         format!("{}{code:?}", String::from_utf8(stderr).unwrap())
     }
 
     #[test]
     fn each_refusal_comes_with_its_remedy() {
-        insta::assert_snapshot!(explained(OpenError::Missing(DEFAULT_STORE.into())), @"
+        insta::assert_snapshot!(explained(OpenError::Missing(DEFAULT_STORE.into()), Some(OWN)), @"
         error: there is no store at /var/lib/mcpmon/mcpmon.db
-        hint: start `mcpmon daemon`: it makes the store
+        hint: nothing was recorded there yet: start `mcpmon daemon`, or a server with `mcpmon wrap -- COMMAND`
         hint: or name a store with --db FILE
         ExitCode(unix_exit_status(3))
         ");
-        insta::assert_snapshot!(explained(OpenError::Denied(DEFAULT_STORE.into())), @"
+        insta::assert_snapshot!(explained(OpenError::Denied(DEFAULT_STORE.into()), Some(OWN)), @"
+        error: there is no store of your own at /home/me/.local/state/mcpmon/mcpmon.db, and /var/lib/mcpmon/mcpmon.db, the daemon's, is for root and the group mcpmon
+        hint: start a server with `mcpmon wrap -- COMMAND`: without a daemon that makes a store of your own
+        hint: join the group mcpmon: sudo usermod -aG mcpmon ann, then log in again
+        hint: or run the command with sudo
+        ExitCode(unix_exit_status(3))
+        ");
+        insta::assert_snapshot!(explained(OpenError::Denied(DEFAULT_STORE.into()), None), @"
         error: no permission to read the store /var/lib/mcpmon/mcpmon.db
         hint: join the group mcpmon: sudo usermod -aG mcpmon ann, then log in again
         hint: or run the command with sudo
         ExitCode(unix_exit_status(3))
         ");
-        insta::assert_snapshot!(explained(OpenError::Denied("/srv/mcpmon.db".into())), @"
+        insta::assert_snapshot!(explained(OpenError::Denied("/srv/mcpmon.db".into()), Some(OWN)), @"
         error: no permission to read the store /srv/mcpmon.db
         hint: run the command as the owner of the store, as a member of its group, or with sudo
         ExitCode(unix_exit_status(3))

@@ -565,7 +565,7 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
     };
     let gone = || ServerFiles {
         executable: Part::Unknown {
-            path: PathBuf::from("executable"),
+            path: PathBuf::new(),
             cause: "the process is gone".to_owned(),
         },
         executable_writers: Writers::Others,

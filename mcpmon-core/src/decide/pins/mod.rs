@@ -59,7 +59,7 @@ pub struct Mismatch {
 pub struct Unhashed {
     /// Which part.
     pub part: PinPart,
-    /// What could not be hashed.
+    /// What could not be hashed; empty where that is not known.
     pub path: PathBuf,
     /// Why, for the user.
     pub cause: String,
@@ -487,12 +487,11 @@ impl Mismatch {
 
 impl Unhashed {
     fn describe(&self) -> String {
-        format!(
-            "{} {} could not be hashed: {}",
-            part_name(self.part),
-            self.path.display(),
-            self.cause
-        )
+        let (part, path, cause) = (part_name(self.part), self.path.display(), &self.cause);
+        match self.path.as_os_str().is_empty() {
+            true => format!("{part} could not be hashed: {cause}"),
+            false => format!("{part} {path} could not be hashed: {cause}"),
+        }
     }
 }
 

@@ -232,6 +232,7 @@ fn a_changed_package_names_its_files() {
 #[test_case(ServerFiles { executable: Part::Hashed(file("other")), ..files() } => Some("weather: executable /srv/other is d9298a10d1b0, pinned is 545ea5384610; if this is expected, run `mcpmon pins trust --server weather`, then start it again".to_owned()); "changed")]
 #[test_case(ServerFiles { script: None, ..files() } => Some("weather: its pinned script /srv/main is gone; if this is expected, run `mcpmon pins trust --server weather`, then start it again".to_owned()); "gone")]
 #[test_case(ServerFiles { package: Some(unknown()), ..files() } => Some("weather: package /srv/huge could not be hashed: over 50000 files; remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()); "unknown")]
+#[test_case(ServerFiles { executable: Part::Unknown { path: "".into(), cause: "the process is gone".to_owned() }, ..files() } => Some("weather: executable could not be hashed: the process is gone; remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()); "nothing known")]
 #[test_case(Files::ChangedAndUnknown.build() => Some("weather: executable /srv/other is d9298a10d1b0, pinned is 545ea5384610; package /srv/huge could not be hashed: over 50000 files; remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()); "changed and unknown")]
 #[test_case(files() => None; "equal")]
 fn the_reason_says_what_and_how_to_go_on(actual: ServerFiles) -> Option<String> {

@@ -22,7 +22,11 @@ impl Present {
             return;
         }
         let server = conversation.identity.server.clone();
-        let is_new = self.of_server.entry(server).or_default().insert(key(conversation));
+        let is_new = self
+            .of_server
+            .entry(server)
+            .or_default()
+            .insert(key(conversation));
         self.conversations += usize::from(is_new);
     }
 

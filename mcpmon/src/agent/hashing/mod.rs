@@ -4,7 +4,7 @@ mod fair;
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -86,7 +86,8 @@ impl HashQueue {
         );
         let engine = self.engine.clone();
         // From a thread of its own: the engine calls this, and must not wait for itself.
-        let told = thread::Builder::new().spawn(move || report(&engine, &job, unknown(&cause)));
+        let told =
+            thread::Builder::new().spawn(move || report(&engine, &job, unknown(Path::new(""), &cause)));
         if let Err(error) = told {
             tracing::error!(%error, "a server was neither hashed nor reported");
         }
@@ -141,7 +142,7 @@ fn work(shared: &Shared, engine: &Sender<Message>) {
         report(
             engine,
             &job,
-            files.unwrap_or_else(|error| unknown(&chain(&error))),
+            files.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error))),
         );
         shared.done(user);
     }
@@ -179,10 +180,10 @@ fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
     }
 }
 
-/// What is known of a server that could not be hashed at all.
-pub(super) fn unknown(cause: &str) -> ServerFiles {
+/// What is known of a server that could not be hashed at all; `path` is empty where its program is not known either.
+pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
     let executable = Part::Unknown {
-        path: PathBuf::from("executable"),
+        path: path.to_owned(),
         cause: cause.to_owned(),
     };
     ServerFiles {

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use mcpmon_core::{
@@ -37,12 +37,12 @@ pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
         process: ProcessRef {
             comm: path.file_name().map(|name| name.to_string_lossy().into_owned()),
             uid: Some(nix::unistd::getuid().as_raw()),
-            exe: Some(path),
+            exe: Some(path.clone()),
             ..ProcessRef::default()
         },
         command: text(&options.program),
         arguments: options.arguments.iter().map(text).collect(),
-        files: unknown("it was not read before the server ended"),
+        files: unknown(&path, "it was not read before the server ended"),
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn running(hasher: &mut Hasher, started: u32) -> ServerFiles {
 }
 
 fn told(measured: Result<ServerFiles, HashError>) -> ServerFiles {
-    measured.unwrap_or_else(|error| unknown(&chain(&error)))
+    measured.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error)))
 }
 
 /// The process that serves: the first that is no launcher and writes to the pipe that `started` was given.

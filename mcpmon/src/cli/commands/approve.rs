@@ -32,6 +32,9 @@ pub(in crate::cli) struct Approve {
     /// Everything the server lists
     #[arg(long, requires = "server")]
     all: bool,
+    /// Only if this is the definition's hash as it is listed; the first digits are enough
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["server", "all"])]
+    hash: Option<String>,
     #[command(flatten)]
     socket: Socket,
 }
@@ -92,7 +95,9 @@ pub(in crate::cli) fn approve(
         },
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let word = Word::Approve { hash: None };
+    let word = Word::Approve {
+        hash: options.hash.clone(),
+    };
     let done = Place::find(globals, &options.socket)?.decide(now, subject, word)?;
     told(&done, "is accepted as it is listed", output)
 }

@@ -360,6 +360,119 @@ fn alias_bombs() {
 }
 
 #[test]
+fn patterns() {
+    assert_snapshot!(mistakes("mcp:\n  detection:\n    custom_patterns:\n      - {name: open, pattern: \"key(\", category: exfiltration, severity: high}\n      - {name: huge, pattern: \"(a{1000}){1000}\", category: exfiltration, severity: high}\n      - {name: all, pattern: \"\", category: exfiltration, severity: high}\n      - {name: open, pattern: b, category: exfiltration, severity: high}\n"), @r#"
+    mcpmon.yaml:4:31: mcp.detection.custom_patterns[0].pattern: no valid regular expression: unclosed group
+       |
+     4 |       - {name: open, pattern: "key(", category: exfiltration, severity: high}
+       |                               ^^^^^^
+
+    mcpmon.yaml:5:31: mcp.detection.custom_patterns[1].pattern: no valid regular expression: Compiled regex exceeds size limit of 1048576 bytes.
+       |
+     5 |       - {name: huge, pattern: "(a{1000}){1000}", category: exfiltration, severity: high}
+       |                               ^^^^^^^^^^^^^^^^^
+
+    mcpmon.yaml:6:30: mcp.detection.custom_patterns[2].pattern: an empty pattern would match everything
+       |
+     6 |       - {name: all, pattern: "", category: exfiltration, severity: high}
+       |                              ^^
+
+    mcpmon.yaml:7:16: mcp.detection.custom_patterns[3].name: the pattern name `open` is used twice
+       |
+     7 |       - {name: open, pattern: b, category: exfiltration, severity: high}
+       |                ^^^^
+    "#);
+}
+
+#[test]
+fn limits_out_of_range() {
+    assert_snapshot!(mistakes("mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513}}\n"), @r"
+    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)
+       |
+     1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
+       |                          ^^^^
+
+    mcpmon.yaml:1:43: mcp.limits.max_tools: no tool could be listed: expected at least 1
+       |
+     1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
+       |                                           ^
+
+    mcpmon.yaml:1:57: mcp.limits.max_batch: no batch could pass: expected at least 1
+       |
+     1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
+       |                                                         ^
+
+    mcpmon.yaml:1:73: mcp.limits.max_pending: no request could wait: expected at least 1
+       |
+     1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
+       |                                                                         ^
+
+    mcpmon.yaml:1:94: mcp.limits.max_schema_depth: expected from 8 (a tool's schema is no flatter) to 512
+       |
+     1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
+       |                                                                                              ^^^
+    ");
+    assert_snapshot!(mistakes("mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}\n"), @r"
+    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)
+       |
+     1 | mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}
+       |                          ^^^^
+
+    mcpmon.yaml:1:50: mcp.limits.max_schema_depth: expected from 8 (a tool's schema is no flatter) to 512
+       |
+     1 | mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}
+       |                                                  ^
+
+    mcpmon.yaml:1:70: mcp.limits.request_timeout: expected a duration such as `30s`, found the number 5
+       |
+     1 | mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}
+       |                                                                      ^
+    ");
+    assert_snapshot!(mistakes("mcp: {approvals: {timeout: 500ms}, cross_server: {shadow_tool: {similarity_threshold: 1.5}}}\n"), @r"
+    mcpmon.yaml:1:28: mcp.approvals.timeout: nobody can answer in that time: expected at least `1s`
+       |
+     1 | mcp: {approvals: {timeout: 500ms}, cross_server: {shadow_tool: {similarity_threshold: 1.5}}}
+       |                            ^^^^^
+
+    mcpmon.yaml:1:87: mcp.cross_server.shadow_tool.similarity_threshold: expected a number from 0 (every name) to 1 (the same name)
+       |
+     1 | mcp: {approvals: {timeout: 500ms}, cross_server: {shadow_tool: {similarity_threshold: 1.5}}}
+       |                                                                                       ^^^
+    ");
+}
+
+#[test]
+fn days_that_are_none() {
+    assert_snapshot!(mistakes("mcp:\n  suppressions:\n    - {rule: a, reason: b, until: soon}\n    - {rule: a, reason: b, until: 9999-12-31}\n    - {rule: \"\", reason: \" \", until: 2027-01-01}\n"), @r#"
+    mcpmon.yaml:3:35: mcp.suppressions[0].until: `soon` is no date such as `2027-01-01`: failed to parse four digit integer as year: invalid digit, expected 0-9 but got s
+       |
+     3 |     - {rule: a, reason: b, until: soon}
+       |                                   ^^^^
+
+    mcpmon.yaml:4:35: mcp.suppressions[1].until: no such day can be reached
+       |
+     4 |     - {rule: a, reason: b, until: 9999-12-31}
+       |                                   ^^^^^^^^^^
+
+    mcpmon.yaml:5:14: mcp.suppressions[2].rule: expected the rule or pattern that is accepted, `*` for all
+       |
+     5 |     - {rule: "", reason: " ", until: 2027-01-01}
+       |              ^^
+
+    mcpmon.yaml:5:26: mcp.suppressions[2].reason: expected why it is accepted, for whoever asks later
+       |
+     5 |     - {rule: "", reason: " ", until: 2027-01-01}
+       |                          ^^^
+    "#);
+    assert_snapshot!(mistakes("mcp: {suppressions: [{rule: a, reason: b, until: 20270101}]}\n"), @r"
+    mcpmon.yaml:1:50: mcp.suppressions[0].until: expected a date such as `2027-01-01`, found the number 20270101
+       |
+     1 | mcp: {suppressions: [{rule: a, reason: b, until: 20270101}]}
+       |                                                  ^^^^^^^^
+    ");
+}
+
+#[test]
 fn several_at_once() {
     assert_snapshot!(mistakes("\
 mod: enforce
