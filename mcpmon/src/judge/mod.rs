@@ -8,6 +8,7 @@ mod files;
 mod kept;
 mod launch;
 mod link;
+mod note;
 pub(crate) mod pins;
 mod process;
 pub(crate) mod protocol;
@@ -35,6 +36,7 @@ use self::{
 };
 pub use self::{
     launch::{Ended, Launch},
+    note::note,
     protocol::Hello,
 };
 use crate::{
@@ -193,14 +195,10 @@ impl Judge {
 
     fn alone(now: Timestamp, options: Options, member: Member) -> Result<Self, JudgeError> {
         let loaded = config::load(&options.search, options.trust)?;
-        let record = &loaded.settings.record;
-        let path = options
-            .db
-            .or_else(|| record.path.clone())
-            .or_else(record::own_store)
-            .ok_or(JudgeError::NoPlace)?;
-        let mut store = Store::open(&path, Access::default())?;
+        let mut settings = own_settings(&options, &loaded.settings.record)?;
+        let mut store = Store::open(&settings.path, Access::default())?;
         let path = store.path().to_owned();
+        settings.path.clone_from(&path);
         let others = shared::others(store.join(now, &member)?, &member, process::lives);
         let shared = SharedState::store(path.clone(), member.clone(), process::lives);
         // What changes from here on is looked at with the next message.
@@ -219,12 +217,6 @@ impl Judge {
             kills: store.kills()?,
         };
         let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
-        let settings = Settings {
-            retention: record.retention,
-            max_size: record.max_size,
-            outlets: outlets(record),
-            ..Settings::new(path)
-        };
         let recorder = Recorder::with(Box::new(store), settings)?;
         let parts = Parts {
             member,
@@ -529,6 +521,18 @@ struct Parts {
     generation: u64,
     snapshot: Snapshot,
     launch: launch::Pins,
+}
+
+/// How a process without a daemon records.
+fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
+    let named = options.db.clone().or_else(|| record.path.clone());
+    let path = named.or_else(record::own_store).ok_or(JudgeError::NoPlace)?;
+    Ok(Settings {
+        retention: record.retention,
+        max_size: record.max_size,
+        outlets: outlets(record),
+        ..Settings::new(path)
+    })
 }
 
 /// Where events go beside the store.

@@ -23,6 +23,8 @@ use mcpmon_core::{
     policy::{EnvironmentRules, Limits, Passage, Policy},
 };
 
+use nix::sys::prctl;
+
 use self::files::Planned;
 use super::{clock, host};
 use crate::{
@@ -108,6 +110,11 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
     let ancestors = host::ancestors(host::parent());
     if nested::is_wrapped(&ancestors) {
         tracing::warn!("the server is wrapped already: this wrapper steps aside");
+        let noted = judged(&options, &ancestors)
+            .and_then(|options| Ok(judge::note(&options, nested::stepped_aside())?));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "that is not recorded");
+        }
         let source = Command::new(&options.program).args(&options.arguments).exec();
         return Err(WrapError::Execute {
             program: options.program,
@@ -121,7 +128,9 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
 }
 
 fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Result<ExitCode, WrapError> {
-    let mut judge = open(&options, ancestors)?;
+    // Nobody else who runs as this user looks into it or takes it over.
+    prctl::set_dumpable(false).map_err(|errno| WrapError::Guard(errno.into()))?;
+    let mut judge = Judge::open(clock::now(), judged(&options, ancestors)?)?;
     let server = judge.server().clone();
     let refused = |denial| WrapError::Denied {
         server: server.clone(),
@@ -188,8 +197,8 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     }
 }
 
-/// The judge of this conversation. Which server it is with is known by the user's own policy.
-fn open(options: &Options, ancestors: &[Ancestor]) -> Result<Judge, WrapError> {
+/// With what this conversation is judged. Which server it is with is known by the user's own policy.
+fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     let policy = config::load(&options.search, trust)?.policy;
     let argv: Vec<String> = [&options.program]
@@ -199,7 +208,7 @@ fn open(options: &Options, ancestors: &[Ancestor]) -> Result<Judge, WrapError> {
         .collect();
     let name = env::var(SESSION).ok();
     let session = session(ancestors, name.as_deref(), &host::boot());
-    let options = judge::Options {
+    Ok(judge::Options {
         search: options.search.clone(),
         trust,
         socket: Some(options.socket.clone()),
@@ -211,8 +220,7 @@ fn open(options: &Options, ancestors: &[Ancestor]) -> Result<Judge, WrapError> {
             layer: Layer::Stdio,
         },
         agent: session.map(|session| session.agent),
-    };
-    Ok(Judge::open(clock::now(), options)?)
+    })
 }
 
 fn allowed(verdict: Verdict) -> Result<(), Denial> {

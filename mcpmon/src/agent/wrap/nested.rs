@@ -1,13 +1,21 @@
 //! Whether another wrapper stands directly between this one and the client. A variable could say so, and anybody
 //! could set it; the pipe cannot be claimed.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{fs, io, iter, os::unix::fs::MetadataExt as _, path::Path};
 
-use mcpmon_core::inspect::starter::Ancestor;
+use mcpmon_core::{
+    inspect::starter::Ancestor,
+    model::{Event, EventKind, Layer},
+};
 
-/// Whether an ancestor that runs this very program holds the other end of this process's standard input.
+use crate::agent::clock;
+
+/// A file, by device and number.
+type File = (u64, u64);
+
+/// Whether an ancestor that runs this very program gave the process below it, down to this one, its standard input.
 pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
-    let Some(own) = identity(Path::new("/proc/self/exe")) else {
+    let Ok(own) = file(Path::new("/proc/self/exe")) else {
         return false;
     };
     let Ok(input) = fs::read_link("/proc/self/fd/0") else {
@@ -17,21 +25,44 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     if !input.as_os_str().as_encoded_bytes().starts_with(b"pipe:") {
         return false;
     }
-    ancestors.iter().any(|ancestor| {
-        let process = format!("/proc/{}", ancestor.process.pid);
-        identity(Path::new(&format!("{process}/exe"))) == Some(own) && holds(&process, &input)
+    let above = ancestors
+        .iter()
+        .map(|ancestor| format!("/proc/{}", ancestor.process.pid));
+    let chain: Vec<String> = iter::once("/proc/self".to_owned()).chain(above).collect();
+    let runs_ours = |process: &String| program(process).is_ok_and(|program| program == own);
+    (1..chain.len()).any(|position| {
+        let relays = match program(&chain[position]) {
+            Ok(program) => program == own,
+            // A wrapper that relays lets nobody but root look into it. Its guard is above it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                chain.get(position + 1).is_some_and(runs_ours)
+            }
+            Err(_) => false,
+        };
+        relays && fs::read_link(format!("{}/fd/0", chain[position - 1])).is_ok_and(|source| source == input)
     })
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
+/// That this wrapper stepped aside.
+pub(super) fn stepped_aside() -> Event {
+    let kind = EventKind::EnforcementDegraded {
+        component: "wrapper".to_owned(),
+        cause: "the server is wrapped already: a wrapper inside of the other one stepped aside".to_owned(),
+    };
+    let mut event = Event::new(clock::now(), Layer::Stdio, kind);
+    event.reason = Some(
+        "the outer wrapper judges what is said; the options and the policy of the inner one have no effect: take \
+         one of the two `mcpmon wrap` out of the command"
+            .to_owned(),
+    );
+    event
 }
 
-fn holds(process: &str, pipe: &Path) -> bool {
-    fs::read_dir(format!("{process}/fd")).is_ok_and(|descriptors| {
-        descriptors
-            .filter_map(Result::ok)
-            .any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == pipe))
-    })
+fn program(process: &str) -> io::Result<File> {
+    file(&Path::new(process).join("exe"))
+}
+
+fn file(path: &Path) -> io::Result<File> {
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }

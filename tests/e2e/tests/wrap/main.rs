@@ -8,9 +8,14 @@
 #![cfg(test)]
 
 mod ends;
+mod limits;
 mod pipes;
 mod policy;
 mod protected;
 mod rules;
 mod setup;
+mod privacy;
+mod records;
+mod rules;
+mod sessions;
 mod signals;

@@ -1,0 +1,113 @@
+//! Nobody else who runs as the same user looks into a wrapper, and that breaks nothing.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    program,
+    wrapped::{Home, Wrapped, children},
+};
+
+/// A user without rights, where this test runs as root: root may look into everything.
+const NOBODY: u32 = 65_534;
+
+const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// The program where a user without rights can execute it, and that user's home.
+fn for_a_user(home: &Home) -> Result<PathBuf> {
+    let copy = home.path("mcpmon");
+    fs::copy(program::path()?, &copy)?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    let directory = home.path("");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
+    if nix::unistd::geteuid().is_root() {
+        chown(&directory, Some(NOBODY), Some(NOBODY))?;
+    }
+    Ok(copy)
+}
+
+/// `PROGRAM wrap -- COMMAND` as that user.
+fn wrap(home: &Home, program: &Path, command: &[&str]) -> Result<Wrapped> {
+    let mut wrap = Command::new(program);
+    wrap.arg("wrap").arg("--socket").arg(home.path("no-daemon"));
+    wrap.arg("--db").arg(home.path("own/store.db"));
+    wrap.arg("--").args(command);
+    wrap.env("XDG_CONFIG_HOME", home.path("config"))
+        .env("XDG_STATE_HOME", home.path("own"))
+        .env_remove("MCPMON_CONFIG")
+        .process_group(0);
+    if nix::unistd::geteuid().is_root() {
+        wrap.uid(NOBODY).gid(NOBODY);
+    }
+    Wrapped::start(&mut wrap)
+}
+
+#[test]
+fn a_wrapper_belongs_to_nobody_while_it_relays() -> Result<()> {
+    let home = Home::new()?;
+    let program = for_a_user(&home)?;
+    let mut wrapped = wrap(&home, &program, &["cat"])?;
+    wrapped.send(NOTICE)?;
+    assert_eq!(wrapped.line()?, NOTICE);
+    let guard = wrapped.pid().as_raw().cast_unsigned();
+    let relay = *children(guard)?.first().context("a process that relays")?;
+    let server = *children(relay)?.first().context("a server")?;
+    // The owner of these files is who may trace the process; 0 where nobody but root may.
+    let owner = |pid: u32| fs::metadata(format!("/proc/{pid}/mem")).map(|file| file.uid());
+    assert_eq!(owner(relay)?, 0);
+    assert_ne!(
+        owner(server)?,
+        0,
+        "the server is as it would be without a wrapper"
+    );
+    Ok(())
+}
+
+#[test]
+fn one_wrapper_is_enough_for_a_user_too() -> Result<()> {
+    let home = Home::new()?;
+    let program = for_a_user(&home)?;
+    let inner = program.display().to_string();
+    let socket = home.path("no-daemon").display().to_string();
+    for command in [
+        vec![&inner, "wrap", "--socket", &socket, "--", "cat"],
+        vec![
+            "sh",
+            "-c",
+            r#""$0" wrap --socket "$1" -- cat; exit"#,
+            &inner,
+            &socket,
+        ],
+    ] {
+        let mut wrapped = wrap(&home, &program, &command)?;
+        wrapped.send(NOTICE)?;
+        assert_eq!(wrapped.line()?, NOTICE);
+        let (code, _, errors) = wrapped.finish()?;
+        assert_eq!(code, 0, "{errors}");
+        assert!(errors.contains("wrapped already"), "{command:?}: {errors}");
+    }
+    Ok(())
+}
+
+/// A server that starts servers of its own has wrappers below its own that are no wrappers of itself.
+#[test]
+fn a_server_of_a_server_is_wrapped() -> Result<()> {
+    let home = Home::new()?;
+    let program = for_a_user(&home)?;
+    let inner = program.display().to_string();
+    let socket = home.path("no-daemon").display().to_string();
+    let script = format!("printf '%s\\n' '{NOTICE}' | \"$0\" wrap --socket \"$1\" -- cat; exit");
+    let mut wrapped = wrap(&home, &program, &["sh", "-c", &script, &inner, &socket])?;
+    assert_eq!(wrapped.line()?, NOTICE);
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!((code, errors.contains("wrapped already")), (0, false), "{errors}");
+    Ok(())
+}
