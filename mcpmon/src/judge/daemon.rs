@@ -89,6 +89,7 @@ impl Judge {
             Mode::Enforce => Action::Block,
             Mode::Observe => Action::WouldBlock,
         };
+        self.tell_call_judged(&mut judgement.events);
         // It goes to no server.
         if action == Action::Block {
             judgement
@@ -120,6 +121,47 @@ impl Judge {
                 reason: reason.to_owned(),
                 remedy: Some(remedy.to_owned()),
             });
+        }
+    }
+}
+
+impl Judge {
+    /// A call against which nothing stood until now is only told as called.
+    fn tell_call_judged(&self, events: &mut Vec<Event>) {
+        let is_judged = |event: &Event| matches!(event.kind, EventKind::ToolCallIntercepted { .. });
+        if events.iter().any(is_judged) {
+            return;
+        }
+        let judged = events.iter().find_map(|event| {
+            let EventKind::ToolCalled {
+                tool_name,
+                jsonrpc_id,
+                tool_call_id,
+                input,
+                ..
+            } = &event.kind
+            else {
+                return None;
+            };
+            let server = &self.conversation.identity.server;
+            let mut entries = self.monitor.registry().lookup(tool_name).iter();
+            let kind = EventKind::ToolCallIntercepted {
+                tool_name: tool_name.clone(),
+                jsonrpc_id: Some(jsonrpc_id.clone()),
+                tool_call_id: tool_call_id.clone(),
+                server_type: self.conversation.server_type,
+                tool_hash: entries
+                    .find(|entry| entry.server == *server)
+                    .map(|entry| entry.tool_hash),
+                input: input.clone(),
+            };
+            Some(Event {
+                kind,
+                ..event.clone()
+            })
+        });
+        if let Some(judged) = judged {
+            events.insert(0, judged);
         }
     }
 }

@@ -273,7 +273,10 @@ fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
     assert!(kinds(&kept).contains(&"mcp_tool_called"), "{kept:?}");
     other.execute_batch("ROLLBACK").expect("they write again");
     let events = host.events("daemon.db");
-    assert!(kinds(&events).contains(&"mcp_tool_called"), "late, but it is there: {events:?}");
+    assert!(
+        kinds(&events).contains(&"mcp_tool_called"),
+        "late, but it is there: {events:?}"
+    );
 }
 
 #[test]
@@ -297,6 +300,16 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
         .into_iter()
         .filter(|kind| *kind == "mcp_tool_called");
     assert_eq!(called.count(), 1, "the one before: {events:?}");
+    let blocked = events
+        .iter()
+        .find(|event| event.kind == "mcp_tool_call_intercepted");
+    let blocked = blocked.expect("the other one");
+    assert_eq!(
+        (blocked.action, blocked.rule.as_deref()),
+        (mcpmon_core::model::Action::Block, Some("mcp.fail_closed"))
+    );
+    assert_eq!(blocked.data["tool_name"], "read_file");
+    assert!(blocked.data["tool_hash"].is_string(), "{blocked:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod launches;
 mod network;
 mod pins;
 mod policy;
+mod real;
 mod refusals;
 mod usage;
 mod wrapped;

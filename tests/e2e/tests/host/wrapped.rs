@@ -381,11 +381,84 @@ fn a_policy_can_demand_the_daemon() -> Result<()> {
         said.contains("the daemon is away, and mcp.fail_closed is set"),
         "{said}"
     );
+    let blocked = own_event(&daemon, "mcp_tool_call_intercepted", |event| {
+        text(event, "rule") == "mcp.fail_closed"
+    })?;
+    assert_eq!(text(&blocked, "action"), "block", "{blocked}");
+    assert_eq!(text(&blocked, "tool_name"), "towns", "{blocked}");
 
     let _daemon = Daemon::start_at(&host, daemon.into_site())?;
     wait::until("calls that pass again", || {
         Ok((client.call("towns")? == returned("called towns")).then_some(()))
     })?;
+    Ok(())
+}
+
+/// What is over before its wrapper was heard of, or right after: a start by a wrapper all the same, and then an end.
+#[test]
+fn servers_that_end_at_once_are_told_in_order() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy(""))?;
+    let mut servers = Vec::new();
+    for delay in ["0", "0", "0.3", "1"] {
+        let server = ToolServer::write(&daemon.site.path(""))?;
+        let mut command = daemon.site.wrap(program::path()?, server.words());
+        let mut client = Client::start(&mut command)?;
+        std::thread::sleep(std::time::Duration::from_secs_f64(delay.parse()?));
+        client.close()?;
+        servers.push(server);
+    }
+    for server in &servers {
+        daemon.event_of("mcp_server_exited", &server.name)?;
+        let events = daemon.site.events()?;
+        let kinds: Vec<&str> = events
+            .iter()
+            .filter(|event| text(event, "server_id") == server.name)
+            .map(|event| text(event, "type"))
+            .filter(|kind| kind.starts_with("mcp_server_"))
+            .collect();
+        assert_eq!(kinds, ["mcp_server_started", "mcp_server_exited"], "{events:?}");
+        assert!(is_wrapped(&daemon, &server.name)?);
+    }
+    assert_eq!(number(&daemon.status()?["coverage"], "wrapped"), 4);
+    Ok(())
+}
+
+#[test]
+fn pins_are_reset_in_a_running_session() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("").replace("alert", "block"))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    server.offer(&[("towns", "Lists towns."), ("rivers", "Lists rivers.")])?;
+    let mut client = wrapped(&daemon, &server)?;
+    assert_eq!(client.tools()?, ["towns", "rivers"]);
+    server.offer(&[("towns", "Lists towns anew."), ("rivers", "Lists rivers anew.")])?;
+    assert!(client.tools()?.is_empty(), "both differ from their pins");
+    assert!(matches!(client.call("towns")?, Called::Failed(text) if text.contains("mcpmon approve")));
+
+    let reset = |arguments: &[&str]| -> Result<()> {
+        let run = daemon
+            .site
+            .ask(&[&["pins", "reset", "--server", &server.name], arguments].concat())?;
+        assert_eq!(run.code, Some(0), "{run:?}");
+        Ok(())
+    };
+    let list = |client: &mut Client, expected: &[&str]| {
+        wait::until("the list after a reset", || {
+            Ok((client.tools()? == expected).then_some(()))
+        })
+    };
+    reset(&["--tool", "towns"])?;
+    list(&mut client, &["towns"])?;
+    assert_eq!(client.call("towns")?, returned("called towns"));
+    assert!(matches!(client.call("rivers")?, Called::Failed(_)));
+    reset(&[])?;
+    list(&mut client, &["towns", "rivers"])?;
+    assert_eq!(client.call("rivers")?, returned("called rivers"));
     Ok(())
 }
 
