@@ -62,7 +62,7 @@ fn stores() -> Result<()> {
     told(
         &site.read(&["events"])?,
         3,
-        &["there is no store at", "hint: start `mcpmon daemon`", "--db FILE"],
+        &["there is no store at", "start `mcpmon daemon`", "--db FILE"],
     );
     fs::create_dir(site.path("store"))?;
     fs::write(site.store(), "no database at all, whatever its name says")?;

@@ -9,4 +9,5 @@
 
 mod attacks;
 mod differentials;
+mod listings;
 mod traffic;

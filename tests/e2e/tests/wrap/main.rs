@@ -7,6 +7,7 @@
 )]
 #![cfg(test)]
 
+mod approvals;
 mod ends;
 mod limits;
 mod pipes;
