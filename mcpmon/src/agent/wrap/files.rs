@@ -4,12 +4,13 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
 use mcpmon_core::{
     inspect::launch::{LaunchRules, Stage},
-    model::{ProcessRef, ServerFiles},
+    model::{Part, ProcessRef, ServerFiles},
 };
 
 use crate::{
@@ -53,6 +54,43 @@ pub(super) struct Planned {
     name: OsString,
     environment: Vec<(OsString, OsString)>,
     stage: Stage,
+    /// Its script, as it was then.
+    script: Option<Script>,
+}
+
+/// A script that an interpreter opens by its path, some time after it was looked at.
+struct Script {
+    path: PathBuf,
+    state: State,
+}
+
+/// What of a file differs after it was written or replaced, whatever it holds by then: device, number, size, and
+/// the times at which its content and its entry changed.
+type State = (u64, u64, u64, [(i64, i64); 2]);
+
+impl Script {
+    fn of(stage: &Stage) -> Option<Self> {
+        let Stage::Script { path } = stage else {
+            return None;
+        };
+        let path = PathBuf::from(path);
+        let state = state(&path)?;
+        Some(Self { path, state })
+    }
+
+    /// Whether the interpreter may have read something else.
+    fn is_another(&self) -> bool {
+        state(&self.path) != Some(self.state)
+    }
+}
+
+fn state(path: &Path) -> Option<State> {
+    let file = fs::metadata(path).ok()?;
+    let times = [
+        (file.mtime(), file.mtime_nsec()),
+        (file.ctime(), file.ctime_nsec()),
+    ];
+    Some((file.dev(), file.ino(), file.size(), times))
 }
 
 impl Planned {
@@ -73,11 +111,13 @@ impl Planned {
             path: program.path.clone(),
             name: program.arguments.first().cloned().unwrap_or_default(),
             environment: environment.to_vec(),
+            script: Script::of(&stage),
             stage,
         }))
     }
 
-    /// Its files, as they are now.
+    /// Its files, as they are now. A script that was another one in between is not known: what was put back has the
+    /// digest of before.
     pub(super) fn measure(&self, hasher: &mut Hasher) -> ServerFiles {
         let plan = Plan {
             file: &self.file,
@@ -85,7 +125,14 @@ impl Planned {
             name: &self.name,
             environment: &self.environment,
         };
-        told(hasher.planned(plan, &entry(&self.stage), &|| false))
+        let mut files = told(hasher.planned(plan, &entry(&self.stage), &|| false));
+        if let Some(script) = self.script.as_ref().filter(|script| script.is_another()) {
+            files.script = Some(Part::Unknown {
+                path: script.path.clone(),
+                cause: "it was written or replaced while the server started".to_owned(),
+            });
+        }
+        files
     }
 }
 

@@ -189,7 +189,11 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         let _verdict = judge.started(now, &launch);
     }
     judge.exited(now, started, ended(closing.as_ref().ok()));
-    judge.close(now);
+    let recorded = judge.close(now);
+    if recorded.lost > 0 {
+        let cause = recorded.last_error.unwrap_or_default();
+        tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
+    }
     match closing? {
         Closing::Ended(end) => Ok(end.repeat()),
         Closing::Abandoned | Closing::Unguarded => Ok(ExitCode::SUCCESS),

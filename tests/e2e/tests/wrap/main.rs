@@ -9,6 +9,7 @@
 
 mod approvals;
 mod ends;
+mod files;
 mod limits;
 mod pipes;
 mod policy;
