@@ -62,6 +62,46 @@ fn every_server_passes_byte_for_byte(sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
+/// What would be blocked is told as such, and passes as it is.
+#[test]
+fn observed_traffic_passes_byte_for_byte() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    for (mode, told) in [
+        ("poisoned", "mcp_tool_call_intercepted"),
+        ("hidden-unicode", "mcp_detection"),
+        ("poisoned-output", "mcp_output_inspection"),
+        ("sampling", "mcp_request_judged"),
+    ] {
+        let scene = Scene::new()?;
+        let policy = scene.configuration("version: 1\nmode: observe\n")?;
+        let server = [
+            real.python("python").display().to_string(),
+            real.script("hostile.py").display().to_string(),
+            mode.to_owned(),
+        ];
+        let (outer, inner) = (scene.file("outer"), scene.file("inner"));
+        let wrapped = scene.wrapped("hostile", &["--config", &policy], &real.tapped(&inner, &server))?;
+        let calls = r#"[["forecast", {"path": "Bergen"}], ["towns", {}]]"#;
+        real.drive(Sdk::Python, &scene, calls, &real.tapped(&outer, &wrapped))?;
+        for side in ["client", "server"] {
+            let (near, far) = (outer.with_extension(side), inner.with_extension(side));
+            let (near, far) = (fs::read(near)?, fs::read(far)?);
+            ensure!(!near.is_empty(), "{mode}: nothing passed");
+            assert!(near == far, "{mode}: bytes of the {side} differ");
+        }
+        let events = scene.events(told)?;
+        assert!(
+            events.iter().any(|event| event["action"] == "would_block"),
+            "{mode}: {events:?}"
+        );
+        let all = scene.list(&["events", "--limit", "100000"])?;
+        assert!(all.iter().all(|event| event["action"] != "block"), "{mode}");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_inspector_lists_and_calls() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -181,13 +181,16 @@ fn what_has_another_definition_too_is_no_rename() {
 
 /// What a judgement says is listed no more.
 fn vanished(judgement: &Judgement) -> Vec<&str> {
-    let events = judgement.events.iter().filter_map(|event| match &event.kind {
-        EventKind::ToolChanged {
+    let events = judgement.events.iter().filter_map(|event| {
+        let EventKind::ToolChanged {
             tool_name,
             new_hash: None,
             ..
-        } => Some(tool_name.as_str()),
-        _ => None,
+        } = &event.kind
+        else {
+            return None;
+        };
+        Some(tool_name.as_str())
     });
     events.collect()
 }
