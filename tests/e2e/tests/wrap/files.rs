@@ -1,6 +1,6 @@
 //! The files that a server runs from, looked at before it starts and before it has its first say.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -13,9 +13,18 @@ const ASKED: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 /// Says nothing before it is asked.
 const CODE: &str = "import sys\nfor line in sys.stdin: print(line.replace('method', 'result').replace('\"ping\"', '{}'), end='', flush=True)\n";
 
+/// Python itself: what is called so on PATH may be a script that looks for one of several.
+fn python() -> Result<String> {
+    let output = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .context("cannot run python3")?;
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
+
 fn start(home: &Home) -> Result<Wrapped> {
     let script = home.path("server.py").display().to_string();
-    Wrapped::start(&mut home.wrap(&["--server", "swapped"], &["python3", &script])?)
+    Wrapped::start(&mut home.wrap(&["--server", "swapped"], &[&python()?, &script])?)
 }
 
 /// Waits until the server runs: its script was looked at by then.
@@ -47,15 +56,16 @@ fn pin(home: &Home) -> Result<()> {
 #[test]
 fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     let home = Home::new()?;
-    let (script, aside) = (home.path("server.py"), home.path("aside.py"));
+    let [script, aside, other] = ["server.py", "aside.py", "other.py"].map(|name| home.path(name));
     fs::write(&script, CODE)?;
     pin(&home)?;
 
     // What is put back has the pinned content, and nobody knows what the interpreter has read.
     let mut wrapped = start(&home)?;
     running(&wrapped)?;
-    fs::rename(&script, &aside)?;
-    fs::write(&script, "print('something else')")?;
+    fs::write(&other, "print('something else')")?;
+    fs::hard_link(&script, &aside)?;
+    fs::rename(&other, &script)?;
     fs::rename(&aside, &script)?;
     wrapped.send(ASKED)?;
     let (code, output, errors) = wrapped.finish()?;
