@@ -1,16 +1,15 @@
 //! Identifiers that have been checked once and are safe to print, store and match from then on.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Name of an MCP server, as configured or derived from its launch.
 ///
 /// 1 to 128 characters, none of them white space or control characters, so that an id can neither
-/// break a table nor forge a log line.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct ServerId(String);
+/// break a table nor forge a log line. Every event has one: copies share the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(Arc<str>);
 
 /// Why a text is no server id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +53,7 @@ impl ServerId {
             .find(|&c| c.is_whitespace() || c.is_control() || is_invisible(c))
         {
             Some(character) => Err(ServerIdError::BadCharacter { character }),
-            None => Ok(Self(text)),
+            None => Ok(Self(text.into())),
         }
     }
 
@@ -103,6 +102,12 @@ impl AsRef<str> for ServerId {
     }
 }
 
+impl Serialize for ServerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
 impl<'de> Deserialize<'de> for ServerId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
@@ -123,15 +128,14 @@ pub struct PinKey {
 /// Digits that tell the root of a session, at the end of its id.
 pub const SESSION_ROOT: usize = 12;
 
-/// Name of an agent session.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SessionId(String);
+/// Name of an agent session. Copies share the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(Arc<str>);
 
 impl SessionId {
     /// Wraps a session name made by mcpmon itself.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
@@ -152,6 +156,18 @@ impl SessionId {
         let (_, digits) = self.0.rsplit_once('-')?;
         let is_root = digits.len() == SESSION_ROOT && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_root.then_some(digits)
+    }
+}
+
+impl Serialize for SessionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(String::deserialize(deserializer)?))
     }
 }
 

@@ -1,6 +1,8 @@
 //! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
 //! a daemon its kernel sense sees the start itself, compares and records it.
 
+use std::sync::Arc;
+
 use mcpmon_core::{
     decide::pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     inspect::mask::mask_arguments,
@@ -106,7 +108,7 @@ impl Judge {
     /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
     pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
         let pid = process.pid;
-        self.child = Some(process);
+        self.child = Some(Arc::new(process));
         self.tell_daemon(now, pid);
     }
 

@@ -115,7 +115,7 @@ pub struct Judge {
     changed: BTreeSet<ListKind>,
     presence: Presence,
     /// The process that serves.
-    child: Option<ProcessRef>,
+    child: Option<Arc<ProcessRef>>,
     launch: launch::Pins,
     lookups: files::Lookups,
 }
@@ -507,8 +507,7 @@ impl Judge {
         event
             .server_id
             .get_or_insert_with(|| self.conversation.identity.server.clone());
-        event.process = event.process.or_else(|| self.child.clone());
-        self.recorder.push(event);
+        self.recorder.push_of(event, self.child.as_ref());
     }
 }
 

@@ -1,5 +1,5 @@
 //! A number beside the store that rises when something changed that other processes hold: what is pinned and
-//! approved, who is in a session, the policy. To read it is one `pread(2)` of a page that is in memory.
+//! approved, who is in a session, the policy. To read it is to load it from shared memory.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,11 +10,14 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::Access;
+use super::{
+    Access,
+    page::{self, Page},
+};
 
 /// The number, opened for reading.
 #[derive(Debug)]
-pub struct Generation(File);
+pub struct Generation(Page);
 
 impl Generation {
     /// Where the number of `store` is.
@@ -31,17 +34,14 @@ impl Generation {
     /// Where it is not there, or may not be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(path)
-            .map(Self)
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        Page::of(&file).map(Self)
     }
 
-    /// The number now; 0 where it cannot be read.
+    /// The number now.
     #[must_use]
     pub fn now(&self) -> u64 {
-        read(&self.0)
+        self.0.number()
     }
 }
 
@@ -62,6 +62,10 @@ impl Counter {
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
             .open(&path)?;
         access.apply_to(&path).map_err(io::Error::other)?;
+        // Those who map it must find it whole.
+        if file.metadata()?.len() < page::LENGTH as u64 {
+            file.set_len(page::LENGTH as u64)?;
+        }
         Ok(Self(file))
     }
 
@@ -107,5 +111,19 @@ mod tests {
             }
         });
         assert_eq!(generation.now(), 1 + 4 * EACH);
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_mapped_and_is_made_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("mcpmon.db");
+        let path = Generation::path(&store);
+        std::fs::write(&path, b"1").unwrap();
+        assert_eq!(
+            Generation::open(&path).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+        Counter::open(&store, Access::default()).unwrap();
+        assert_eq!(Generation::open(&path).unwrap().now(), u64::from(b'1'));
     }
 }

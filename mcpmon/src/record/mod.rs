@@ -15,6 +15,7 @@ mod kills;
 mod launches;
 mod names;
 mod outlets;
+mod page;
 mod pins;
 mod places;
 mod query;

@@ -5,11 +5,11 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Event, EventKind, Severity};
+use mcpmon_core::model::{Action, Event, EventKind, ProcessRef, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 
@@ -72,8 +72,8 @@ impl Room {
     reason = "nearly all are events, and a box for each would cost more than the move"
 )]
 pub(super) enum Message {
-    /// An event that gets its identity when it is written.
-    Event(Event),
+    /// An event that gets its identity when it is written, and the process it is of unless it says so itself.
+    Event(Event, Option<Arc<ProcessRef>>),
     /// An event that has it, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Anything else.
@@ -145,10 +145,10 @@ impl Queue {
     }
 
     /// Takes `event` in, or counts it as lost.
-    pub(super) fn push_event(&self, event: Event) {
+    pub(super) fn push_event(&self, event: Event, process: Option<Arc<ProcessRef>>) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let (kind, room) = (event.kind.name(), Room::of(&event.kind));
-        self.take_in(Message::Event(event), kind, room, urgent);
+        self.take_in(Message::Event(event, process), kind, room, urgent);
     }
 
     /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
@@ -340,7 +340,7 @@ mod tests {
     fn a_full_batch_is_due_at_once_and_the_rest_at_the_end() {
         let queue = Queue::new(100, 2, LONG);
         for pid in 2..7 {
-            queue.push_event(sample::started("a", pid));
+            queue.push_event(sample::started("a", pid), None);
         }
         assert_eq!(queue.take().unwrap().messages.len(), 2);
         assert_eq!(sizes(&queue), [2, 1]);
@@ -349,15 +349,15 @@ mod tests {
     #[test]
     fn an_urgent_event_is_due_at_once_with_what_came_before() {
         let queue = Queue::new(100, 100, LONG);
-        queue.push_event(sample::started("a", 2));
-        queue.push_event(sample::blocked_connection());
+        queue.push_event(sample::started("a", 2), None);
+        queue.push_event(sample::blocked_connection(), None);
         assert_eq!(queue.take().unwrap().messages.len(), 2);
     }
 
     #[test]
     fn without_an_urgent_event_the_interval_passes() {
         let queue = Queue::new(100, 100, Duration::from_millis(1));
-        queue.push_event(sample::started("a", 2));
+        queue.push_event(sample::started("a", 2), None);
         assert_eq!(queue.take().unwrap().messages.len(), 1);
         assert!(queue.take().unwrap().messages.is_empty());
     }
@@ -366,16 +366,16 @@ mod tests {
     fn what_does_not_fit_is_counted_by_kind_and_told_once() {
         let queue = Queue::new(2, 2, LONG);
         for pid in 2..7 {
-            queue.push_event(sample::started("a", pid));
+            queue.push_event(sample::started("a", pid), None);
         }
-        queue.push_event(sample::exited("a", 2, 0));
+        queue.push_event(sample::exited("a", 2, 0), None);
         assert_eq!((queue.status().queued, queue.status().lost), (2, 4));
         let batch = queue.take().unwrap();
         assert_eq!(
             batch.overflow,
             BTreeMap::from([("mcp_server_started", 3), ("mcp_server_exited", 1)])
         );
-        queue.push_event(sample::blocked_connection());
+        queue.push_event(sample::blocked_connection(), None);
         assert!(queue.take().unwrap().overflow.is_empty());
     }
 
@@ -383,10 +383,10 @@ mod tests {
     fn a_flood_of_connections_leaves_room_for_the_rest() {
         let queue = Queue::new(16, 100, LONG);
         for _ in 0..100 {
-            queue.push_event(sample::blocked_connection());
+            queue.push_event(sample::blocked_connection(), None);
         }
         assert_eq!(queue.status().queued, 14);
-        queue.push_event(sample::denied("a"));
+        queue.push_event(sample::denied("a"), None);
         assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
         assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
         let overflow = queue.take().unwrap().overflow;
@@ -397,14 +397,14 @@ mod tests {
     fn what_is_critical_finds_room_behind_any_flood() {
         let queue = Queue::new(16, 100, LONG);
         for pid in 2..100 {
-            queue.push_event(sample::blocked_connection());
-            queue.push_event(sample::started("a", pid));
+            queue.push_event(sample::blocked_connection(), None);
+            queue.push_event(sample::started("a", pid), None);
         }
         assert_eq!(queue.status().queued, 15);
         let lost = queue.status().lost;
-        queue.push_event(sample::denied("a"));
+        queue.push_event(sample::denied("a"), None);
         assert_eq!((queue.status().queued, queue.status().lost), (16, lost));
-        queue.push_event(sample::mismatch("a", 2));
+        queue.push_event(sample::mismatch("a", 2), None);
         assert_eq!(queue.status().lost, lost + 1);
     }
 
@@ -427,7 +427,7 @@ mod tests {
     fn a_flush_without_a_writer_says_what_is_left() {
         let queue = Queue::new(10, 10, LONG);
         assert_eq!(queue.flush(Duration::ZERO), Ok(()));
-        queue.push_event(sample::started("a", 2));
+        queue.push_event(sample::started("a", 2), None);
         assert_eq!(queue.flush(Duration::ZERO), Err(1));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Action, Event, PinKey, ServerId};
+use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
@@ -155,10 +155,17 @@ impl Recorder {
     /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
     /// tells of something stopped survives a kill of this process.
     pub fn push(&self, event: Event) {
+        self.push_of(event, None);
+    }
+
+    /// Records `event` as [`push`](Self::push) does; it is of `process` unless it says itself of which. The writer
+    /// copies what it needs of that.
+    pub fn push_of(&self, mut event: Event, process: Option<&Arc<ProcessRef>>) {
         if event.action == Action::Block {
+            event.process = event.process.or_else(|| process.map(|process| (**process).clone()));
             return self.push_block(event);
         }
-        self.0.queue.push_event(event);
+        self.0.queue.push_event(event, process.cloned());
     }
 
     fn push_block(&self, event: Event) {

@@ -96,6 +96,14 @@ impl Touched {
     }
 }
 
+/// Names of the kinds from which a server's summary is made; parsing the others would cost more than writing them.
+const ABOUT_SERVERS: [&str; 4] = [
+    "mcp_server_started",
+    "mcp_server_exited",
+    "mcp_server_binary_mismatch",
+    "mcp_server_denied",
+];
+
 /// Brings the summary of the event's server up to date.
 pub(super) fn apply(
     connection: &Connection,
@@ -106,14 +114,29 @@ pub(super) fn apply(
     let Some(server) = &event.server_id else {
         return Ok(());
     };
-    // By far the most frequent kind, and all it needs is two of its fields.
-    if event.kind == "mcp_network_connection" {
-        touch(server, event, touched);
-        return Ok(());
+    match event.kind.as_str() {
+        // A frequent kind, and all it needs is two of its fields.
+        "mcp_network_connection" => {
+            touch(server, event, touched);
+            return Ok(());
+        }
+        kind if !ABOUT_SERVERS.contains(&kind) => return Ok(()),
+        _ => {}
     }
-    let Some(kind) = event.parse_kind() else {
-        return Ok(());
-    };
+    match event.parse_kind() {
+        Some(kind) => take_in(connection, server, event, kind, seq),
+        None => Ok(()),
+    }
+}
+
+/// What an event of this kind says of its server.
+fn take_in(
+    connection: &Connection,
+    server: &str,
+    event: &StoredEvent,
+    kind: EventKind,
+    seq: i64,
+) -> rusqlite::Result<()> {
     let pid = event.process.as_ref().map(|process| process.pid);
     match kind {
         EventKind::ServerStarted {
@@ -175,7 +198,7 @@ pub(super) fn apply(
         | EventKind::PolicyRejected { .. }
         | EventKind::EnforcementDegraded { .. }
         | EventKind::EnforcementRestored { .. }
-        | EventKind::EventsLost { .. } => Ok(()),
+        | EventKind::EventsLost { .. } => Ok(()), // not among ABOUT_SERVERS
     }
 }
 
@@ -318,6 +341,26 @@ mod tests {
 
     use super::*;
     use crate::record::{Filter, Reader, sample};
+
+    #[test]
+    fn every_kind_that_changes_a_summary_is_parsed() {
+        for event in sample::every_kind() {
+            let (_directory, store) = sample::store();
+            let name = event.kind.name();
+            let stored = StoredEvent::new(uuid::Uuid::nil(), "host", event);
+            let kind = stored.parse_kind().unwrap();
+            take_in(&store.connection, "a", &stored, kind, 1).unwrap();
+            let rows: u32 = store
+                .connection
+                .query_row(
+                    "SELECT (SELECT count(*) FROM servers) + (SELECT count(*) FROM running_servers)",
+                    [],
+                    |row| row.get(0),
+                )
+                .unwrap();
+            assert!(rows == 0 || ABOUT_SERVERS.contains(&name), "{name}");
+        }
+    }
 
     fn summaries(events: Vec<Event>) -> Vec<ServerSummary> {
         let (_directory, mut store) = sample::store();

@@ -74,7 +74,11 @@ impl Writer {
             .collect();
         for message in batch.messages {
             entries.push(match message {
-                Message::Event(event) => self.identify(event),
+                Message::Event(mut event, process) => {
+                    let of = || process.map(Arc::unwrap_or_clone);
+                    event.process = event.process.take().or_else(of);
+                    self.identify(event)
+                }
                 Message::Kept(event) => Entry::Event(*event),
                 Message::Entry(entry) => *entry,
             });

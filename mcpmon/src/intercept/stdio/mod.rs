@@ -4,6 +4,7 @@
 //! Two processes: the one that the client started watches over the other, which starts the server and relays.
 //! Whichever of them, of the server's processes or of the client ends, nothing is left running.
 
+mod check;
 mod end;
 mod family;
 mod guard;
@@ -17,9 +18,10 @@ mod sink;
 mod sys;
 
 pub use self::{
+    check::{Holds, Verification},
     end::End,
     guard::{Guarded, Half, divide},
     program::{Program, ProgramError},
-    relay::{Closing, Holds, Relay, RelayError, Seen, Verification},
+    relay::{Closing, Relay, RelayError, Seen},
     server::{Server, StartError},
 };

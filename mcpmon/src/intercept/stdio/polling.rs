@@ -8,6 +8,7 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags},
 };
 
 use super::sink::Sink;
@@ -49,9 +50,78 @@ pub(super) enum Hearing {
     Gone,
 }
 
+/// What seldom happens between two messages, behind one descriptor: each one that is polled costs every message.
+#[derive(Debug, Default)]
+pub(super) struct Seldom(Option<Watch>);
+
+#[derive(Debug)]
+struct Watch {
+    epoll: Epoll,
+    /// Whether it watches the client and the server hear.
+    hearers: [bool; 2],
+}
+
+impl Seldom {
+    /// Readable where anything happened to the ports that are neither read nor waited for.
+    fn watching(&mut self, ports: &Ports<'_>) -> io::Result<BorrowedFd<'_>> {
+        let hearers = [ports.to_client.is_some(), ports.to_server.is_some()];
+        // A descriptor that is gone may live on in another process, and would be watched as long.
+        self.0.take_if(|watch| watch.hearers != hearers);
+        let watch = match self.0.take() {
+            Some(watch) => watch,
+            None => Watch::over(ports, hearers)?,
+        };
+        Ok(self.0.insert(watch).epoll.0.as_fd())
+    }
+}
+
+impl Watch {
+    fn over(ports: &Ports<'_>, hearers: [bool; 2]) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for port in [ports.control, ports.signals] {
+            epoll.add(port, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        for sink in [ports.to_client, ports.to_server].into_iter().flatten() {
+            // With no event asked for, only its end is told.
+            match epoll.add(sink, EpollEvent::new(EpollFlags::empty(), 0)) {
+                // A file or `/dev/null`: nobody who could go away.
+                Ok(()) | Err(Errno::EPERM) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(Self { epoll, hearers })
+    }
+}
+
 impl Ports<'_> {
     /// Waits until there is something to do, or the time is over.
-    pub(super) fn poll(&self, timeout: PollTimeout) -> io::Result<Ready> {
+    pub(super) fn poll(&self, seldom: &mut Seldom, timeout: PollTimeout) -> io::Result<Ready> {
+        let waits = |sink: Option<&Sink>| sink.is_some_and(|sink| sink.waiting() > 0);
+        if self.checked.is_some() || waits(self.to_client) || waits(self.to_server) {
+            return self.look(timeout);
+        }
+        let seldom = seldom.watching(self)?;
+        // It stands for whatever is absent, too.
+        let ports = [Some(seldom), self.client, self.server].map(|port| port.unwrap_or(seldom));
+        let mut ports = ports.map(|port| PollFd::new(port, PollFlags::POLLIN));
+        match poll(&mut ports, timeout) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Ok(Ready::default()),
+            Err(errno) => return Err(errno.into()),
+        }
+        let [seldom, client, server] = ports.map(|port| port.any().unwrap_or(true));
+        if seldom {
+            return self.look(PollTimeout::ZERO);
+        }
+        Ok(Ready {
+            client,
+            server,
+            ..Ready::default()
+        })
+    }
+
+    /// Looks at each of them.
+    fn look(&self, timeout: PollTimeout) -> io::Result<Ready> {
         // With no event asked for, a signal descriptor reports nothing: it stands for whatever is absent.
         let absent = || PollFd::new(self.signals, PollFlags::empty());
         let mut ports = [

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeSet,
     io,
     os::fd::{AsFd as _, OwnedFd},
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -15,17 +14,17 @@ use mcpmon_core::{
 };
 use nix::{
     errno::Errno,
-    fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::kill,
-    unistd::{Pid, dup2_stdin, dup2_stdout, pipe2, read, write},
+    unistd::{Pid, dup2_stdin, dup2_stdout, read, write},
 };
 
 use super::{
+    check::{Check, Verification},
     end::End,
     family::Family,
     guard::{Guarded, Told},
-    polling::{Hearing, Ports, Ready},
+    polling::{Hearing, Ports, Ready, Seldom},
     server::Server,
     sink::{Closed, Sink},
 };
@@ -54,37 +53,6 @@ pub enum Seen<'a> {
     Files(ServerFiles),
     /// Time passed; lists that show something else by now are put in. The verdict does not matter.
     Tick(&'a mut BTreeSet<ListKind>),
-}
-
-/// Reads what the server runs from, away from the relay, once it has begun to speak.
-pub struct Verification {
-    measure: Box<dyn FnOnce() -> ServerFiles + Send>,
-    holds: Holds,
-}
-
-/// What waits while the server's files are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// Whatever the server says: it may turn out that it may not run.
-    FirstMessage,
-    /// Nothing: they are read to be remembered.
-    Nothing,
-}
-
-impl std::fmt::Debug for Verification {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Verification").finish_non_exhaustive()
-    }
-}
-
-impl Verification {
-    /// `measure` runs once, in a thread of its own.
-    pub fn new(holds: Holds, measure: impl FnOnce() -> ServerFiles + Send + 'static) -> Self {
-        Self {
-            measure: Box::new(measure),
-            holds,
-        }
-    }
 }
 
 /// How a conversation came to its end.
@@ -126,41 +94,15 @@ pub struct Relay<'a> {
     check: Check,
     abandoned: Option<Instant>,
     ticked: Instant,
+    /// Time at the latest look, so that the clock is read once for each.
+    looked: Instant,
+    seldom: Seldom,
     filter: Filter,
     out: Output,
     buffer: Box<[u8]>,
     started: Instant,
     clock: fn() -> Timestamp,
     judge: &'a mut dyn FnMut(Timestamp, Seen<'_>) -> Verdict,
-}
-
-/// How far the look at the server's files is.
-enum Check {
-    Due(Verification),
-    Running {
-        measuring: JoinHandle<ServerFiles>,
-        done: OwnedFd,
-        holds: Holds,
-    },
-    Done,
-}
-
-impl Check {
-    /// Readable when it is done.
-    fn done(&self) -> Option<&OwnedFd> {
-        match self {
-            Self::Running { done, .. } => Some(done),
-            Self::Due(_) | Self::Done => None,
-        }
-    }
-
-    /// Whether what the server says waits for it.
-    fn holds_back(&self) -> bool {
-        match self {
-            Self::Running { holds, .. } => *holds == Holds::FirstMessage,
-            Self::Due(_) | Self::Done => false,
-        }
-    }
 }
 
 impl std::fmt::Debug for Relay<'_> {
@@ -201,9 +143,11 @@ impl<'a> Relay<'a> {
             server_in: Some(server.stdin),
             server_out: Some(server.stdout),
             ended: None,
-            check: verification.map_or(Check::Done, Check::Due),
+            check: Check::new(verification),
             abandoned: None,
             ticked: Instant::now(),
+            looked: Instant::now(),
+            seldom: Seldom::default(),
             filter,
             out: Output::default(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -259,13 +203,13 @@ impl<'a> Relay<'a> {
     }
 
     /// Waits until there is something to do.
-    fn wait(&self) -> Result<Ready, RelayError> {
+    fn wait(&mut self) -> Result<Ready, RelayError> {
         let waiting = |sink: &Option<Sink>| sink.as_ref().map_or(0, Sink::waiting);
         let (to_client, to_server) = (waiting(&self.client_out), waiting(&self.server_in));
         // A side is read while the other one keeps up, and while it takes the answers that it provokes itself.
         let client = to_server < WAITING && to_client < WAITING + ANSWERS;
         let server = to_client < WAITING && to_server < WAITING + ANSWERS;
-        let held = self.check.holds_back();
+        let (held, timeout) = (self.check.holds_back(), self.timeout());
         let ports = Ports {
             control: self.guarded.control(),
             signals: self.guarded.family.as_fd(),
@@ -275,24 +219,25 @@ impl<'a> Relay<'a> {
                 .as_ref()
                 .filter(|_| server && !held)
                 .map(OwnedFd::as_fd),
-            checked: self.check.done().map(OwnedFd::as_fd),
+            checked: self.check.done(),
             to_client: self.client_out.as_ref(),
             to_server: self.server_in.as_ref(),
         };
-        Ok(ports.poll(self.timeout())?)
+        Ok(ports.poll(&mut self.seldom, timeout)?)
     }
 
     fn timeout(&self) -> PollTimeout {
-        let left = TICK.saturating_sub(self.ticked.elapsed());
+        let left = TICK.saturating_sub(self.looked - self.ticked);
         // Rounded up: a wait that ends too early only begins again.
         PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
 
     fn tick(&mut self) {
-        if self.ticked.elapsed() < TICK {
+        self.looked = Instant::now();
+        if self.looked - self.ticked < TICK {
             return;
         }
-        self.ticked = Instant::now();
+        self.ticked = self.looked;
         let now = (self.clock)();
         self.filter.expire(now, &mut self.out);
         self.carry_out(now);
@@ -373,9 +318,7 @@ impl<'a> Relay<'a> {
 
     /// Reads what the server says. The first time, the look at its files begins, and that may have to wait.
     fn server_speaks(&mut self) -> Result<(), RelayError> {
-        if let Check::Due(_) = self.check {
-            self.begin_check()?;
-        }
+        self.begin_check()?;
         if self.check.holds_back() {
             return Ok(());
         }
@@ -394,38 +337,16 @@ impl<'a> Relay<'a> {
     }
 
     /// One that ends without a word has nothing to be held back, and its files may be out of reach.
-    fn begin_check(&mut self) -> Result<(), RelayError> {
-        if !self.server_out.as_ref().is_some_and(has_data) {
-            return Ok(());
+    fn begin_check(&mut self) -> io::Result<()> {
+        match self.check.is_due() && self.server_out.as_ref().is_some_and(has_data) {
+            true => self.check.begin(),
+            false => Ok(()),
         }
-        match std::mem::replace(&mut self.check, Check::Done) {
-            Check::Due(Verification { measure, holds }) => {
-                let (done, tell) = pipe2(OFlag::O_CLOEXEC)?;
-                let thread = std::thread::Builder::new().name("verify".to_owned());
-                let measuring = thread.spawn(move || {
-                    let files = measure();
-                    drop(tell);
-                    files
-                })?;
-                self.check = Check::Running {
-                    measuring,
-                    done,
-                    holds,
-                };
-            }
-            begun @ (Check::Running { .. } | Check::Done) => self.check = begun,
-        }
-        Ok(())
     }
 
     /// Judges what the server runs from; why it may not go on, where it may not.
     fn settle(&mut self) -> Option<Denial> {
-        let Check::Running { measuring, .. } = std::mem::replace(&mut self.check, Check::Done) else {
-            return None;
-        };
-        let files = measuring
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let files = self.check.finish()?;
         match (self.judge)((self.clock)(), Seen::Files(files)) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => None,
@@ -479,9 +400,7 @@ impl<'a> Relay<'a> {
 
     /// The server has ended: what is in its pipe was said before.
     fn take_last_words(&mut self) -> Result<(), RelayError> {
-        if let Check::Due(_) = self.check {
-            self.begin_check()?;
-        }
+        self.begin_check()?;
         while let Some(descriptor) = &self.server_out {
             if self.check.holds_back() {
                 return Ok(());

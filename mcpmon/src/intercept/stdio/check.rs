@@ -1,0 +1,114 @@
+//! The look at what a server runs from, away from the relay, once it has begun to speak.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    thread::JoinHandle,
+};
+
+use mcpmon_core::model::ServerFiles;
+use nix::{fcntl::OFlag, unistd::pipe2};
+
+/// Reads what the server runs from, away from the relay, once it has begun to speak.
+pub struct Verification {
+    measure: Box<dyn FnOnce() -> ServerFiles + Send>,
+    holds: Holds,
+}
+
+/// What waits while the server's files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Whatever the server says: it may turn out that it may not run.
+    FirstMessage,
+    /// Nothing: they are read to be remembered.
+    Nothing,
+}
+
+impl std::fmt::Debug for Verification {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verification").finish_non_exhaustive()
+    }
+}
+
+impl Verification {
+    /// `measure` runs once, in a thread of its own.
+    pub fn new(holds: Holds, measure: impl FnOnce() -> ServerFiles + Send + 'static) -> Self {
+        Self {
+            measure: Box::new(measure),
+            holds,
+        }
+    }
+}
+
+/// How far the look at the server's files is.
+pub(super) enum Check {
+    Due(Verification),
+    Running {
+        measuring: JoinHandle<ServerFiles>,
+        done: OwnedFd,
+        holds: Holds,
+    },
+    Done,
+}
+
+impl Check {
+    /// What is to be done, if anything is.
+    pub(super) fn new(verification: Option<Verification>) -> Self {
+        verification.map_or(Self::Done, Self::Due)
+    }
+
+    /// Whether it has not begun.
+    pub(super) const fn is_due(&self) -> bool {
+        matches!(self, Self::Due(_))
+    }
+
+    /// Readable when it is done.
+    pub(super) fn done(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Running { done, .. } => Some(done.as_fd()),
+            Self::Due(_) | Self::Done => None,
+        }
+    }
+
+    /// Whether what the server says waits for it.
+    pub(super) fn holds_back(&self) -> bool {
+        match self {
+            Self::Running { holds, .. } => *holds == Holds::FirstMessage,
+            Self::Due(_) | Self::Done => false,
+        }
+    }
+
+    /// Begins, unless it has.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        match std::mem::replace(self, Self::Done) {
+            Self::Due(Verification { measure, holds }) => {
+                let (done, tell) = pipe2(OFlag::O_CLOEXEC)?;
+                let thread = std::thread::Builder::new().name("verify".to_owned());
+                let measuring = thread.spawn(move || {
+                    let files = measure();
+                    drop(tell);
+                    files
+                })?;
+                *self = Self::Running {
+                    measuring,
+                    done,
+                    holds,
+                };
+            }
+            begun @ (Self::Running { .. } | Self::Done) => *self = begun,
+        }
+        Ok(())
+    }
+
+    /// What was found, where it was running. Waits for it.
+    pub(super) fn finish(&mut self) -> Option<ServerFiles> {
+        let Self::Running { measuring, .. } = std::mem::replace(self, Self::Done) else {
+            return None;
+        };
+        Some(
+            measuring
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    }
+}
