@@ -52,8 +52,13 @@ impl Site {
         Ok(Self(path))
     }
 
+    /// A file in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     fn file(&self, name: &str, text: &str) -> Result<String> {
-        let path = self.0.join(name);
+        let path = self.path(name);
         fs::write(&path, text)?;
         Ok(path.display().to_string())
     }

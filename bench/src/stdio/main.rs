@@ -12,6 +12,7 @@ mod contender;
 mod conversation;
 mod echo;
 mod floor;
+mod inner;
 mod memory;
 mod report;
 mod round;
@@ -90,7 +91,7 @@ fn run(options: &Options) -> Result<ExitCode> {
     let rounds = (0..options.rounds)
         .map(|_| round::measure(&contenders, options.calls))
         .collect::<Result<Vec<_>>>()?;
-    let report = Report::new(&rounds, &round::growth(&contenders)?);
+    let report = Report::new(&rounds, &round::growth(&contenders)?, &inner::measure(&site)?);
     print!("{report}");
     if let Some(output) = &options.output {
         let json = serde_json::to_string_pretty(&report)?;

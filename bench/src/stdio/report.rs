@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     contender::Way,
+    inner::Inner,
     round::{Round, Taken},
 };
 
@@ -95,7 +96,7 @@ const PROMISES: [Promise; 8] = [
 ];
 
 impl Report {
-    pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>) -> Self {
+    pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>, inner: &Inner) -> Self {
         let ways = rounds
             .first()
             .map(|round| round.keys().copied())
@@ -119,6 +120,14 @@ impl Report {
                 high: own + noise,
             };
             rows.push(Row::new("300 B, call 10,000 to call 100", *own, interval, 1.1));
+        }
+        for (what, figures, target) in [
+            ("event push, ns", &inner.push, 100.0),
+            ("generation read, ns", &inner.generation, 1000.0),
+        ] {
+            if !figures.is_empty() {
+                rows.push(Row::new(what, median(figures), median_interval(figures), target));
+            }
         }
         Self {
             rounds: rounds.len(),
@@ -236,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_added_is_compared_with_what_a_relay_adds_in_the_same_round() {
-        let report = Report::new(&[round(112.0), round(112.0)], &BTreeMap::new());
+        let report = Report::new(&[round(112.0), round(112.0)], &BTreeMap::new(), &Inner::default());
         let row = figure(&report, "300 B, added, to relay").expect("a row");
         assert!((row.figure - 1.2).abs() < 1e-9, "{row:?}");
         assert!(!report.is_missed(), "{report}");
@@ -248,13 +257,13 @@ mod tests {
 
     #[test]
     fn what_costs_too_much_is_missed() {
-        let report = Report::new(&[round(150.0), round(150.0)], &BTreeMap::new());
+        let report = Report::new(&[round(150.0), round(150.0)], &BTreeMap::new(), &Inner::default());
         assert!(
             report.is_missed() && report.to_string().contains("MISSED"),
             "{report}"
         );
         let growth = BTreeMap::from([(Way::Direct, 1.0), (Way::Mcpmon, 2.0)]);
-        let report = Report::new(&[round(111.0)], &growth);
+        let report = Report::new(&[round(111.0)], &growth, &Inner::default());
         assert!(figure(&report, "300 B, call 10,000").is_some_and(|row| row.outcome == Outcome::Missed));
     }
 }

@@ -1,6 +1,10 @@
 //! One round: every contender, one after another, with the same work.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_bench::median;
@@ -13,6 +17,8 @@ use crate::{
 
 /// Calls before anything is measured.
 const WARM_UP: u32 = 50;
+/// How old a conversation is when its memory is measured, so that what only the start needs can be gone.
+const SETTLED: Duration = Duration::from_millis(1500);
 /// Lines of a stream.
 const LINES: u32 = 32 * 256;
 /// Calls of a long conversation, and how many at its beginning and end are compared.
@@ -49,9 +55,12 @@ pub(crate) fn measure(contenders: &[Contender], calls: u32) -> Result<Round> {
 }
 
 fn take(contender: &Contender, calls: u32) -> Result<Taken> {
+    let began = Instant::now();
     let (mut conversation, start) = Conversation::start(&mut contender.command())?;
     typical(&mut conversation, WARM_UP, 150)?;
     let small = typical(&mut conversation, calls, 150)?;
+    thread::sleep(SETTLED.saturating_sub(began.elapsed()));
+    typical(&mut conversation, WARM_UP, 150)?;
     let memory = memory::between(conversation.pid())?;
     let taken = Taken {
         start,

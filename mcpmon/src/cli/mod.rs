@@ -14,7 +14,7 @@ mod table;
 mod text;
 mod time;
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{env, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -94,8 +94,35 @@ enum Command {
     },
 }
 
+/// `mcpmon wrap` by itself: its client waits for it, and to build the whole command line takes longer than to start the
+/// server. Whatever is no plain use of it is for the whole one.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true)]
+struct Wrap {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(flatten)]
+    options: wrap::Options,
+}
+
+impl Wrap {
+    fn of(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut arguments = arguments.into_iter().skip(1).peekable();
+        match arguments.peek()?.to_str()? {
+            "wrap" => Self::try_parse_from(arguments).ok(),
+            _ => None,
+        }
+    }
+}
+
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
+    if let Some(Wrap { globals, options }) = Wrap::of(env::args_os()) {
+        return match wrap::run(options, &globals) {
+            Ok(code) => code,
+            Err(error) => error.report(&mut io::stderr().lock()),
+        };
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return error::usage(&error),
@@ -173,6 +200,52 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_plain_wrap_is_read_as_the_whole_command_line_reads_it() {
+        let plain: [&[&str]; 3] = [
+            &["mcpmon", "wrap", "--", "server", "--help"],
+            &[
+                "mcpmon", "wrap", "--server", "a", "--db", "f", "--", "server", "-x",
+            ],
+            &[
+                "mcpmon",
+                "wrap",
+                "--config=c",
+                "--json",
+                "--allow-local-config",
+                "--socket",
+                "s",
+                "--",
+                "a",
+            ],
+        ];
+        for arguments in plain {
+            let alone = Wrap::of(arguments.iter().map(OsString::from)).expect("plain");
+            let Cli { globals, command } = Cli::try_parse_from(arguments).expect("the same");
+            let Command::Wrap(options) = command else {
+                panic!("{command:?}");
+            };
+            assert_eq!(
+                format!("{:?} {:?}", alone.globals, alone.options),
+                format!("{globals:?} {options:?}")
+            );
+        }
+        let others: [&[&str]; 6] = [
+            &["mcpmon"],
+            &["mcpmon", "--json", "wrap", "--", "a"],
+            &["mcpmon", "wrap", "--help"],
+            &["mcpmon", "wrap", "--version"],
+            &["mcpmon", "wrap", "a"],
+            &["mcpmon", "events"],
+        ];
+        for arguments in others {
+            assert!(
+                Wrap::of(arguments.iter().map(OsString::from)).is_none(),
+                "{arguments:?}"
+            );
+        }
     }
 
     #[test]

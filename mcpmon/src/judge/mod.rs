@@ -42,11 +42,13 @@ pub use self::{
 use crate::{
     config::{self, ConfigError, Loaded, RecordSettings, Reloader, Search, Trust, load_sources},
     record::{
-        self, Access, Entry, Member, OpenError, OutletSettings, QueryError, Recorder, RecorderStatus,
-        Settings, Store, StoreError,
+        self, Access, Destination, Entry, Member, OpenError, OutletSettings, QueryError, Recorder,
+        RecorderStatus, Settings, Store, StoreError,
     },
 };
 
+/// Events in one transaction at most: there is a queue for each server, and each has room for so many in memory.
+const BATCH: usize = 250;
 /// How long own records may take to be where others find them.
 const FLUSH: Duration = Duration::from_secs(2);
 /// How often the user's own policy files are looked at.
@@ -59,6 +61,8 @@ pub struct Options {
     pub search: Search,
     /// Whose policy files are believed.
     pub trust: Trust,
+    /// What was found there already; `None` to look.
+    pub loaded: Option<Loaded>,
     /// The daemon's socket; `None` to do without one.
     pub socket: Option<PathBuf>,
     /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
@@ -92,7 +96,7 @@ pub enum JudgeError {
     NoProcess,
 }
 
-/// Judges one conversation.
+/// Judges one conversation. What it records is kept from [`join`](Self::join) on.
 #[derive(Debug)]
 pub struct Judge {
     monitor: Monitor,
@@ -118,6 +122,17 @@ pub struct Judge {
     child: Option<Arc<ProcessRef>>,
     launch: launch::Pins,
     lookups: files::Lookups,
+    /// How the session is joined, until it is.
+    entrance: Option<Entrance>,
+}
+
+/// What is left to be done before anything can be judged but the server's start.
+#[derive(Debug)]
+enum Entrance {
+    /// The daemon knows, and has told this.
+    Told(Link, Box<Snapshot>),
+    /// The user's own store is to be asked.
+    Ask(Box<Store>),
 }
 
 impl Judge {
@@ -126,13 +141,24 @@ impl Judge {
     /// # Errors
     /// Where the policy cannot be used, or there is neither a daemon nor a store.
     pub fn open(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
+        let mut judge = Self::prepare(now, options)?;
+        judge.join(now)?;
+        Ok(judge)
+    }
+
+    /// Takes in what decides whether the server may start, and no more: it need not wait for the rest. Whatever
+    /// follows, [`join`](Self::join) is to be called before anything else is judged, or what was recorded is lost.
+    ///
+    /// # Errors
+    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    pub fn prepare(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
         let places = files::places(&options);
-        let mut judge = Self::join(now, options)?;
+        let mut judge = Self::admitted(now, options)?;
         judge.monitor.know_places(places);
         Ok(judge)
     }
 
-    fn join(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
+    fn admitted(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
         let member = Member {
             session: session(&options.conversation),
             agent: options.agent.clone(),
@@ -174,65 +200,81 @@ impl Judge {
         let shared = SharedState::daemon(link.clone(), &state.generation);
         let generation = shared.generation();
         let mut snapshot = shared::snapshot(state);
-        let loaded = match snapshot.policy.take() {
-            Some(sources) => load_sources(&sources)?,
-            None => config::load(&options.search, options.trust)?,
+        let loaded = match (snapshot.policy.take(), options.loaded) {
+            (Some(sources), _) => load_sources(&sources)?,
+            (None, Some(loaded)) => loaded,
+            (None, None) => config::load(&options.search, options.trust)?,
         };
-        let settings = Settings::new(own);
-        let destination = kept::ThroughDaemon::new(link, settings.path.clone());
-        let recorder = Recorder::with(Box::new(destination), settings)?;
         let parts = Parts {
             member,
-            recorder,
+            recorder: Recorder::new(Settings {
+                batch: BATCH,
+                ..Settings::new(own)
+            }),
             shared,
             reloader: None,
             generation,
-            snapshot,
             launch: launch::Pins::ByDaemon,
+            entrance: Entrance::Told(link, Box::new(snapshot)),
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
-    fn alone(now: Timestamp, options: Options, member: Member) -> Result<Self, JudgeError> {
-        let loaded = config::load(&options.search, options.trust)?;
+    fn alone(now: Timestamp, mut options: Options, member: Member) -> Result<Self, JudgeError> {
+        let loaded = match options.loaded.take() {
+            Some(loaded) => loaded,
+            None => config::load(&options.search, options.trust)?,
+        };
         let mut settings = own_settings(&options, &loaded.settings.record)?;
         let mut store = Store::open(&settings.path, Access::default())?;
         let path = store.path().to_owned();
         settings.path.clone_from(&path);
-        let others = shared::others(store.join(now, &member)?, &member, process::lives);
-        let shared = SharedState::store(path.clone(), member.clone(), process::lives);
-        // What changes from here on is looked at with the next message.
-        let generation = shared.generation();
-        let mut of_others = Vec::new();
-        for other in &others {
-            of_others.extend(shared::tools(store.definitions_of(&other.identity)?));
-        }
-        let snapshot = Snapshot {
-            policy: None,
-            definitions: store.definitions_of(&member.identity)?,
-            refused: store.refused(&member.identity)?,
-            of_others,
-            others: shared::ids(&others),
-            pinned: store.pinned_servers(member.identity.uid)?,
-            kills: store.kills()?,
-        };
+        let shared = SharedState::store(path, member.clone(), process::lives);
         let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
-        let recorder = Recorder::with(Box::new(store), settings)?;
         let parts = Parts {
             member,
-            recorder,
+            recorder: Recorder::new(settings),
+            generation: shared.generation(),
             shared,
             reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
-            generation,
-            snapshot,
             launch: pins,
+            entrance: Entrance::Ask(Box::new(store)),
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
+    /// Joins the session, and begins to keep what is recorded.
+    ///
+    /// # Errors
+    /// Where the store cannot be read or written, or no thread can be started.
+    pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
+        let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
+            None => return Ok(()),
+            Some(Entrance::Told(link, snapshot)) => {
+                let own = self.recorder.path().to_owned();
+                (Box::new(kept::ThroughDaemon::new(link, own)), *snapshot)
+            }
+            Some(Entrance::Ask(mut store)) => {
+                let others = shared::others(store.join(now, &self.member)?, &self.member, process::lives);
+                // What changes from here on is looked at with the next message.
+                self.generation = self.shared.generation();
+                let snapshot = shared::told_by(&mut store, &self.member, &others)?;
+                (store, snapshot)
+            }
+        };
+        self.recorder.begin(destination)?;
+        self.take(now, snapshot);
+        self.changed.clear(); // nobody has seen a list yet
+        let joined = self
+            .monitor
+            .observe(now, Observation::Joined(&self.conversation, &self.others));
+        self.carry_out(joined);
+        Ok(())
+    }
+
     fn start(now: Timestamp, conversation: Conversation, loaded: &Loaded, parts: Parts) -> Self {
         let monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default());
-        let mut judge = Self {
+        Self {
             monitor,
             conversation,
             member: parts.member,
@@ -250,14 +292,8 @@ impl Judge {
             child: None,
             launch: parts.launch,
             lookups: files::Lookups::default(),
-        };
-        judge.take(now, parts.snapshot);
-        judge.changed.clear(); // nobody has seen a list yet
-        let joined = judge
-            .monitor
-            .observe(now, Observation::Joined(&judge.conversation, &judge.others));
-        judge.carry_out(joined);
-        judge
+            entrance: Some(parts.entrance),
+        }
     }
 
     /// The policy in force.
@@ -518,8 +554,8 @@ struct Parts {
     shared: SharedState,
     reloader: Option<Reloader>,
     generation: u64,
-    snapshot: Snapshot,
     launch: launch::Pins,
+    entrance: Entrance,
 }
 
 /// How a process without a daemon records.
@@ -530,6 +566,7 @@ fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, 
         retention: record.retention,
         max_size: record.max_size,
         outlets: outlets(record),
+        batch: BATCH,
         ..Settings::new(path)
     })
 }

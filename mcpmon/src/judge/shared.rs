@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::Sources,
-    record::{Generation, Member, OpenError, QueryError, Reader},
+    record::{Generation, Member, OpenError, QueryError, Reader, Store, StoreError},
 };
 
 /// What is shared, as it is now.
@@ -159,6 +159,23 @@ pub(super) fn look_into(
         others: ids(&others),
         pinned: reader.pinned_servers(own.identity.uid)?,
         kills: reader.kills()?,
+    })
+}
+
+/// What a store that is open for writing tells of a session.
+pub(super) fn told_by(store: &mut Store, own: &Member, others: &[Member]) -> Result<Snapshot, StoreError> {
+    let mut of_others = Vec::new();
+    for other in others {
+        of_others.extend(tools(store.definitions_of(&other.identity)?));
+    }
+    Ok(Snapshot {
+        policy: None,
+        definitions: store.definitions_of(&own.identity)?,
+        refused: store.refused(&own.identity)?,
+        of_others,
+        others: ids(others),
+        pinned: store.pinned_servers(own.identity.uid)?,
+        kills: store.kills()?,
     })
 }
 

@@ -35,6 +35,7 @@ impl Home {
                 ..Search::of_process(None, LocalConfig::Ignore)
             },
             trust: Trust::Anyone,
+            loaded: None,
             socket: None,
             db: Some(self.path("mcpmon.db")),
             conversation: Conversation {

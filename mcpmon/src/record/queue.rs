@@ -227,6 +227,17 @@ impl Queue {
         self.progress.notify_all();
     }
 
+    /// The writer has something to do first, which those who flush wait for, too.
+    pub(super) fn await_first(&self) {
+        self.lock().accepted += 1;
+    }
+
+    /// The writer has done it.
+    pub(super) fn first_is_done(&self) {
+        self.lock().settled += 1;
+        self.progress.notify_all();
+    }
+
     /// Notes an error that will be tried again, or that concerns no message.
     pub(super) fn note_error(&self, error: String) {
         self.lock().last_error = Some(error);

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -13,7 +13,7 @@ use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, ServerId};
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
     StoredEvent, event,
-    journal::{self, Journal},
+    journal::Journal,
     queue::{Queue, Refused, Room},
     writer::Writer,
 };
@@ -111,7 +111,7 @@ pub struct Recorder(Arc<Shared>);
 struct Shared {
     queue: Arc<Queue>,
     journal: Arc<Journal>,
-    host: String,
+    settings: Settings,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -131,25 +131,51 @@ impl Recorder {
     /// # Errors
     /// Where no thread can be started.
     pub fn with(destination: Box<dyn Destination>, settings: Settings) -> Result<Self, StoreError> {
-        let queue = Arc::new(Queue::new(
-            settings.capacity,
-            settings.batch,
-            settings.flush_interval,
-        ));
-        let journal = Arc::new(Journal::beside(&settings.path, settings.access));
-        let mut destination = destination;
-        rescue(&mut *destination, &settings, &queue);
-        let writer = Writer::new(destination, Arc::clone(&queue), Arc::clone(&journal), &settings);
-        let thread = std::thread::Builder::new()
+        let recorder = Self::new(settings);
+        recorder.begin(destination)?;
+        Ok(recorder)
+    }
+
+    /// Takes in what is recorded, which waits until the writer [begins](Self::begin).
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Shared {
+            queue: Arc::new(Queue::new(
+                settings.capacity,
+                settings.batch,
+                settings.flush_interval,
+            )),
+            journal: Arc::new(Journal::beside(&settings.path, settings.access)),
+            settings,
+            thread: Mutex::default(),
+        }))
+    }
+
+    /// Starts the writer, which takes everything to `destination`, the journals of processes that were killed too.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn begin(&self, destination: Box<dyn Destination>) -> Result<(), StoreError> {
+        let Shared {
+            queue,
+            journal,
+            settings,
+            thread,
+        } = &*self.0;
+        let writer = Writer::new(destination, Arc::clone(queue), Arc::clone(journal), settings);
+        queue.await_first();
+        let started = std::thread::Builder::new()
             .name("record".to_owned())
             .spawn(move || writer.run())
             .map_err(StoreError::Thread)?;
-        Ok(Self(Arc::new(Shared {
-            queue,
-            journal,
-            host: settings.host,
-            thread: Mutex::new(Some(thread)),
-        })))
+        *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        Ok(())
+    }
+
+    /// Where the store is, or would be.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.settings.path
     }
 
     /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
@@ -162,7 +188,9 @@ impl Recorder {
     /// copies what it needs of that.
     pub fn push_of(&self, mut event: Event, process: Option<&Arc<ProcessRef>>) {
         if event.action == Action::Block {
-            event.process = event.process.or_else(|| process.map(|process| (**process).clone()));
+            event.process = event
+                .process
+                .or_else(|| process.map(|process| (**process).clone()));
             return self.push_block(event);
         }
         self.0.queue.push_event(event, process.cloned());
@@ -170,7 +198,7 @@ impl Recorder {
 
     fn push_block(&self, event: Event) {
         let (kind, room) = (event.kind.name(), Room::of(&event.kind));
-        let stored = StoredEvent::new(event::new_id(event.timestamp), &self.0.host, event);
+        let stored = StoredEvent::new(event::new_id(event.timestamp), &self.0.settings.host, event);
         match self.0.journal.keep(&stored) {
             Ok(true) => self.0.queue.push_kept(stored, kind, room),
             Ok(false) => self.0.queue.push_stored(stored, kind, room),
@@ -287,17 +315,6 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-/// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
-fn rescue(destination: &mut dyn Destination, settings: &Settings, queue: &Queue) {
-    for orphan in journal::orphans(&settings.path) {
-        let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
-        match destination.keep(&entries) {
-            Ok(()) => orphan.remove(),
-            Err(error) => queue.note_error(format!("a journal was not taken over: {error}")),
-        }
     }
 }
 

@@ -36,7 +36,9 @@ pub(super) fn insert(connection: &Connection, event: &StoredEvent) -> rusqlite::
         event.rule,
         event.reason,
         process.map(|process| process.pid),
-        process.and_then(|process| process.exe.as_ref()).map(|exe| exe.to_string_lossy()),
+        process
+            .and_then(|process| process.exe.as_ref())
+            .map(|exe| exe.to_string_lossy()),
         process.and_then(|process| process.comm.as_deref()),
         process.and_then(|process| process.uid),
         container.and_then(|container| container.container_id.as_deref()),
@@ -51,10 +53,7 @@ pub(super) fn insert(connection: &Connection, event: &StoredEvent) -> rusqlite::
 pub(super) fn is_there(connection: &Connection, event: &StoredEvent) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM events WHERE timestamp = ?1 AND id = ?2)")?
-        .query_row(
-            params![event.timestamp.0, event.id.to_string()],
-            |row| row.get(0),
-        )
+        .query_row(params![event.timestamp.0, event.id.to_string()], |row| row.get(0))
 }
 
 /// Reads an event from a row of [`COLUMNS`].

@@ -22,6 +22,9 @@ use super::{
 /// Longest wait for another process's lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Pages that are kept in memory, KiB: what one batch touches.
+const CACHE: i64 = 512;
+
 /// What the write-ahead log is cut back to after a checkpoint, in bytes.
 const LOG_SIZE_LIMIT: i64 = 16 << 20;
 
@@ -398,6 +401,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update_and_check(None, "journal_size_limit", LOG_SIZE_LIMIT, |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "cache_size", -CACHE)?;
         Ok(connection)
     };
     prepare().map_err(|source| StoreError::Schema {
@@ -433,6 +437,7 @@ mod tests {
             ("foreign_keys", "Integer(1)"),
             ("trusted_schema", "Integer(0)"),
             ("busy_timeout", "Integer(2000)"),
+            ("cache_size", "Integer(-512)"),
         ] {
             assert_eq!(pragma(&store, name), value, "{name}");
         }

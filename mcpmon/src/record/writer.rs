@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
 
 use super::{
     Destination, Entry, Limits, Progress, Settings, StoredEvent, event,
-    journal::Journal,
+    journal::{self, Journal},
     outlets::Outlets,
     queue::{Batch, Message, Outcome, Queue},
 };
@@ -29,6 +30,8 @@ pub(super) struct Writer {
     journal: Arc<Journal>,
     outlets: Outlets,
     host: String,
+    /// Beside which journals are.
+    store: PathBuf,
     limits: Limits,
     /// When retention is next due by time, and how many events bring it forward.
     next_retention: Instant,
@@ -48,6 +51,7 @@ impl Writer {
             journal,
             outlets: Outlets::open(&settings.outlets),
             host: settings.host.clone(),
+            store: settings.path.clone(),
             limits: settings.limits(),
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
@@ -55,9 +59,24 @@ impl Writer {
     }
 
     pub(super) fn run(mut self) {
+        self.rescue();
+        self.queue.first_is_done();
         while let Some(batch) = self.queue.take() {
             self.write(batch);
             self.retain();
+        }
+    }
+
+    /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
+    fn rescue(&mut self) {
+        for orphan in journal::orphans(&self.store) {
+            let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            match self.destination.keep(&entries) {
+                Ok(()) => orphan.remove(),
+                Err(error) => self
+                    .queue
+                    .note_error(format!("a journal was not taken over: {error}")),
+            }
         }
     }
 

@@ -32,8 +32,8 @@ use crate::{
     intercept::{
         hash::Hasher,
         stdio::{
-            self, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen, Server,
-            StartError, Verification,
+            self, Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen,
+            Server, StartError, Verification,
         },
     },
     judge::{self, Ended, Judge},
@@ -130,38 +130,18 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
 fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Result<ExitCode, WrapError> {
     // Nobody else who runs as this user looks into it or takes it over.
     prctl::set_dumpable(false).map_err(|errno| WrapError::Guard(errno.into()))?;
-    let mut judge = Judge::open(clock::now(), judged(&options, ancestors)?)?;
-    let server = judge.server().clone();
-    let refused = |denial| WrapError::Denied {
-        server: server.clone(),
-        denial,
-    };
-    allowed(judge.admit(clock::now())).map_err(refused)?;
-    let environment = environment(judge.policy(), &server);
-    let search_path = variable(&environment, "PATH");
-    let program = Program::resolve(&options.program, &options.arguments, search_path)?;
-    let mut launch = files::launch(&options, program.path.clone());
-    let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
-    let compares_first = judge.compares_first();
-    let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;
-    if compares_first && let Some(planned) = &planned {
-        launch.files = planned.measure(&mut lock(&hasher));
-        allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
-    }
+    let mut judge = Judge::prepare(clock::now(), judged(&options, ancestors)?)?;
     let started = clock::now();
-    let running = Server::start(program, environment, guarded.mask())?;
-    launch.process.pid = running.pid();
+    let running = start(&options, &mut judge, &guarded);
+    // While the server starts. Where it does not, that is recorded all the same.
+    judge.join(clock::now())?;
+    let Running {
+        server: running,
+        mut launch,
+        verification,
+    } = running?;
     judge.serves(clock::now(), launch.process.clone());
-    let holds = match compares_first {
-        true => Holds::FirstMessage,
-        false => Holds::Nothing,
-    };
-    let pid = running.pid();
-    let measure = move || match planned {
-        Some(planned) => planned.measure(&mut lock(&hasher)),
-        None => files::running(&mut lock(&hasher), pid),
-    };
-    let verification = judge.compares().then(|| Verification::new(holds, measure));
+    let server = judge.server().clone();
     let filter = Filter::new(limits(judge.policy().limits));
     let mut told = false;
     let mut seen = |now, seen: Seen<'_>| match seen {
@@ -197,14 +177,66 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     match closing? {
         Closing::Ended(end) => Ok(end.repeat()),
         Closing::Abandoned | Closing::Unguarded => Ok(ExitCode::SUCCESS),
-        Closing::Refused(denial) => Err(refused(denial)),
+        Closing::Refused(denial) => Err(WrapError::Denied { server, denial }),
     }
+}
+
+/// A server that was started.
+struct Running {
+    server: Server,
+    launch: judge::Launch,
+    verification: Option<Verification>,
+}
+
+/// Starts the server, if it may run.
+fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Running, WrapError> {
+    let server = judge.server().clone();
+    let refused = |denial| WrapError::Denied {
+        server: server.clone(),
+        denial,
+    };
+    allowed(judge.admit(clock::now())).map_err(refused)?;
+    let environment = environment(judge.policy(), &server);
+    let search_path = variable(&environment, "PATH");
+    let program = Program::resolve(&options.program, &options.arguments, search_path)?;
+    let mut launch = files::launch(options, program.path.clone());
+    let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
+    let compares_first = judge.compares_first();
+    let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;
+    if compares_first && let Some(planned) = &planned {
+        launch.files = planned.measure(&mut lock(&hasher));
+        allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
+    }
+    let running = Server::start(program, environment, guarded.mask())?;
+    let pid = running.pid();
+    launch.process.pid = pid;
+    let holds = match compares_first {
+        true => Holds::FirstMessage,
+        false => Holds::Nothing,
+    };
+    let begins = match planned {
+        Some(_) => Begins::AtOnce,
+        None => Begins::WithFirstWord,
+    };
+    let measure = move || match planned {
+        Some(planned) => planned.measure(&mut lock(&hasher)),
+        None => files::running(&mut lock(&hasher), pid),
+    };
+    let verification = judge
+        .compares()
+        .then(|| Verification::new(begins, holds, measure));
+    Ok(Running {
+        server: running,
+        launch,
+        verification,
+    })
 }
 
 /// With what this conversation is judged. Which server it is with is known by the user's own policy.
 fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let policy = config::load(&options.search, trust)?.policy;
+    let loaded = config::load(&options.search, trust)?;
+    let policy = &loaded.policy;
     let argv: Vec<String> = [&options.program]
         .into_iter()
         .chain(&options.arguments)
@@ -218,12 +250,13 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         socket: Some(options.socket.clone()),
         db: options.store.clone(),
         conversation: Conversation {
-            identity: identity::of(&policy, &launch_rules(&policy), options.server.as_ref(), &argv),
+            identity: identity::of(policy, &launch_rules(policy), options.server.as_ref(), &argv),
             server_type: ServerType::Stdio,
             session: session.as_ref().map(|session| session.id.clone()),
             layer: Layer::Stdio,
         },
         agent: session.map(|session| session.agent),
+        loaded: Some(loaded),
     })
 }
 

@@ -83,6 +83,7 @@ impl Host {
                 ..Search::of_process(None, LocalConfig::Ignore)
             },
             trust: Trust::Anyone,
+            loaded: None,
             socket: Some(self.path("daemon.sock")),
             db: Some(self.path("own.db")),
             conversation: Conversation {

@@ -28,7 +28,7 @@ pub(in crate::cli) fn run(
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let session = options.session.as_ref().map(SessionId::new);
+    let session = options.session.as_deref().map(SessionId::new);
     let what = match &session {
         Some(session) => format!("session {}", session.as_str()),
         None => "every session".to_owned(),

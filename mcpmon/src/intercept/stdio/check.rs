@@ -1,4 +1,4 @@
-//! The look at what a server runs from, away from the relay, once it has begun to speak.
+//! The look at what a server runs from, away from the relay.
 
 use std::{
     io,
@@ -9,10 +9,20 @@ use std::{
 use mcpmon_core::model::ServerFiles;
 use nix::{fcntl::OFlag, unistd::pipe2};
 
-/// Reads what the server runs from, away from the relay, once it has begun to speak.
+/// Reads what the server runs from, away from the relay.
 pub struct Verification {
     measure: Box<dyn FnOnce() -> ServerFiles + Send>,
     holds: Holds,
+    begins: Begins,
+}
+
+/// When the server's files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// While it starts: what it runs from is known.
+    AtOnce,
+    /// When it has begun to speak: only then it is known which process serves.
+    WithFirstWord,
 }
 
 /// What waits while the server's files are read.
@@ -32,10 +42,11 @@ impl std::fmt::Debug for Verification {
 
 impl Verification {
     /// `measure` runs once, in a thread of its own.
-    pub fn new(holds: Holds, measure: impl FnOnce() -> ServerFiles + Send + 'static) -> Self {
+    pub fn new(begins: Begins, holds: Holds, measure: impl FnOnce() -> ServerFiles + Send + 'static) -> Self {
         Self {
             measure: Box::new(measure),
             holds,
+            begins,
         }
     }
 }
@@ -52,9 +63,16 @@ pub(super) enum Check {
 }
 
 impl Check {
-    /// What is to be done, if anything is.
-    pub(super) fn new(verification: Option<Verification>) -> Self {
-        verification.map_or(Self::Done, Self::Due)
+    /// What is to be done, if anything is; begun, if it can be.
+    pub(super) fn new(verification: Option<Verification>) -> io::Result<Self> {
+        let at_once = verification
+            .as_ref()
+            .is_some_and(|verification| verification.begins == Begins::AtOnce);
+        let mut check = verification.map_or(Self::Done, Self::Due);
+        if at_once {
+            check.begin()?;
+        }
+        Ok(check)
     }
 
     /// Whether it has not begun.
@@ -81,7 +99,7 @@ impl Check {
     /// Begins, unless it has.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         match std::mem::replace(self, Self::Done) {
-            Self::Due(Verification { measure, holds }) => {
+            Self::Due(Verification { measure, holds, .. }) => {
                 let (done, tell) = pipe2(OFlag::O_CLOEXEC)?;
                 let thread = std::thread::Builder::new().name("verify".to_owned());
                 let measuring = thread.spawn(move || {

@@ -65,6 +65,7 @@ pub fn divide() -> io::Result<Half> {
         }
         ForkResult::Child => {
             drop(tell);
+            sys::share_arenas();
             Ok(Half::Relay(Box::new(Guarded {
                 control,
                 family: Family::adopt()?,
@@ -82,6 +83,8 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
     dup2_stdout(&nothing)?;
     drop(nothing);
     let family = Family::adopt()?;
+    // All that is left to do is to wait.
+    sys::forget_start();
     loop {
         let reaped = Family::reap();
         if let Some((_, end)) = reaped.ended.iter().find(|(pid, _)| *pid == relay) {

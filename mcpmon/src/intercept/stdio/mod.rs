@@ -18,7 +18,7 @@ mod sink;
 mod sys;
 
 pub use self::{
-    check::{Holds, Verification},
+    check::{Begins, Holds, Verification},
     end::End,
     guard::{Guarded, Half, divide},
     program::{Program, ProgramError},

@@ -27,6 +27,7 @@ use super::{
     polling::{Hearing, Ports, Ready, Seldom},
     server::Server,
     sink::{Closed, Sink},
+    sys,
 };
 
 /// Bytes read at a time: what a pipe holds.
@@ -97,6 +98,8 @@ pub struct Relay<'a> {
     /// Time at the latest look, so that the clock is read once for each.
     looked: Instant,
     seldom: Seldom,
+    /// Whether no time has passed yet.
+    is_new: bool,
     filter: Filter,
     out: Output,
     buffer: Box<[u8]>,
@@ -143,11 +146,12 @@ impl<'a> Relay<'a> {
             server_in: Some(server.stdin),
             server_out: Some(server.stdout),
             ended: None,
-            check: Check::new(verification),
+            check: Check::new(verification)?,
             abandoned: None,
             ticked: Instant::now(),
             looked: Instant::now(),
             seldom: Seldom::default(),
+            is_new: true,
             filter,
             out: Output::default(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -238,6 +242,9 @@ impl<'a> Relay<'a> {
             return;
         }
         self.ticked = self.looked;
+        if std::mem::take(&mut self.is_new) {
+            sys::forget_start();
+        }
         let now = (self.clock)();
         self.filter.expire(now, &mut self.out);
         self.carry_out(now);

@@ -3,12 +3,12 @@
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
 use std::{
-    ffi::{CString, c_char},
+    ffi::{CStr, CString, c_char, c_int, c_void},
     fs::File,
     io,
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     process::Command,
-    ptr,
+    ptr, slice,
 };
 
 use nix::{
@@ -20,6 +20,12 @@ use nix::{
     unistd::{ForkResult, Pid, fork, getppid},
 };
 
+/// At least what segments are aligned to; pages may be larger, and then begin with a segment all the same.
+const PAGE: u64 = 4096;
+/// One for the relay, and one for all other threads.
+#[cfg(target_env = "gnu")]
+const ARENAS: c_int = 2;
+
 /// Makes two processes of this one.
 ///
 /// # Errors
@@ -27,6 +33,53 @@ use nix::{
 pub(super) fn divide() -> io::Result<ForkResult> {
     // SAFETY: called before this process has a second thread, so the child may do whatever the parent may.
     Ok(unsafe { fork() }?)
+}
+
+/// Gives back what was allocated, and mapped of the program and its libraries, to get here: most of it is not needed
+/// again, and what is comes back from the page cache.
+pub(super) fn forget_start() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number only.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    // SAFETY: the callback has the type it must have, and keeps nothing of what it is given.
+    unsafe { libc::dl_iterate_phdr(Some(forget_object), ptr::null_mut()) };
+}
+
+/// Gives back the pages of one object that can only be as they are in its file.
+unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
+    // SAFETY: the loader gives a valid object, for the time of this call.
+    let object = unsafe { &*info };
+    // SAFETY: as above: so many headers, and a name that ends.
+    let (headers, name) = unsafe {
+        let headers = slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
+        (headers, CStr::from_ptr(object.dlpi_name))
+    };
+    // The program has no name, libraries have a path; what is neither is the kernel's.
+    if !name.is_empty() && !name.to_bytes().contains(&b'/') {
+        return 0;
+    }
+    let from_file =
+        |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0;
+    for header in headers.iter().filter(from_file) {
+        let start = object.dlpi_addr + header.p_vaddr;
+        let into_page = start % PAGE;
+        let length = usize::try_from(header.p_memsz + into_page).unwrap_or_default();
+        let start = ptr::with_exposed_provenance_mut((start - into_page) as usize);
+        // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again.
+        unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
+    }
+    0
+}
+
+/// Keeps the memory of threads that come and go together: each arena of its own is never given back.
+pub(super) fn share_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes numbers only.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, ARENAS);
+    }
 }
 
 /// Lets `signal` do again what it does by default.

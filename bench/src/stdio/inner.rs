@@ -1,0 +1,79 @@
+//! What a message costs inside mcpmon beside its judgement: an event is handed over to be recorded, and the number
+//! of changes is read.
+
+use std::{
+    hint::black_box,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use mcpmon::record::{Generation, Recorder, Settings};
+use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
+
+use crate::contender::Site;
+
+/// Times each is measured.
+const BLOCKS: u32 = 51;
+/// Events of one measurement: fewer than one batch, as between two looks of the writer.
+const EVENTS: u32 = 200;
+/// Reads of one measurement.
+const READS: u32 = 100_000;
+/// Longer than the writer takes.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Nanoseconds each took, by measurement.
+#[derive(Debug, Default)]
+pub(crate) struct Inner {
+    pub(crate) push: Vec<f64>,
+    pub(crate) generation: Vec<f64>,
+}
+
+/// Measures with a store of its own.
+pub(crate) fn measure(site: &Site) -> Result<Inner> {
+    let settings = Settings::new(site.path("inner.db"));
+    let generation = Generation::path(&settings.path);
+    let recorder = Recorder::start(settings)?;
+    let generation = Generation::open(&generation)?;
+    let mut inner = Inner::default();
+    for block in 0..BLOCKS {
+        let events = (0..EVENTS)
+            .map(|number| event(block * EVENTS + number))
+            .collect::<Result<Vec<_>>>()?;
+        let started = Instant::now();
+        for event in events {
+            recorder.push(event);
+        }
+        inner.push.push(each(started, EVENTS));
+        let started = Instant::now();
+        for _ in 0..READS {
+            black_box(black_box(&generation).now());
+        }
+        inner.generation.push(each(started, READS));
+        thread::sleep(PAUSE);
+    }
+    recorder.close();
+    Ok(inner)
+}
+
+/// The most frequent one.
+fn event(number: u32) -> Result<Event> {
+    let kind = EventKind::ToolReturned {
+        tool_name: "report".to_owned(),
+        jsonrpc_id: RequestId::Number(number.to_string().into()),
+        duration_us: 10,
+        outcome: CallOutcome::Ok,
+        bytes: 300,
+    };
+    let mut event = Event::new(Timestamp(i64::from(number)), Layer::Stdio, kind);
+    event.server_id = Some(ServerId::new("bench")?);
+    Ok(event)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "durations of a measurement are far below 2^52 ns"
+)]
+fn each(since: Instant, count: u32) -> f64 {
+    since.elapsed().as_nanos() as f64 / f64::from(count)
+}
