@@ -17,6 +17,7 @@ struct Entry<'a> {
     way: Range<usize>,
     kind: ArgumentKind,
     text: Cow<'a, str>,
+    place: Range<usize>,
 }
 
 /// What an argument is in its JSON text.
@@ -36,6 +37,7 @@ pub struct Argument<'a> {
     steps: &'a [Step<'a>],
     kind: ArgumentKind,
     text: &'a str,
+    place: &'a Range<usize>,
 }
 
 impl<'a> Arguments<'a> {
@@ -43,7 +45,7 @@ impl<'a> Arguments<'a> {
     #[must_use]
     pub fn walk(json: RawJson<'a>) -> Self {
         let mut arguments = Self::default();
-        walk::scalars(json, |path, scalar, text| {
+        walk::scalars(json, |path, scalar, text, place| {
             let from = arguments.steps.len();
             arguments.steps.extend_from_slice(path.steps());
             arguments.entries.push(Entry {
@@ -54,6 +56,7 @@ impl<'a> Arguments<'a> {
                     Scalar::Literal => ArgumentKind::Literal,
                 },
                 text,
+                place,
             });
         });
         arguments
@@ -65,6 +68,7 @@ impl<'a> Arguments<'a> {
             steps: &self.steps[entry.way.clone()],
             kind: entry.kind,
             text: &entry.text,
+            place: &entry.place,
         })
     }
 }
@@ -86,6 +90,24 @@ impl<'a> Argument<'a> {
     #[must_use]
     pub fn path(&self) -> String {
         walk::shown(self.steps)
+    }
+
+    /// Where it stands in the text that was walked, a string without its quotes.
+    #[must_use]
+    pub fn place(&self) -> Range<usize> {
+        self.place.clone()
+    }
+
+    /// Where in the text that was walked that stands which [`Self::text`] has at `span`.
+    pub(super) fn written(&self, json: RawJson<'_>, span: &Range<usize>) -> Range<usize> {
+        let written = walk::written(&json.as_str()[self.place.clone()], span);
+        self.place.start + written.start..self.place.start + written.end
+    }
+
+    /// Whether both are in one object, or in one list.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let around = |steps: &'a [Step<'a>]| steps.split_last().map(|(_, around)| around);
+        around(self.steps) == around(other.steps)
     }
 
     /// Names of the members on the way, outermost first; a key's own is the last.

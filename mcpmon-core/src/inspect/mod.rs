@@ -7,6 +7,7 @@ pub mod mask;
 pub mod meaning;
 pub mod protected_paths;
 pub mod scan;
+pub mod secrets;
 pub mod session;
 pub mod similarity;
 pub mod starter;

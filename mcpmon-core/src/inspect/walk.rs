@@ -1,8 +1,8 @@
 //! Every string of a JSON text, keys too, and every number and literal, with its path. Iterative, without building
 //! values.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::{borrow::Cow, ops::Range};
 
 use crate::model::RawJson;
 
@@ -79,14 +79,18 @@ impl<'a> Path<'a> {
 ///
 /// The text is trusted to be valid; what is not ends the walk early.
 pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Part, Cow<'a, str>)) {
-    scalars(json, |path, scalar, text| match scalar {
+    scalars(json, |path, scalar, text, _| match scalar {
         Scalar::String(part) => visit(path, part, text),
         Scalar::Literal => {}
     });
 }
 
-/// Calls `visit` with every string, number and literal, in the order of the text; see [`strings`].
-pub(super) fn scalars<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Scalar, Cow<'a, str>)) {
+/// Calls `visit` with every string, number and literal and its place, a string's without its quotes, in the order of
+/// the text; see [`strings`].
+pub(super) fn scalars<'a>(
+    json: RawJson<'a>,
+    mut visit: impl FnMut(&Path<'a>, Scalar, Cow<'a, str>, Range<usize>),
+) {
     let text = json.as_str();
     let bytes = text.as_bytes();
     let mut path = Path::default();
@@ -98,14 +102,15 @@ pub(super) fn scalars<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Sc
                 let Some(end) = string_end(bytes, at + 1) else {
                     return;
                 };
-                let string = unescape(&text[at + 1..end]);
+                let place = at + 1..end;
+                let string = unescape(&text[place.clone()]);
                 at = end;
                 if expects_key && let Some(Step::Member(name)) = path.0.last_mut() {
                     name.clone_from(&string);
                     expects_key = false;
-                    visit(&path, Scalar::String(Part::Key), string);
+                    visit(&path, Scalar::String(Part::Key), string, place);
                 } else {
-                    visit(&path, Scalar::String(Part::Value), string);
+                    visit(&path, Scalar::String(Part::Value), string, place);
                 }
             }
             b'{' => {
@@ -128,7 +133,7 @@ pub(super) fn scalars<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Sc
             b':' | b' ' | b'\n' | b'\t' | b'\r' => {}
             _ => {
                 let end = literal_end(bytes, at);
-                visit(&path, Scalar::Literal, Cow::Borrowed(&text[at..end]));
+                visit(&path, Scalar::Literal, Cow::Borrowed(&text[at..end]), at..end);
                 at = end;
                 continue;
             }
@@ -171,6 +176,33 @@ fn unescape(raw: &str) -> Cow<'_, str> {
         rest = &after[next..];
     }
     Cow::Owned(text)
+}
+
+/// Where in the inside of a JSON string that stands which its text has at `span`.
+pub(super) fn written(raw: &str, span: &Range<usize>) -> Range<usize> {
+    if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
+        return span.clone();
+    }
+    let (mut at, mut read) = (0, 0);
+    let mut start = None;
+    while let Some(c) = raw[at..].chars().next() {
+        if read >= span.start {
+            start.get_or_insert(at);
+        }
+        if read >= span.end {
+            break;
+        }
+        let (says, length) = match raw[at..].strip_prefix('\\') {
+            Some(escape) => {
+                let (says, after) = escaped(escape);
+                (says, raw.len() - at - after.len())
+            }
+            None => (c, c.len_utf8()),
+        };
+        read += says.len_utf8();
+        at += length;
+    }
+    start.unwrap_or(at)..at
 }
 
 /// The character that an escape stands for, and what follows it.
@@ -238,7 +270,8 @@ mod tests {
         let mut seen = Vec::new();
         scalars(
             RawJson::trusted(r#"{"a": 1e9 ,"b":[true,-0.5],"c":{"d":null}}"#),
-            |path, scalar, text| {
+            |path, scalar, text, place| {
+                assert!(place.end > place.start);
                 if scalar == Scalar::Literal {
                     seen.push(format!("{}={text}", path.shown()));
                 }
@@ -260,6 +293,14 @@ mod tests {
         fn any_text_survives_escaping(text in any::<String>()) {
             let json = serde_json::to_string(&[&text]).expect("a list of a string");
             assert_eq!(walked(&json), [format!("[0]={text}")]);
+        }
+
+        #[test]
+        fn what_is_said_is_found_where_it_is_written(before in any::<String>(), said in any::<String>(), after in any::<String>()) {
+            let json = serde_json::to_string(&[before.as_str(), &said, &after].concat()).expect("a string");
+            let raw = &json[1..json.len() - 1];
+            let place = written(raw, &(before.len()..before.len() + said.len()));
+            prop_assert_eq!(unescape(&raw[place]), said);
         }
 
         #[test]

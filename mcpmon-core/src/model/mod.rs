@@ -43,4 +43,4 @@ pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome,
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;
-pub use verdict::{Denial, Verdict};
+pub use verdict::{Denial, Redaction, Verdict, redacted};

@@ -1,5 +1,7 @@
 //! What is to become of a message.
 
+use std::ops::Range;
+
 /// What is to become of a message. How a layer carries it out is `rewrite`'s.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
@@ -10,8 +12,37 @@ pub enum Verdict {
     Hide(Vec<usize>),
     /// An introduction goes on without its instructions.
     StripInstructions,
+    /// A call goes on with these parts of its arguments replaced, ascending.
+    Redact(Vec<Redaction>),
     /// It does not go on; whoever waits for it gets a valid answer that says why.
     Block(Denial),
+}
+
+/// A part of a JSON text, and what takes its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redaction {
+    /// Where it stands in the text.
+    pub place: Range<usize>,
+    /// What is written there: JSON that fits, with nothing in it to escape.
+    pub text: String,
+}
+
+/// `text` with its parts replaced; ascending, none overlapping another. What does not fit the text is left out.
+#[must_use]
+pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for redaction in redactions {
+        if let Some(before) = text.get(done..redaction.place.start)
+            && text.is_char_boundary(redaction.place.end)
+        {
+            out.push_str(before);
+            out.push_str(&redaction.text);
+            done = redaction.place.end;
+        }
+    }
+    out.push_str(&text[done..]);
+    out
 }
 
 /// Why something was stopped.

@@ -10,6 +10,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::{Captures, Regex};
 
 pub use self::json::mask_json;
+use super::secrets::{self, is_name, names_a_secret};
 
 /// What stands in place of a secret.
 pub const MASK: &str = "***";
@@ -20,14 +21,31 @@ pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
     let mut context = Context::default();
     arguments
         .iter()
-        .map(|argument| mask_argument(&mask_members(argument), &mut context))
+        .map(|argument| mask_argument(&mask_members(&mask_found(argument)), &mut context))
         .collect()
 }
 
 /// One text, a command line or a sentence, masked word by word.
 #[must_use]
 pub fn mask_text(text: &str) -> String {
-    mask_words(&mask_members(text), &mut Context::default())
+    mask_words(&mask_members(&mask_found(text)), &mut Context::default())
+}
+
+/// Secrets that are known by more than the word they are in: keys, tokens of issuers, what is encoded.
+fn mask_found(text: &str) -> Cow<'_, str> {
+    let spans = secrets::spans(text);
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut masked = String::with_capacity(text.len());
+    let mut done = 0;
+    for span in spans {
+        masked.push_str(&text[done..span.start]);
+        masked.push_str(MASK);
+        done = span.end;
+    }
+    masked.push_str(&text[done..]);
+    Cow::Owned(masked)
 }
 
 /// What the words before promise of the next ones.
@@ -211,83 +229,10 @@ fn starts_with_scheme(text: &str) -> bool {
         .any(|scheme| word.trim_start_matches(['"', '\'']).eq_ignore_ascii_case(scheme))
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
-}
-
-/// Whether a flag, variable or header of this name carries a secret, by the last words of the name.
-fn names_a_secret(name: &str) -> bool {
-    let name = name.trim_matches(['"', '\'']);
-    if !is_name(name) {
-        return false;
-    }
-    let words = words_of(name);
-    let Some((last, before)) = words.split_last() else {
-        return false;
-    };
-    match last.as_str() {
-        "token" | "secret" | "password" | "passwd" | "passphrase" | "apikey" | "accesskey" | "secretkey"
-        | "authtoken" | "authorization" | "credential" | "credentials" | "bearer" | "cookie" | "pat"
-        | "accesstoken" => true,
-        "key" => before.last().is_some_and(|word| {
-            matches!(
-                word.as_str(),
-                "api"
-                    | "access"
-                    | "secret"
-                    | "private"
-                    | "auth"
-                    | "signing"
-                    | "encryption"
-                    | "account"
-                    | "service"
-                    | "role"
-                    | "master"
-                    | "anon"
-            )
-        }),
-        _ => false,
-    }
-}
-
-/// The words of a kebab-case, snake_case or camelCase name, in lower case.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for c in name.chars() {
-        let starts_word = c.is_ascii_uppercase() && was_lower;
-        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
-        if matches!(c, '-' | '_' | '.') {
-            words.push(String::new());
-            continue;
-        }
-        if starts_word {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut() {
-            word.push(c.to_ascii_lowercase());
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 /// Secrets known by their form, wherever they stand in `text`.
 fn mask_shapes(text: &str) -> Cow<'_, str> {
     static USERINFO: LazyLock<Regex> = LazyLock::new(|| pattern(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s@]+@"));
     static PARAMETER: LazyLock<Regex> = LazyLock::new(|| pattern(r"([?&;])([A-Za-z0-9_.-]+)=([^&;#\s]+)"));
-    static ISSUED: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"\b(?:sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{20,}",
-            r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}",
-            r"|xapp-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{30,}",
-            r"|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-            r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
-        ))
-    });
     static PATH: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"((?:https?|wss?)://[^/?#\s"']+)(/[^?#\s"']*)"#));
     static RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z0-9+_=-]{32,}"));
@@ -302,14 +247,6 @@ fn mask_shapes(text: &str) -> Cow<'_, str> {
         text = replace(&PARAMETER, text, |found| {
             match names_a_secret(&found[2]) || matches!(&found[2], "key" | "sig" | "signature") {
                 true => format!("{}{}={MASK}", &found[1], &found[2]),
-                false => found[0].to_owned(),
-            }
-        });
-    }
-    if text.contains(|c: char| c.is_ascii_digit()) {
-        text = replace(&ISSUED, text, |found| {
-            match found[0].contains(|c: char| c.is_ascii_digit()) {
-                true => MASK.to_owned(),
                 false => found[0].to_owned(),
             }
         });

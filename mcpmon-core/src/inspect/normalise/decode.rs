@@ -120,7 +120,7 @@ fn stretch(text: &str, marker: &str, first: usize) -> (Option<Layer>, usize) {
 }
 
 /// The character that an escape stands for and the length of what follows its marker.
-fn character(marker: &str, escape: &str) -> Option<(char, usize)> {
+pub(in crate::inspect) fn character(marker: &str, escape: &str) -> Option<(char, usize)> {
     let code = |digits: &str, radix| char::from_u32(u32::from_str_radix(digits, radix).ok()?);
     match marker {
         "\\u" => Some((code(escape.get(..4)?, 16)?, 4)),
@@ -138,7 +138,7 @@ fn character(marker: &str, escape: &str) -> Option<(char, usize)> {
 }
 
 /// Runs of at least [`MIN_RUN`] characters of base64, base64url or hexadecimal.
-fn runs(text: &str) -> impl Iterator<Item = Range<usize>> {
+pub(in crate::inspect) fn runs(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -195,7 +195,7 @@ static CLASSES: [u8; 256] = {
     classes
 };
 
-fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
+pub(in crate::inspect) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
     let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
     let pairs = digits.as_chunks::<2>().0;
     let nibble = |byte: u8| {
@@ -210,7 +210,7 @@ fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
         .then(|| pairs.iter().map(byte).collect())?
 }
 
-fn base64(encoded: &str) -> Option<Vec<u8>> {
+pub(in crate::inspect) fn base64(encoded: &str) -> Option<Vec<u8>> {
     // Most runs are identifiers and paths, which are no text from their first bytes on.
     let (head, _) = encoded.as_bytes().as_chunks::<4>();
     for chunk in head.iter().take(MIN_DECODED / 3) {

@@ -17,7 +17,7 @@ const STEP: usize = 2;
 const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwyb";
 
 /// Literals in lower case, ready to be found.
-pub(super) struct Literals {
+pub(in crate::inspect) struct Literals {
     texts: Vec<&'static str>,
     present: Box<[u64; PRESENT / 64]>,
     /// Where the entries of each group begin, and the end of the last.
@@ -38,7 +38,7 @@ struct Entry {
 
 impl Literals {
     /// At most a few hundred literals of 1 to 100 bytes, in lower case; those of one or two bytes without letters.
-    pub(super) fn new(texts: Vec<&'static str>) -> Self {
+    pub(in crate::inspect) fn new(texts: Vec<&'static str>) -> Self {
         let mut entries = Vec::new();
         let mut short = Vec::new();
         for (literal, text) in (0..).zip(&texts) {
@@ -73,12 +73,12 @@ impl Literals {
     }
 
     /// Whether any literal stands in `text`.
-    pub(super) fn is_in(&self, text: &[u8]) -> bool {
+    pub(in crate::inspect) fn is_in(&self, text: &[u8]) -> bool {
         self.visit(text, &mut |_, _| ControlFlow::Break(())).is_break()
     }
 
     /// Where literals begin and which, ascending.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
+    pub(in crate::inspect) fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let all = self.visit(text, &mut |start, literal| {
             found.push((start, literal));

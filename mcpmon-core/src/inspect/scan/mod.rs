@@ -7,7 +7,7 @@ mod engine;
 mod field;
 mod finding;
 mod lexicon;
-mod literals;
+pub(super) mod literals;
 mod rules;
 mod seam;
 mod signals;

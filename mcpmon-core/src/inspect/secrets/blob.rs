@@ -1,0 +1,180 @@
+//! Long stretches that say nothing to a reader: encoded files, and what is too random to be anything else.
+
+use std::ops::Range;
+
+use super::{Hit, value};
+use crate::{inspect::normalise::decode, model::Severity};
+
+/// Shortest stretch of base64 that can be a file, and shortest one that is too random.
+const ENCODED: usize = 200;
+const RANDOM: usize = 100;
+/// Bits a byte from which on a stretch is random.
+const BITS: f64 = 4.5;
+/// Characters of a stretch by which it is judged.
+const SAMPLE: usize = 4096;
+
+/// First bytes of images, sound, films and fonts, in base64.
+const MEDIA: [&str; 14] = [
+    "iVBORw0KGgo",
+    "/9j/",
+    "R0lGOD",
+    "UklGR",
+    "Qk0",
+    "AAABAA",
+    "SUkqA",
+    "TU0AK",
+    "PHN2Zy",
+    "SUQz",
+    "T2dnUw",
+    "AAAAIGZ0eXA",
+    "d09GMg",
+    "d09GRg",
+];
+
+/// Encoded files and random stretches in `text`.
+pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
+    for run in long_runs(text) {
+        let stretch = &text[run.clone()];
+        let is_data = is_media_address(&text[..run.start]) || is_public(&text[..run.start]);
+        let sample = &stretch[..stretch.len().min(SAMPLE)];
+        if is_data
+            || is_media(stretch)
+            || is_digest_like(sample)
+            || value::is_wordy(sample)
+            || value::is_repetitive(sample)
+            || value::is_patterned(sample)
+        {
+            continue;
+        }
+        let bits = value::entropy(sample.as_bytes());
+        let has_path = sample.matches('/').count() * 12 > sample.len();
+        let is_random = bits >= BITS && !has_path;
+        let decodes = || decode::base64(stretch).is_some_and(|bytes| bytes.len() > RANDOM);
+        if stretch.len() > ENCODED && (is_random || decodes()) {
+            hits.push(Hit::new("base64_blob", Severity::High, run));
+        } else if is_random && value::is_random(sample) {
+            hits.push(Hit::new("high_entropy", Severity::High, run));
+        }
+    }
+}
+
+/// Runs of base64 of more than [`RANDOM`] characters, also broken into lines.
+fn long_runs(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_part =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'~');
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !is_part(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while at < bytes.len() && is_part(bytes[at]) {
+            at += 1;
+        }
+        if at - start < 40 {
+            continue;
+        }
+        // Lines of an encoder are 60 to 76 characters long, one after the other.
+        match runs.last_mut() {
+            Some(last)
+                if bytes[last.end..start]
+                    .iter()
+                    .all(|byte| matches!(byte, b'\n' | b'\r')) =>
+            {
+                last.end = at
+            }
+            Some(_) | None => runs.push(start..at),
+        }
+    }
+    runs.retain(|run| run.len() > RANDOM);
+    runs
+}
+
+fn is_media(stretch: &str) -> bool {
+    MEDIA.iter().any(|start| stretch.starts_with(start))
+}
+
+/// `data:image/png;base64,`
+fn is_media_address(before: &str) -> bool {
+    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(80))..];
+    near.rfind("data:").is_some_and(|at| {
+        let kind = &near[at + 5..];
+        ["image/", "audio/", "video/", "font/"]
+            .iter()
+            .any(|known| kind.starts_with(known))
+            && near.ends_with(',')
+    })
+}
+
+/// In the armour of what anybody may see, behind the kind of a public key, or encrypted.
+fn is_public(before: &str) -> bool {
+    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(16 << 10))..];
+    let armour = near
+        .rfind("-----BEGIN ")
+        .filter(|begin| !near[*begin..].contains("-----END"));
+    let is_armoured = armour.is_some_and(|begin| {
+        let label = near[begin + 11..].split("-----").next().unwrap_or_default();
+        ["PUBLIC", "CERTIFICATE", "SIGNATURE", "MESSAGE"]
+            .iter()
+            .any(|public| label.contains(public))
+    });
+    let end = &near[near.ceil_char_boundary(near.len().saturating_sub(60))..];
+    let word = end
+        .trim_end_matches([' ', ':', '=', '"', '\'', '>'])
+        .to_ascii_lowercase();
+    let is_named = [
+        "signature",
+        "integrity",
+        "checksum",
+        "digest",
+        "hash",
+        "fingerprint",
+        "certificate",
+    ];
+    is_armoured
+        || is_named.iter().any(|name| word.ends_with(name))
+        || ["ssh-rsa ", "ssh-ed25519 ", "ssh-dss ", "ecdsa-sha2-nistp256 "]
+            .iter()
+            .any(|kind| end.ends_with(kind))
+        || end.rfind("ENC[").is_some_and(|at| !end[at..].contains(']'))
+}
+
+fn is_digest_like(stretch: &str) -> bool {
+    stretch.len() <= 140 && stretch.bytes().all(|byte| byte.is_ascii_hexdigit())
+        || stretch.starts_with("sha512-")
+        || stretch.starts_with("sha384-")
+}
+
+/// Shortest label of a host that is decoded.
+const LABEL: usize = 14;
+
+/// Labels of a host that spell something in hexadecimal digits: a way to send a text by asking for a name.
+pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
+    let rest = &text[start..text.floor_char_boundary(start + 300)];
+    let rest = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];
+    let host = &rest[..rest
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_')))
+        .unwrap_or(rest.len())];
+    let labels: Vec<&str> = host.split('.').collect();
+    let is_hex = |label: &&str| label.len() >= 8 && label.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let says = |label: &&str| {
+        let decoded = decode::hexadecimal(label);
+        let is_word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b'=' | b':'))
+        };
+        label.len() >= LABEL
+            && decoded.is_some_and(|bytes| bytes.iter().any(u8::is_ascii_alphabetic) && is_word(&bytes))
+    };
+    if labels.iter().any(says) || labels.iter().filter(|label| is_hex(label)).count() >= 6 {
+        hits.push(Hit::new(
+            "encoded_host",
+            Severity::High,
+            start..start + host.len(),
+        ));
+    }
+}

@@ -1,0 +1,130 @@
+//! Tokens of the web: JSON web tokens, `Bearer …`, `Basic …`, and what is given to curl.
+
+use std::ops::Range;
+
+use super::{
+    Hit, checks,
+    value::{self, Strength},
+};
+use crate::model::Severity;
+
+/// Longest token that is looked at, bytes.
+const LONGEST: usize = 16 << 10;
+/// Shortest part of a web token.
+const PART: usize = 6;
+
+/// The web token that begins at `start`.
+pub(super) fn web_token(text: &str, start: usize) -> Option<Hit> {
+    let bytes = text.as_bytes();
+    if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
+        return None;
+    }
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+');
+    let near = &bytes[start..bytes.len().min(start + LONGEST)];
+    let length = near.iter().position(|byte| !is_part(byte)).unwrap_or(near.len());
+    let token = text[start..start + length].trim_end_matches('.');
+    let parts: Vec<&str> = token.split('.').take(5).collect();
+    let [header, payload, rest @ ..] = parts.as_slice() else {
+        return None;
+    };
+    if header.len() < PART || payload.len() < PART {
+        return None;
+    }
+    let is_signed = rest.first().is_some_and(|signature| signature.len() >= PART);
+    let is_token = checks::encodes_object(header, "alg") || checks::encodes_object(header, "typ");
+    let is_likely = is_signed && payload.starts_with("eyJ");
+    if !is_token && !is_likely {
+        return None;
+    }
+    let severity = match (is_signed, payload.starts_with("eyJ")) {
+        (true, _) | (_, true) => Severity::High,
+        (false, false) => (value::strength(payload, true) > Strength::None || payload.len() >= 16)
+            .then_some(Severity::High)?,
+    };
+    Some(Hit::new("bearer_token", severity, start..start + token.len()))
+}
+
+/// What follows `bearer`, which ends at `end`.
+pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
+    let (token, span) = word(text, end)?;
+    if token.len() < 12 || value::is_reference(token) {
+        return None;
+    }
+    let severity = match value::strength(token, true) {
+        _ if value::is_placeholder(token) => Severity::Low,
+        Strength::Random | Strength::Mixed => Severity::High,
+        Strength::Chosen if token.len() >= 20 => Severity::High,
+        Strength::Chosen | Strength::None => return None,
+    };
+    Some(Hit::new("bearer_token", severity, span))
+}
+
+/// What follows `basic`, which ends at `end`.
+pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
+    let (encoded, span) = word(text, end)?;
+    let decoded = checks::encodes_credentials(encoded)?;
+    let secret = decoded.split_once(':').map_or("", |(_, secret)| secret);
+    let severity = match secret {
+        "" => Severity::High,
+        _ if value::is_placeholder(secret) => Severity::Low,
+        _ => Severity::High,
+    };
+    Some(Hit::new("basic_auth", severity, span))
+}
+
+/// The word behind one that ends at `end`.
+fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
+    let rest = text.get(end..)?;
+    let skipped = rest
+        .bytes()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b',' | b'"' | b'\''))
+        .take(8)
+        .count();
+    if skipped == 0 {
+        return None;
+    }
+    let from = end + skipped;
+    let near = text.get(from..text.floor_char_boundary(from + LONGEST))?;
+    let length = near
+        .find(|c: char| c.is_whitespace() || "\"'`<>,;)\\&".contains(c))
+        .unwrap_or(near.len());
+    let word = near[..length].trim_end_matches(['.', ':']);
+    (!word.is_empty()).then(|| (word, from..from + word.len()))
+}
+
+/// `user:secret` that a flag or an option of curl takes; `end` is where its name ends.
+pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
+    let rest = text.get(end..text.floor_char_boundary(end + 400))?;
+    let skipped = rest
+        .bytes()
+        .take_while(|byte| matches!(byte, b' ' | b'=' | b',' | b'\'' | b'"' | b'\\'))
+        .take(6)
+        .count();
+    if skipped == 0 {
+        return None;
+    }
+    let near = &rest[skipped..];
+    let quoted = rest[..skipped].ends_with(['"', '\'']);
+    let ends = |c: char| {
+        if quoted {
+            "\"'\\\n".contains(c)
+        } else {
+            c.is_whitespace() || "\"'`\\".contains(c)
+        }
+    };
+    let given = &near[..near.find(ends).unwrap_or(near.len())];
+    let (user, secret) = given.split_once(':')?;
+    let from = end + skipped + user.len() + 1;
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '\\');
+    let is_plain = user.is_empty() || !user.chars().all(is_part) || secret.starts_with("//");
+    if is_plain || value::is_reference(user) || value::is_reference(secret) {
+        return None;
+    }
+    let severity = match value::strength(secret, true) {
+        _ if value::is_placeholder(secret) => Severity::Low,
+        Strength::None => return None,
+        Strength::Chosen | Strength::Mixed | Strength::Random => Severity::High,
+    };
+    Some(Hit::new("basic_auth", severity, from..from + secret.len()))
+}

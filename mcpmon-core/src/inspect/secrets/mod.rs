@@ -1,0 +1,161 @@
+//! Secrets in the arguments of calls: what they are and where they stand, in every key and value, however encoded.
+//!
+//! Formats of issuers first, names with evidence second, randomness last. What only shows where a secret would
+//! stand is of low severity. Nothing found leaves this module in clear.
+
+mod anchors;
+mod assignment;
+mod blob;
+mod checks;
+mod environment;
+mod found;
+mod header;
+mod issued;
+mod layers;
+mod names;
+mod payment;
+mod pem;
+mod shapes;
+mod split;
+#[cfg(test)]
+mod tests;
+mod text;
+mod url;
+mod value;
+
+use std::ops::Range;
+
+use super::arguments::{Argument, ArgumentKind, Arguments};
+use crate::model::{RawJson, Severity};
+
+pub use found::{Place, Secret};
+pub(super) use names::{is_name, names_a_secret};
+
+/// A secret in one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hit {
+    /// Name of the pattern.
+    kind: &'static str,
+    severity: Severity,
+    /// Where it stands, or what encodes it.
+    span: Range<usize>,
+    /// Whether it was found only after decoding.
+    decoded: bool,
+}
+
+impl Hit {
+    const fn new(kind: &'static str, severity: Severity, span: Range<usize>) -> Self {
+        Self {
+            kind,
+            severity,
+            span,
+            decoded: false,
+        }
+    }
+
+    const fn touches(&self, other: &Self) -> bool {
+        self.span.start < other.span.end && other.span.start < self.span.end
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.span.start <= other.span.start
+            && other.span.end <= self.span.end
+            && self.severity >= other.severity
+    }
+}
+
+/// Secrets of one call that are told; a call with more is not let through in part.
+pub const MAX_SECRETS: usize = 64;
+
+/// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
+#[must_use]
+pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
+    let may_hold = anchors::may_hold(json.as_str()) || split::may_be(arguments);
+    if !may_hold {
+        return Vec::new();
+    }
+    let mut found = found::Collector::new(json);
+    let mut context = Context::default();
+    for argument in arguments.iter() {
+        let mut hits = text::hits(argument.text());
+        match argument.kind() {
+            ArgumentKind::Text => {
+                context.named(argument, &mut hits);
+                if hits.iter().any(|hit| hit.kind == "base64_blob") && is_declared(argument, arguments) {
+                    hits.retain(|hit| hit.kind != "base64_blob" && hit.kind != "high_entropy");
+                }
+            }
+            ArgumentKind::Key | ArgumentKind::Literal => {}
+        }
+        found.take(argument, hits);
+        if found.is_full() {
+            break;
+        }
+    }
+    split::find(arguments, &mut found);
+    found.finish()
+}
+
+/// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
+#[must_use]
+pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
+    if !anchors::may_hold(text) {
+        return Vec::new();
+    }
+    text::hits(text).into_iter().map(|hit| hit.span).collect()
+}
+
+/// What the arguments before say of the next one.
+#[derive(Default)]
+struct Context<'a> {
+    /// The text before, with its name.
+    before: Option<Argument<'a>>,
+}
+
+impl<'a> Context<'a> {
+    /// A whole value, known by the name of its member, by an entry that names it, or by the flag before it.
+    fn named(&mut self, argument: Argument<'a>, hits: &mut Vec<Hit>) {
+        let before = self.before.replace(argument);
+        let value = argument.text();
+        if value.is_empty() || value.len() > 4096 || hits.iter().any(|hit| hit.severity >= Severity::High) {
+            return;
+        }
+        let own = assignment::named(argument.name(), value).map(|(kind, severity)| {
+            // A parameter that a tool declares for a password is where one belongs.
+            let is_parameter = argument.members().count() == 1;
+            let is_chosen = names::claim(argument.name()) == Some(names::Claim::Password)
+                || value::strength(value.trim(), true) < value::Strength::Random;
+            match is_parameter && is_chosen {
+                true => (kind, severity.min(Severity::Medium)),
+                false => (kind, severity),
+            }
+        });
+        let labelled = || {
+            let label = before.filter(|before| before.is_beside(&argument))?;
+            let names = matches!(label.name(), "name" | "key" | "header" | "variable" | "field");
+            let is_value = matches!(argument.name(), "value" | "val" | "content");
+            let is_flag = label.name() == argument.name() && label.text().starts_with('-');
+            (names && is_value || is_flag)
+                .then(|| assignment::named(label.text().trim_start_matches('-'), value))?
+        };
+        if let Some((kind, severity)) = own.or_else(labelled)
+            && !hits.iter().any(|hit| hit.severity >= severity)
+        {
+            hits.push(Hit::new(kind, severity, 0..value.len()));
+        }
+    }
+}
+
+/// Whether a member beside says what kind of data it is.
+fn is_declared(argument: Argument<'_>, arguments: &Arguments<'_>) -> bool {
+    arguments.iter().any(|other| {
+        let is_kind = matches!(
+            other.name().to_ascii_lowercase().replace(['_', '-'], "").as_str(),
+            "mimetype" | "contenttype" | "mediatype"
+        );
+        is_kind
+            && other.kind() == ArgumentKind::Text
+            && other.text().contains('/')
+            && other.is_beside(&argument)
+    })
+}

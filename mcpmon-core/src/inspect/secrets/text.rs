@@ -1,0 +1,200 @@
+//! What one text holds: everything that its anchors open, and what its layers hold.
+
+use super::{
+    Hit,
+    anchors::{self, Anchor},
+    assignment, blob, environment, header,
+    issued::{Found, ISSUED},
+    layers, payment, pem, shapes, url,
+};
+use crate::model::Severity;
+
+/// Most hits of one text; where there are more, it holds secrets anyway.
+const MAX_HITS: usize = 256;
+
+/// The secrets in `text`, in their order, none overlapping another.
+pub(super) fn hits(text: &str) -> Vec<Hit> {
+    within(text, 0)
+}
+
+fn within(text: &str, depth: usize) -> Vec<Hit> {
+    let mut found = direct(text);
+    if depth == layers::DEEPEST {
+        return found;
+    }
+    for layer in layers::of(text) {
+        for hit in within(&layer.text, depth + 1) {
+            let spelled = layer.text.get(hit.span.clone()).unwrap_or_default();
+            let is_known = found.iter().any(|known| {
+                let shown = &text[known.span.clone()];
+                !known.decoded && (shown.contains(spelled) || layers::unescape(shown).contains(spelled))
+            });
+            // What only looks random says nothing more when it is decoded.
+            let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
+            if !is_known && !is_weak && found.len() < MAX_HITS {
+                found.push(Hit {
+                    span: layer.origin.clone(),
+                    decoded: true,
+                    ..hit
+                });
+            }
+        }
+    }
+    apart(found)
+}
+
+/// What stands in a text as it is.
+fn direct(text: &str) -> Vec<Hit> {
+    let mut scan = Scan {
+        text,
+        hits: Vec::new(),
+        shapes: vec![Vec::new(); shapes::SHAPES.len()],
+        words: vec![0; ISSUED.len()],
+        name: 0,
+        names: Vec::new(),
+    };
+    for (start, end, opens) in anchors::find(text) {
+        for anchor in opens {
+            scan.open(*anchor, start, end);
+        }
+        if scan.hits.len() >= MAX_HITS {
+            break;
+        }
+    }
+    scan.finish()
+}
+
+struct Scan<'t> {
+    text: &'t str,
+    hits: Vec<Hit>,
+    /// Where the words of each form stand.
+    shapes: Vec<Vec<usize>>,
+    /// How far there are plain words behind the prefix of each row.
+    words: Vec<usize>,
+    /// Where the last name ended.
+    name: usize,
+    /// Secrets by their names: what has a form of its own is known by that.
+    names: Vec<Hit>,
+}
+
+impl Scan<'_> {
+    fn open(&mut self, anchor: Anchor, start: usize, end: usize) {
+        let text = self.text;
+        let found = match anchor {
+            Anchor::Issued(row) => return self.issued(row, start),
+            Anchor::Shape(shape) => return self.shapes[shape].push(start),
+            Anchor::Name => return self.named(start, end),
+            Anchor::Phrase => {
+                self.names.extend(assignment::after_phrase(text, end));
+                return;
+            }
+            Anchor::Armour => pem::at(text, start),
+            Anchor::Putty => pem::putty(text, start),
+            Anchor::Address => {
+                blob::host(text, end, &mut self.hits);
+                url::at(text, end)
+            }
+            Anchor::WebToken => header::web_token(text, start),
+            Anchor::Bearer => header::bearer(text, end),
+            Anchor::Basic => header::basic(text, end),
+            Anchor::Credentials => header::credentials(text, text[..end].trim_end_matches([' ', '"']).len()),
+        };
+        // The same bytes can be opened again and again.
+        if let Some(hit) = found.filter(|hit| !self.hits.iter().rev().take(8).any(|known| known.covers(hit)))
+        {
+            self.hits.push(hit);
+        }
+    }
+
+    fn issued(&mut self, row: usize, start: usize) {
+        let is_known = self
+            .hits
+            .last()
+            .is_some_and(|known| known.span.contains(&start) && known.kind != "basic_auth");
+        if is_known || start < self.words[row] {
+            return;
+        }
+        match ISSUED[row].at(self.text, start) {
+            Found::Secret(span, severity) => {
+                // A key of Google's that nothing names may be one of those that web pages show to everyone.
+                let is_bare = ISSUED[row].prefix == "AIzaSy" && self.text.len() == span.len();
+                let severity = if is_bare {
+                    severity.min(Severity::Medium)
+                } else {
+                    severity
+                };
+                self.hits.push(Hit::new(ISSUED[row].kind, severity, span));
+            }
+            Found::Words(end) => self.words[row] = end,
+            Found::Nothing => {}
+        }
+    }
+
+    fn named(&mut self, start: usize, end: usize) {
+        if start < self.name {
+            return;
+        }
+        let name = assignment::identifier(self.text, start..end);
+        self.name = name.end.max(start + 1);
+        self.names.extend(assignment::at(self.text, &name));
+    }
+
+    fn finish(mut self) -> Vec<Hit> {
+        let text = self.text;
+        for (shape, places) in self.shapes.iter().enumerate() {
+            if !places.is_empty() {
+                shapes::find(shape, text, places, &mut self.hits);
+            }
+        }
+        if text.bytes().filter(u8::is_ascii_digit).count() >= payment::FEWEST {
+            payment::cards(text, &mut self.hits);
+            payment::accounts(text, &mut self.hits);
+        }
+        let specific = self.hits.len();
+        for hit in self.names {
+            let has_form = self.hits[..specific].iter().any(|known| known.touches(&hit));
+            if !has_form {
+                self.hits.push(hit);
+            }
+        }
+        if !self.hits.is_empty() && memchr::memchr(b'\n', text.as_bytes()).is_some() {
+            self.hits.extend(environment::block(text));
+        }
+        if text.len() > 100 {
+            blob::find(text, &mut self.hits);
+        }
+        apart(self.hits)
+    }
+}
+
+/// Hits in the order of the text, those that overlap made one: the worst speaks, for all of what they cover.
+fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by(|a, b| (a.span.start, b.span.end).cmp(&(b.span.start, a.span.end)));
+    let mut apart: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        match apart.last_mut() {
+            Some(last) if last.touches(&hit) => {
+                let end = last.span.end.max(hit.span.end);
+                if rank(&hit) > rank(last) {
+                    (last.kind, last.severity) = (hit.kind, hit.severity);
+                }
+                last.decoded |= hit.decoded;
+                last.span.end = end;
+            }
+            Some(_) | None => apart.push(hit),
+        }
+    }
+    apart
+}
+
+/// Of hits at one place the worse one speaks, of equally bad ones the one that says more.
+fn rank(hit: &Hit) -> (Severity, u8) {
+    let says = match hit.kind {
+        "high_entropy" => 0,
+        "base64_blob" => 1,
+        "generic_secret" => 2,
+        "env_file_content" => 3,
+        _ => 4,
+    };
+    (hit.severity, says)
+}
