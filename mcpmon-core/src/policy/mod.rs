@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
+mod arguments;
 mod environment;
 mod guard;
 mod inspection;
@@ -11,6 +12,7 @@ pub mod network;
 pub mod rules;
 mod server;
 
+pub use arguments::{ArgumentInspection, OnSecret};
 pub use environment::{EnvironmentRules, Passage};
 pub use guard::Guard;
 pub use inspection::{
@@ -44,6 +46,8 @@ pub struct Policy {
     pub inspection: Detection,
     /// Inspection of results.
     pub outputs: OutputInspection,
+    /// Inspection of the arguments of calls.
+    pub arguments: ArgumentInspection,
     /// Findings that are known and accepted.
     pub suppressions: Vec<Suppression>,
     /// Requests that are no tool calls.

@@ -5,10 +5,12 @@
 mod edit;
 mod leave_out;
 mod notify;
+mod redact;
 mod refuse;
 mod stop;
 
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
+pub use redact::with_redactions;
 pub use refuse::{Fault, refusal};
 pub use stop::{Stopped, stop};

@@ -73,6 +73,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.cross_server.shadow_tool.similarity_threshold",
     "mcp.output_inspection",
     "mcp.config_guard",
+    "mcp.argument_inspection",
     "mcp.suppressions",
     "mcp.sampling",
     "mcp.elicitation",

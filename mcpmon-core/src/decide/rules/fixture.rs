@@ -3,7 +3,7 @@
 use super::{Calling, Effect, Objection, Rule, Scene, Used};
 use crate::{
     decide::definitions::{DefinitionBook, Entry, Offers, Page},
-    inspect::{arguments::Arguments, protected_paths::NO_FILES},
+    inspect::{arguments::Arguments, protected_paths::NO_FILES, secrets},
     model::{
         Call, Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp,
     },
@@ -124,11 +124,16 @@ impl Stage {
             resumes: None,
         };
         let walked = Arguments::walk(RawJson::trusted(arguments));
+        let secrets = match self.policy.arguments.enabled {
+            true => secrets::inspect(RawJson::trusted(arguments), &walked),
+            false => Vec::new(),
+        };
         let (server, kind) = (&self.identity.server, DefinitionKind::Tool);
         judge(&Scene {
             call: Some(Calling {
                 call: &call,
                 arguments: &walked,
+                secrets: &secrets,
             }),
             ..Scene::of(&self.policy, server, offers, kind, tool, Timestamp(0))
         })

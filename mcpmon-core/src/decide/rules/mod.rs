@@ -1,6 +1,7 @@
 //! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
 //! first that blocks decides; what only notes adds up.
 
+pub(super) mod argument_content;
 mod blocked_resources;
 mod blocked_tools;
 mod call_rules;
@@ -35,6 +36,7 @@ use crate::{
     inspect::{
         arguments::Arguments,
         protected_paths::{Files, NO_FILES},
+        secrets::Secret,
     },
     model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp},
     policy::{Decision, Policy},
@@ -68,6 +70,8 @@ pub(super) struct Calling<'a> {
     pub(super) call: &'a Call<'a>,
     /// Every key and value of its arguments; empty where it has none.
     pub(super) arguments: &'a Arguments<'a>,
+    /// The secrets in them, where arguments are inspected.
+    pub(super) secrets: &'a [Secret],
 }
 
 /// What is to be used.
@@ -137,9 +141,13 @@ const RULES: &[&dyn Rule] = &[
     &blocked_resources::BlockedResources,
     &resource_rules::ResourceRules,
     &default_decision::DefaultDecision,
+    &argument_content::ArgumentContent,
     &value_limits::ValueLimits,
     &protected_files::ProtectedFiles,
 ];
+
+/// The rule over secrets in the arguments of calls.
+pub(super) use argument_content::RULE as ARGUMENT_INSPECTION;
 
 /// What the rules say together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::tell::Teller;
 use crate::{
     decide::{
-        rules::{Effect, Objection},
+        rules::{ARGUMENT_INSPECTION, Effect, Objection},
         wording::{command, shown},
     },
     model::{Action, Event, Finding, Severity, Standing, Subject},
@@ -108,7 +108,7 @@ pub(super) const fn rule(subject: Subject) -> &'static str {
         Subject::Output | Subject::Prompt | Subject::Resource | Subject::Error | Subject::Notification => {
             "output_poisoning"
         }
-        Subject::Argument => "argument_inspection",
+        Subject::Argument => ARGUMENT_INSPECTION,
         Subject::Sampling => "sampling_poisoning",
         Subject::Elicitation => "elicitation_poisoning",
     }

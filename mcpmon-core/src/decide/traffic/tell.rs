@@ -2,9 +2,10 @@
 
 use crate::{
     decide::rules::{Effect, Objection, Ruling},
+    inspect::secrets::Secret,
     model::{
         Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, Message, ResultKind, Severity,
-        Subject, Timestamp,
+        Subject, Timestamp, redacted,
     },
 };
 
@@ -109,9 +110,12 @@ fn reason(reason: &str, remedy: Option<&str>) -> String {
     }
 }
 
-/// Arguments as far as they are told.
-pub(super) fn input(text: &str) -> String {
-    cut(text, MAX_INPUT).to_owned()
+/// Arguments as far as they are told, without the secrets that were found in them.
+pub(super) fn input(text: &str, secrets: &[Secret]) -> String {
+    match secrets {
+        [] => cut(text, MAX_INPUT).to_owned(),
+        found => cut(&redacted(text, &Secret::masks(found)), MAX_INPUT).to_owned(),
+    }
 }
 
 /// The first `most` bytes of `text`, less where a character would be cut.

@@ -2,8 +2,8 @@
 
 use crate::{
     decode::{jsonrpc::Envelope, mcp::Shape},
-    model::{Content, Denial, FromServer, Message, Verdict},
-    rewrite::{Stopped, stop, without_instructions, without_items},
+    model::{Content, Denial, FromClient, FromServer, Message, Verdict},
+    rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
 };
 
 /// What becomes of a message.
@@ -11,7 +11,7 @@ use crate::{
 pub(super) enum Applied {
     /// It goes on as it is.
     AsIs,
-    /// It goes on without a part of it.
+    /// It goes on without a part of it, or with another in its place.
     Less(String),
     /// It does not go on.
     Stopped(Stopped),
@@ -35,8 +35,11 @@ pub(super) fn apply(
         {
             without_instructions(envelope)
         }
+        (Verdict::Redact(redactions), Content::Client(FromClient::Call(_))) => {
+            with_redactions(envelope, redactions)
+        }
         (Verdict::Block(denial), _) => return Applied::Stopped(stop(envelope, message, shape, denial)),
-        (Verdict::Hide(_) | Verdict::StripInstructions, _) => None,
+        (Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_), _) => None,
     };
     less.map_or_else(
         || Applied::Stopped(stop(envelope, message, shape, &unfit())),

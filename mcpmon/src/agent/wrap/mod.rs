@@ -263,7 +263,7 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
 fn allowed(verdict: Verdict) -> Result<(), Denial> {
     match verdict {
         Verdict::Block(denial) => Err(denial),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => Ok(()),
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Ok(()),
     }
 }
 

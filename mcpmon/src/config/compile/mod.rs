@@ -1,5 +1,6 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
+mod arguments;
 mod guard;
 mod inspection;
 mod network;
@@ -83,6 +84,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         first_use: inspection::first_use(&config.mcp.registry),
         inspection: inspection::detection(&config.mcp.detection, &mut findings),
         outputs: inspection::outputs(&config.mcp.output_inspection),
+        arguments: arguments::compile(&config.mcp.argument_inspection),
         suppressions: inspection::suppressions(&config.mcp.suppressions, &mut findings),
         requests: inspection::requests(&config.mcp),
         rules: rules::compile(&config.mcp, &mut findings),

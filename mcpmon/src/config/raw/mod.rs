@@ -24,7 +24,10 @@ pub(crate) use self::{
     cross_server::ShadowTool,
     exec::{Exec, Gate, Unwrapped},
     format::Text,
-    inspection::{Attack, ConfigGuard, CustomPattern, Detection, Level, OnDefinition, OnOutput, OutputInspection},
+    inspection::{
+        ArgumentInspection, Attack, ConfigGuard, CustomPattern, Detection, Level, OnArgument, OnDefinition,
+        OnOutput, OutputInspection,
+    },
     mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, Scope, Watch},
     pinning::{OnChange, Registry, VersionPinning},

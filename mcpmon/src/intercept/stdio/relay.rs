@@ -356,7 +356,7 @@ impl<'a> Relay<'a> {
         let files = self.check.finish()?;
         match (self.judge)((self.clock)(), Seen::Files(files)) {
             Verdict::Block(denial) => Some(denial),
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => None,
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         }
     }
 

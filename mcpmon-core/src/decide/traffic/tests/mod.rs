@@ -216,7 +216,7 @@ pub(super) fn told(judgement: &Judgement) -> Vec<String> {
 pub(super) fn blocked_by(judgement: &Judgement) -> Option<&str> {
     match &judgement.verdict {
         Verdict::Block(denial) => Some(&denial.rule),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => None,
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
     }
 }
 
