@@ -22,6 +22,9 @@ pub(super) struct Item {
     pub(super) tier: Option<String>,
     #[serde(default)]
     pub(super) corpus: Option<String>,
+    /// What kind of secret it holds.
+    #[serde(default)]
+    pub(super) secret_family: Option<String>,
     /// The server that a definition belongs to.
     #[serde(default, alias = "source")]
     pub(super) server: Option<String>,

@@ -3,12 +3,13 @@
 use anyhow::{Context as _, bail};
 use mcpmon_core::{
     inspect::{
+        arguments::Arguments,
         launch::LaunchRules,
         scan::{Scanner, Scene, Source},
-        similarity,
+        secrets, similarity,
     },
     model::{Finding, RawJson, Standing},
-    policy::{Detection, OnDetection},
+    policy::{ArgumentInspection, Detection, OnDetection, OnSecret},
 };
 use serde_json::{Value, json};
 
@@ -68,6 +69,7 @@ impl Engines {
             "tool_definition" | "instructions" => self.definition(corpus, item)?,
             "tool_output" => self.output(item)?,
             "server_name" => server_name(item)?,
+            "argument" => self.argument(item)?,
             _ => return Ok(Judgement::NoEngine),
         }))
     }
@@ -132,6 +134,29 @@ impl Engines {
             blocked: self.is_alarming(&findings, |finding| finding.standing == Standing::Asserted),
             expected,
             text: text.to_owned(),
+            found: named(&findings),
+        })
+    }
+
+    /// A call: what is judged are its arguments.
+    fn argument(&self, item: &Item) -> anyhow::Result<Judged> {
+        let expected = is_malicious(item)?;
+        let payload = payload(item)?;
+        let given = payload.get("arguments").unwrap_or(payload);
+        let text = given.to_string();
+        let json = RawJson::trusted(&text);
+        let secrets = secrets::inspect(json, &Arguments::walk(json));
+        let findings: Vec<Finding> = secrets.into_iter().map(|secret| secret.finding).collect();
+        let flagged = self.is_alarming(&findings, |_| true);
+        let stops = match ArgumentInspection::default().on_detection {
+            OnSecret::Block | OnSecret::Redact => true,
+            OnSecret::Alert => false,
+        };
+        Ok(Judged {
+            flagged,
+            blocked: flagged && stops,
+            expected,
+            text,
             found: named(&findings),
         })
     }

@@ -11,8 +11,7 @@ use super::report::Group;
 pub(super) struct Summary {
     pub(super) definitions: Option<Definitions>,
     pub(super) outputs: Option<Outputs>,
-    /// Not measured in this version.
-    pub(super) secrets: Option<NotMeasured>,
+    pub(super) secrets: Option<Secrets>,
     pub(super) names: Option<Rates>,
     /// Not measured in this version.
     pub(super) sequences: Option<NotMeasured>,
@@ -39,6 +38,14 @@ pub(super) struct Outputs {
     pub(super) fp: Option<f64>,
     pub(super) fp_quotes_attacks: Option<f64>,
     pub(super) blocked_quotes_attacks: Option<f64>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Secrets {
+    /// Of the items that say which family their secret is of.
+    pub(super) recall_by_family: BTreeMap<String, f64>,
+    pub(super) fp: Option<f64>,
+    pub(super) fp_near_miss: Option<f64>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -91,7 +98,7 @@ impl Summary {
         Self {
             definitions: area.definitions(),
             outputs: area.outputs(),
-            secrets: None,
+            secrets: area.secrets(),
             names: area.rates("server_name", "malicious", "benign"),
             sequences: None,
             launches: area.rates("launch", "mcp_server", "other"),
@@ -159,6 +166,29 @@ impl<'a> Area<'a> {
                     |group| group.n,
                 )
                 .fraction(),
+            })
+    }
+
+    fn secrets(&self) -> Option<Secrets> {
+        let kinds = &["argument"];
+        let mut families: BTreeMap<String, Tally> = BTreeMap::new();
+        for group in self.groups(kinds, "core", "malicious") {
+            for (family, share) in &group.families {
+                let tally = families.entry(family.clone()).or_default();
+                tally.part += share.flagged;
+                tally.whole += share.n;
+            }
+        }
+        let recall = families
+            .into_iter()
+            .filter_map(|(family, tally)| Some((family, tally.fraction()?)));
+        self.0
+            .iter()
+            .any(|group| group.key.kind == "argument")
+            .then(|| Secrets {
+                recall_by_family: recall.collect(),
+                fp: self.flagged(kinds, "core", "benign"),
+                fp_near_miss: self.flagged(kinds, "near_miss", "benign"),
             })
     }
 

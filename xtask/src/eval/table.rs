@@ -86,9 +86,25 @@ fn summary(summary: &Summary) -> String {
             );
         }
     }
-    for area in ["secrets", "sequences"] {
-        line(area, &[("not measured:", "no engine in this version".to_owned())]);
+    if let Some(figures) = &summary.secrets {
+        for (family, recall) in &figures.recall_by_family {
+            line(
+                &format!("secrets of {family}"),
+                &[("recall", percent(Some(*recall)))],
+            );
+        }
+        line(
+            "secrets",
+            &[
+                ("false positives", percent(figures.fp)),
+                ("of near misses", percent(figures.fp_near_miss)),
+            ],
+        );
     }
+    line(
+        "sequences",
+        &[("not measured:", "no engine in this version".to_owned())],
+    );
     if let Some(speed) = &summary.speed {
         line(
             "speed",
