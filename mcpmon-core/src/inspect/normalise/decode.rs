@@ -7,7 +7,7 @@ const MAX_LAYERS: usize = 1 << 12;
 /// Bytes between escapes beyond which they are not one text; rules look no further.
 const MAX_GAP: usize = 400;
 /// Bytes of plain text on either side of escapes that are read with them.
-const AROUND: usize = 160;
+pub(in crate::inspect) const AROUND: usize = 160;
 /// Shortest run that can be base64 or hexadecimal of a phrase.
 pub(in crate::inspect) const MIN_RUN: usize = 20;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
@@ -265,7 +265,7 @@ fn is_prose(text: &str) -> bool {
         .filter(|c| *c == char::REPLACEMENT_CHARACTER || !is_shown(*c));
     text.len() >= MIN_DECODED
         && others.count() * 20 <= text.chars().count()
-        && letters * 10 >= text.chars().count() * 4
+        && letters * 10 >= text.chars().count() * 3
         && text.contains([' ', '/', '\n'])
 }
 

@@ -25,9 +25,16 @@ pub(in crate::inspect) fn unseen(text: &str) -> Vec<(Unseen, Range<usize>)> {
     if text.is_ascii() && memchr::memchr(0x1b, text.as_bytes()).is_none() {
         return found;
     }
-    for (at, c) in text.char_indices() {
-        let Some(kind) = kind(c) else { continue };
+    let mut from = 0;
+    while let Some(plain) = text.as_bytes()[from..]
+        .iter()
+        .position(|byte| !byte.is_ascii() || *byte == 0x1b)
+    {
+        let at = from + plain;
+        let Some(c) = text[at..].chars().next() else { break };
         let end = at + c.len_utf8();
+        from = end;
+        let Some(kind) = kind(c) else { continue };
         match found.last_mut() {
             Some((last, span)) if *last == kind && span.end == at => span.end = end,
             Some(_) | None => found.push((kind, at..end)),

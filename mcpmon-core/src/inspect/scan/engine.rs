@@ -12,6 +12,7 @@ use super::{
     lexicon,
     literals::Literals,
     rules::Place,
+    sighted::Sighted,
     signals::{self, Shape, Signal},
 };
 
@@ -25,8 +26,6 @@ const AROUND: usize = 400;
 const PATTERN_SIZE: usize = 4 << 20;
 /// Most bytes that running one pattern may keep.
 const CACHE_SIZE: usize = 512 << 10;
-/// Most sightings of one signal in a text; what comes after changes nothing.
-const MAX_SIGHTINGS: usize = 64;
 
 /// A signal in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +56,15 @@ struct Anchors {
 
 struct Lazy {
     shape: &'static Shape,
+    /// Whether the pattern tells upper case from lower case.
+    minds_case: bool,
+    /// Whether it names a tool.
+    names_tool: bool,
     regex: OnceLock<Regex>,
 }
 
 /// A text, and the same in lower case once that is needed.
-struct Cases<'t> {
+pub(super) struct Cases<'t> {
     text: &'t str,
     lower: OnceCell<String>,
 }
@@ -153,8 +156,10 @@ impl Anchors {
 
 impl Engine {
     fn new() -> Self {
-        let lazy = |shape| Lazy {
+        let lazy = |shape: &'static Shape| Lazy {
             shape,
+            minds_case: minds_case(shape.pattern),
+            names_tool: shape.pattern.contains("<tool>"),
             regex: OnceLock::new(),
         };
         Self {
@@ -169,20 +174,21 @@ impl Engine {
         self.outputs.literals.is_in(text.as_bytes())
     }
 
-    /// The signals of `text` that have anchors, by place.
-    pub(super) fn sightings(&self, text: &str, place: Place) -> Vec<Sighting> {
+    /// The signals of `text`.
+    pub(super) fn sightings<'t>(&self, text: &'t str, place: Place) -> Sighted<'t> {
         let cases = Cases::of(text);
-        match place {
+        let found = match place {
             Place::Definition => self.sighted(&cases, 0..text.len(), &self.every),
             Place::Output => {
                 let opening = self.sighted(&cases, 0..text.len(), &self.outputs);
-                let mut found: Vec<Sighting> = Vec::new();
-                for region in regions(text, &opening) {
-                    found.extend(self.sighted(&cases, region, &self.every));
-                }
-                found
+                let regions = regions(text, &opening).into_iter();
+                regions
+                    .flat_map(|region| self.sighted(&cases, region, &self.every))
+                    .collect()
             }
-        }
+        };
+        let regions = regions(text, &found);
+        Sighted::of(cases, found, regions)
     }
 
     fn sighted(&self, cases: &Cases<'_>, part: Range<usize>, anchors: &Anchors) -> Vec<Sighting> {
@@ -208,21 +214,20 @@ impl Engine {
                 lazy.run(cases, window, &mut found);
             }
         }
-        self.weigh(text, &mut found);
+        self.weigh(cases, &mut found);
         found.sort_by_key(|sighting| (sighting.span.start, sighting.signal));
         found
     }
 
     /// What is sent somewhere is sent away where it is worth something. As one pattern this would be slow.
-    fn weigh(&self, text: &str, found: &mut Vec<Sighting>) {
+    fn weigh(&self, cases: &Cases<'_>, found: &mut Vec<Sighting>) {
         let sent: Vec<Range<usize>> = found
             .iter()
             .filter(|sighting| sighting.signal == Signal::SendTo)
             .map(|sighting| sighting.span.clone())
             .collect();
         for span in sent {
-            let part = text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end);
-            if self.beside(Signal::Goods, text, part).is_some() {
+            if self.is_beside(Signal::Goods, cases, span.clone()) {
                 found.push(Sighting {
                     signal: Signal::SendAway,
                     span,
@@ -232,29 +237,44 @@ impl Engine {
         }
     }
 
-    /// Where a signal without anchors stands in a part of `text`.
-    pub(super) fn beside(&self, signal: Signal, text: &str, part: Range<usize>) -> Option<Range<usize>> {
-        let near = Cases::of(&text[part.clone()]);
+    /// Whether a signal without anchors stands in a part of a text.
+    pub(super) fn is_beside(&self, signal: Signal, cases: &Cases<'_>, part: Range<usize>) -> bool {
+        let mut shapes = self.shapes.iter().filter(|lazy| lazy.shape.signal == signal);
+        shapes.any(|lazy| lazy.regex().is_match(&lazy.bytes(cases)[part.clone()]))
+    }
+
+    /// Where a signal without anchors stands in a part of a text, by place.
+    pub(super) fn all_beside(
+        &self,
+        signal: Signal,
+        cases: &Cases<'_>,
+        part: Range<usize>,
+    ) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for lazy in self.shapes.iter().filter(|lazy| lazy.shape.signal == signal) {
-            lazy.run(&near, 0..near.text.len(), &mut found);
+            lazy.run(cases, part.clone(), &mut found);
         }
-        let first = found.into_iter().next()?.span;
-        Some(part.start + first.start..part.start + first.end)
+        let mut spans: Vec<Range<usize>> = found.into_iter().map(|sighting| sighting.span).collect();
+        spans.sort_unstable_by_key(|span| span.start);
+        spans
     }
 }
 
 impl Lazy {
+    /// The text as the pattern wants it.
+    fn bytes<'c>(&self, cases: &'c Cases<'_>) -> &'c [u8] {
+        match self.minds_case {
+            true => cases.text.as_bytes(),
+            false => cases.lower().as_bytes(),
+        }
+    }
+
     fn run(&self, cases: &Cases<'_>, window: Range<usize>, found: &mut Vec<Sighting>) {
-        let text = match minds_case(self.shape.pattern) {
-            true => cases.text,
-            false => cases.lower(),
-        };
-        let bytes = &text.as_bytes()[window.clone()];
-        let names_tool = self.shape.pattern.contains("<tool>");
+        let bytes = &self.bytes(cases)[window.clone()];
         let moved = |span: Range<usize>| window.start + span.start..window.start + span.end;
-        for spans in self.regex().find_iter(bytes).take(MAX_SIGHTINGS) {
-            let tool = names_tool
+        for spans in self.regex().find_iter(bytes) {
+            let tool = self
+                .names_tool
                 .then(|| self.regex().captures_at(bytes, spans.start()))
                 .flatten()
                 .and_then(|captures| Some(moved(captures.name("tool")?.range())));

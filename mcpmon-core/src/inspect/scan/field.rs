@@ -1,6 +1,6 @@
 //! One text: what is unseen in it, what it says, and what its encodings say.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
@@ -10,6 +10,7 @@ use super::{
     engine::{ENGINE, Sighting},
     finding::{Hit, raised},
     rules::{Place, Rule, Told, ToolNamed},
+    sighted::Sighted,
     standing::Manner,
 };
 use crate::inspect::normalise::{
@@ -30,6 +31,8 @@ pub(super) struct Setting<'a> {
     pub(super) own: &'a [&'a str],
     /// Tools of others.
     pub(super) others: &'a [&'a str],
+    /// Whether it is said to be a document by its name.
+    pub(super) is_document: bool,
 }
 
 /// What is found in a text, by the place in it.
@@ -118,11 +121,22 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
     }
     let mut inner = Vec::new();
     said(&layer.text, setting, depth, &mut inner);
+    // What is read with an escape and was found where it stands is nothing that is only decoded; elsewhere a harmless
+    // hit hides no worse one.
+    let around = layer.origin.start.saturating_sub(decode::AROUND)..layer.origin.end + decode::AROUND;
+    let mut known: BTreeMap<&str, Severity> = BTreeMap::new();
+    for hit in found.iter() {
+        let is_here = !layer.is_opaque && touches(&hit.span, &around);
+        let severity = if is_here { Severity::Critical } else { hit.severity };
+        let worst = known.entry(hit.pattern).or_insert(severity);
+        *worst = severity.max(*worst);
+    }
     for mut hit in inner {
-        if found.iter().any(|known| known.pattern == hit.pattern) {
+        hit.severity = raised(hit.severity);
+        if known.get(hit.pattern).is_some_and(|worst| *worst >= hit.severity) {
             continue;
         }
-        hit.severity = raised(hit.severity);
+        known.insert(hit.pattern, hit.severity);
         hit.decoded
             .get_or_insert_with(|| layer.text.get(hit.span.clone()).unwrap_or(&layer.text).to_owned());
         hit.span = layer.origin.clone();
@@ -132,18 +146,16 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
 
 /// What the rules say of a skeleton.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let sightings = ENGINE.sightings(text, setting.place);
-    if sightings.is_empty() {
+    let sighted = ENGINE.sightings(text, setting.place);
+    if sighted.is_empty() {
         return Vec::new();
     }
-    let manner = Manner::of(text, setting.place);
+    let manner = Manner::of(text, setting.place, setting.is_document);
     let mut hits: Vec<Hit<'static>> = Vec::new();
     for rule in setting.place.rules() {
-        for (index, opener) in sightings.iter().enumerate() {
-            if opener.signal != rule.opener || !holds(rule, text, &sightings, index, setting) {
-                continue;
-            }
-            let standing = manner.standing(&opener.span);
+        let openers = sighted.each(rule.opener);
+        for opener in openers.filter(|opener| holds(rule, text, &sighted, opener, setting)) {
+            let standing = manner.standing(opener);
             // What is only told of is worth knowing and no alarm.
             let severity = match (standing, rule.told) {
                 (Standing::Asserted, _) | (_, Told::Counts) => rule.severity,
@@ -163,28 +175,19 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
 }
 
 /// Whether all that a rule wants stands near its opener.
-fn holds(rule: &Rule, text: &str, sightings: &[Sighting], opener: usize, setting: &Setting<'_>) -> bool {
-    let sighting = &sightings[opener];
+fn holds(rule: &Rule, text: &str, sighted: &Sighted<'_>, opener: &Sighting, setting: &Setting<'_>) -> bool {
     let tool_fits = match rule.tool {
         ToolNamed::Any => true,
-        ToolNamed::Foreign => names_foreign_tool(text, sighting, setting),
-        ToolNamed::Others => named_tool(text, sighting).is_some_and(|name| is_among(setting.others, name)),
+        ToolNamed::Foreign => names_foreign_tool(text, opener, setting),
+        ToolNamed::Others => named_tool(text, opener).is_some_and(|name| is_among(setting.others, name)),
     };
-    if !tool_fits {
-        return false;
-    }
-    let from = text.floor_char_boundary(sighting.span.start.saturating_sub(rule.within));
-    let to = text.ceil_char_boundary((sighting.span.end + rule.within).min(text.len()));
-    rule.near.iter().all(|group| {
-        let sighted = sightings.iter().enumerate().any(|(index, other)| {
-            index != opener && group.contains(&other.signal) && other.span.start < to && other.span.end > from
-        });
-        sighted
-            || group
-                .iter()
-                .filter(|signal| signal.is_unanchored())
-                .any(|&signal| ENGINE.beside(signal, text, from..to).is_some())
-    })
+    let from = opener.span.start.saturating_sub(rule.within);
+    let to = (opener.span.end + rule.within).min(text.len());
+    tool_fits
+        && rule
+            .near
+            .iter()
+            .all(|group| sighted.any_near(group, &(from..to), opener))
 }
 
 /// Words that stand where a tool's name could and are none.

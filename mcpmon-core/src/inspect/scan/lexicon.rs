@@ -77,7 +77,7 @@ const CLASSES: &[(&str, &str)] = &[
     // What is worth sending away.
     (
         "goods",
-        r"(?:\b(?:user|customer|client|company|employee|financial|medical|health|patient)(?:'?s)?[ _-](?:data|records?|info[a-z]*|files?|details|queries|inputs?|messages?)|\b(?:all|every|any) (?:[a-z]+ )?(?:data|messages?|emails?|files?|contents?|inputs?|outputs?|queries|query|results?|information|parameters|code|documents?|invoices?|payments?)|\bfile contents?|\bextracted [a-z]+|\bstolen [a-z]+|\b(?:source|your) code|\ba copy\b|\bcopies\b|\b(?:the|their|its) (?:full |entire |complete |raw )?(?:contents?|data|body|payload|transcripts?|results?|records?)\b)",
+        r"(?:\b(?:user|customer|client|company|employee|financial|medical|health|patient)(?:'?s)?[ _-](?:data|records?|info[a-z]*|files?|details|queries|inputs?|messages?)|\b(?:all|every|any) (?:[a-z]+ )?(?:data|messages?|emails?|files?|contents?|inputs?|outputs?|queries|query|results?|information|parameters|code|documents?|invoices?|payments?)|\b(?:user|customer|human)'s (?:[a-z]+ )?(?:address|location|phone|e-?mail|identity|contacts|documents|photos|calendar|birthday)|\bfile contents?|\bextracted [a-z]+|\bstolen [a-z]+|\b(?:source|your) code|\ba copy\b|\bcopies\b|\b(?:the|their|its) (?:full |entire |complete |raw )?(?:contents?|data|body|payload|transcripts?|results?|records?)\b)",
     ),
     (
         "must",

@@ -10,16 +10,21 @@ mod lexicon;
 pub(super) mod literals;
 mod rules;
 mod seam;
+mod sighted;
 mod signals;
 mod standing;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
 use super::walk::{self, Part};
-use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Standing, Subject};
+use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Subject};
 
 pub use custom::PatternError;
 
@@ -94,11 +99,7 @@ impl Scanner {
     /// What is found in the result of a call, a read or a prompt.
     #[must_use]
     pub fn output(&self, result: RawJson<'_>, source: &Source<'_>) -> Vec<Finding> {
-        let mut found = self.data(result);
-        if source.is_document() {
-            found.iter_mut().for_each(told_of);
-        }
-        found
+        self.data(result, source.is_document())
     }
 
     /// What is found in any other message: a request for an LLM call, a question to the user, an error, a notification.
@@ -113,7 +114,7 @@ impl Scanner {
             | Subject::Sampling
             | Subject::Elicitation
             | Subject::Error
-            | Subject::Notification => self.data(json),
+            | Subject::Notification => self.data(json, false),
         }
     }
 
@@ -167,6 +168,7 @@ impl Scanner {
             place: Place::Definition,
             own: scene.own,
             others: scene.others,
+            is_document: false,
         };
         let mut hits = self.hits(text, &setting);
         if let Some(added) = added {
@@ -178,7 +180,7 @@ impl Scanner {
         finding::findings(field, text, hits)
     }
 
-    fn data(&self, json: RawJson<'_>) -> Vec<Finding> {
+    fn data(&self, json: RawJson<'_>, is_document: bool) -> Vec<Finding> {
         if self.custom.is_empty() && !may_say(json) {
             return Vec::new();
         }
@@ -186,14 +188,19 @@ impl Scanner {
             place: Place::Output,
             own: &[],
             others: &[],
+            is_document,
         };
         let mut found: Vec<Finding> = Vec::new();
+        let mut worst: BTreeMap<String, Severity> = BTreeMap::new();
         let mut seam = Seam::default();
         walk::strings(json, |path, part, text| {
             if !is_text(part, &text) || is_binary(path, &text) {
                 return;
             }
             let hits = self.hits(&text, &setting);
+            for hit in &hits {
+                note(&mut worst, hit);
+            }
             if !hits.is_empty() {
                 found.extend(finding::findings(&path.shown(), &text, hits));
             }
@@ -202,7 +209,11 @@ impl Scanner {
                 && let Some(joined) = seam.join(&text)
             {
                 let mut hits = self.hits(&joined, &setting);
-                hits.retain(|hit| found.iter().all(|known| known.pattern != hit.pattern));
+                // What was only told of does not hide what is said.
+                hits.retain(|hit| worst.get(hit.pattern).is_none_or(|worst| *worst < hit.severity));
+                for hit in &hits {
+                    note(&mut worst, hit);
+                }
                 found.extend(finding::findings(&path.shown(), &joined, hits));
             }
         });
@@ -270,7 +281,7 @@ fn is_item(path: &walk::Path<'_>) -> bool {
 }
 
 impl Source<'_> {
-    /// Whether it is a document by its name: what it says of instructions, it tells.
+    /// Whether it is a document by its name: then fewer words about attacks are enough to take it for one.
     fn is_document(&self) -> bool {
         let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or_default();
@@ -279,8 +290,10 @@ impl Source<'_> {
     }
 }
 
-/// Takes a finding for something that a document tells of.
-fn told_of(finding: &mut Finding) {
-    finding.standing = Standing::Quoted;
-    finding.severity = finding.severity.min(Severity::Medium);
+/// Notes how bad a pattern's hits are.
+fn note(worst: &mut BTreeMap<String, Severity>, hit: &finding::Hit<'_>) {
+    match worst.get_mut(hit.pattern) {
+        Some(worst) => *worst = hit.severity.max(*worst),
+        None => drop(worst.insert(hit.pattern.to_owned(), hit.severity)),
+    }
 }

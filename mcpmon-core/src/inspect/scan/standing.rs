@@ -1,10 +1,10 @@
 //! Whether a text does something or tells of it: quotation marks, and words that documents about attacks use.
 
-use std::{cell::OnceCell, ops::Range, sync::LazyLock};
+use std::{cell::OnceCell, sync::LazyLock};
 
 use regex::bytes::Regex;
 
-use super::rules::Place;
+use super::{engine::Sighting, rules::Place};
 use crate::model::Standing;
 
 /// How far before a match words count that introduce a quotation, bytes.
@@ -14,6 +14,10 @@ const NAMING: usize = 60;
 /// Words about attacks that make a text a document about attacks, and its least length.
 const DOCUMENT_WORDS: usize = 5;
 const DOCUMENT_LENGTH: usize = 700;
+/// How many of them are enough where the text is said to be a document; its server can say what it likes.
+const NAMED_DOCUMENT_WORDS: usize = 3;
+/// How far before a match a prohibition counts, bytes.
+const PROHIBITION: usize = 90;
 
 /// Words of those who write about attacks.
 static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
@@ -36,6 +40,18 @@ static INTRODUCES: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// A prohibition right before what is forbidden, or with nothing between but what is also forbidden.
+static FORBIDS: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:never|do not|don.?t|must not|mustn.?t|should not|shouldn.?t|may not|cannot|avoid|without|not to|refrain from)[^a-z.!?;]+(?:(?:ever|directly|simply|also|include|including|put|putting|pass|passing|send|sending|store|storing|log|logging|share|sharing|paste|pasting|enter|entering|provide|providing|expose|exposing|print|write|commit|use|using|hardcode|return|add|any|the|your|a|an|raw|real|actual|private|sensitive|personal|confidential|proprietary|or|nor|and|other|such as|like|as|api|access|keys?|tokens?|passwords?|credentials?|secrets?|data|information|code|in|this|user|user's|plain|text)[^a-z.!?;]+){0,12}$",
+    )
+});
+
+/// What makes a condition of a prohibition.
+static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
+    compile(r"\b(?:if|unless|when|whenever|in case|otherwise)[^a-z.!?;]+(?:[a-z]+[^a-z.!?;]+){0,3}$")
+});
+
 fn compile(pattern: &str) -> Regex {
     regex::bytes::RegexBuilder::new(pattern)
         .unicode(false)
@@ -49,14 +65,16 @@ fn compile(pattern: &str) -> Regex {
 pub(super) struct Manner<'a> {
     text: &'a str,
     place: Place,
+    is_named_document: bool,
     is_document: OnceCell<bool>,
 }
 
 impl<'a> Manner<'a> {
-    pub(super) const fn of(text: &'a str, place: Place) -> Self {
+    pub(super) const fn of(text: &'a str, place: Place, is_named_document: bool) -> Self {
         Self {
             text,
             place,
+            is_named_document,
             is_document: OnceCell::new(),
         }
     }
@@ -64,17 +82,20 @@ impl<'a> Manner<'a> {
     /// Whether it is a document about attacks; no definition is one.
     fn is_document(&self) -> bool {
         *self.is_document.get_or_init(|| {
+            let (length, words) = if self.is_named_document {
+                (0, NAMED_DOCUMENT_WORDS)
+            } else {
+                (DOCUMENT_LENGTH, DOCUMENT_WORDS)
+            };
             self.place == Place::Output
-                && self.text.len() >= DOCUMENT_LENGTH
-                && ABOUT
-                    .find_iter(self.text.as_bytes())
-                    .nth(DOCUMENT_WORDS - 1)
-                    .is_some()
+                && self.text.len() >= length
+                && ABOUT.find_iter(self.text.as_bytes()).nth(words - 1).is_some()
         })
     }
 
-    /// Whether what stands at `span` is said or told of.
-    pub(super) fn standing(&self, span: &Range<usize>) -> Standing {
+    /// Whether a sighting is said or told of; what is forbidden is only told of.
+    pub(super) fn standing(&self, sighting: &Sighting) -> Standing {
+        let span = &sighting.span;
         let bytes = self.text.as_bytes();
         let before = same_sentence(&bytes[span.start.saturating_sub(INTRODUCTION)..span.start]);
         let after = &bytes[span.end..(span.end + NAMING).min(bytes.len())];
@@ -83,12 +104,21 @@ impl<'a> Manner<'a> {
             Place::Output => ABOUT.is_match(before) || ABOUT.is_match(after),
         };
         let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
-        if is_about || is_introduced || self.is_document() {
+        let is_forbidden = sighting.signal.is_deed() && is_forbidden(before);
+        if is_about || is_introduced || is_forbidden || self.is_document() {
             Standing::Quoted
         } else {
             Standing::Asserted
         }
     }
+}
+
+/// Whether a prohibition comes right before the match; `if you do not` is none.
+fn is_forbidden(before: &[u8]) -> bool {
+    let near = &before[before.len().saturating_sub(PROHIBITION)..];
+    FORBIDS
+        .find(near)
+        .is_some_and(|found| !CONDITION.is_match(&near[..found.start()]))
 }
 
 /// The end of `before` that belongs to the sentence that follows it.

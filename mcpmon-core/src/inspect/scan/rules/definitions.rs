@@ -60,7 +60,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("concealment", StealthInstruction, High, Conceal),
     Rule::new("silent_action", StealthInstruction, High, Silent).near(70, &[TAKES]),
     Rule::new("silent_action", StealthInstruction, High, Silent)
-        .near(70, &[&[SendTo, Shell, Conceal, Secret]]),
+        .near(70, &[&[SendTo, Shell, Conceal, TakeSecret]]),
     Rule::new("silent_action", StealthInstruction, Low, Silent),
     Rule::new("consent_bypass", StealthInstruction, High, NoConsent)
         .near(160, &[&[Must, YouMust, Also, SendAny, CallTool, Address]]),
@@ -84,6 +84,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("exfiltration", Exfiltration, High, SendAway),
     Rule::new("hostile_address", Exfiltration, High, Hostile),
     Rule::new("data_beacon", Exfiltration, High, Beacon),
+    Rule::new("data_beacon", Exfiltration, High, Tracker),
     Rule::new("redirection", Exfiltration, High, Redirect),
     Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool).of_others(),
     Rule::new("cross_tool_override", CrossToolOverride, High, OtherTool)
@@ -192,4 +193,54 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("credential_theft", CredentialTheft, High, Steal),
     Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(100, &[&[Obey, NewOrders]]),
     Rule::new("alert_tag", HiddenInstructions, High, AlertTag).near(160, &[&[Obey, Steal, SendAny]]),
+    Rule::new("user_overruled", CrossToolOverride, High, Despite).near(90, &[&[Coerce, Hand, Alter]]),
+    Rule::new("instruction_override", HiddenInstructions, High, RulesVoid).near(60, &[&[Guided]]),
+    Rule::new("credential_theft", CredentialTheft, High, File).near(
+        90,
+        &[
+            &[Hand, Contents],
+            &[Coerce, ModelDuty, Authority, Sink],
+            &[Get, Contents, Hand],
+        ],
+    ),
+    Rule::new("credential_theft", CredentialTheft, High, Secret)
+        .near(90, &[&[Get, Hand], &[Owned], &[Sink, ModelDuty, Authority]]),
+    Rule::new("context_theft", Exfiltration, High, Talk).near(60, &[&[Hand], &[Sink]]),
+    Rule::new("context_theft", Exfiltration, High, Talk).near(80, &[&[Hand], &[Literal, Authority]]),
+    Rule::new("model_obliged", HiddenInstructions, High, ModelDuty)
+        .near(110, &[&[Secret, File, Talk], &[Hand]]),
+    Rule::new("redirection", Exfiltration, High, Inbox).near(60, &[&[Coerce, Despite, EveryCall]]),
+    Rule::new("exfiltration", Exfiltration, High, SendTo).near(60, &[&[File, Talk, Conceal, Silent]]),
+    Rule::new("cross_tool_override", CrossToolOverride, High, Disparage),
+    Rule::new("cross_tool_override", CrossToolOverride, High, Monopoly),
+    Rule::new("parameter_tampering", CrossToolOverride, High, ToolEvent).near(90, &[&[Alter]]),
+    Rule::new("parameter_tampering", CrossToolOverride, High, Alter)
+        .near(90, &[&[Conceal, Literal, PayTo, Delay]]),
+    Rule::new("cross_tool_override", CrossToolOverride, High, EveryCall).near(60, &[&[Hand], &[Coerce]]),
+    Rule::new("consent_bypass", StealthInstruction, High, Unasked),
+    Rule::new("protection_off", StealthInstruction, High, Disarm)
+        .near(60, &[&[Silent, Conceal, Delay, Before, ToolEvent]]),
+    Rule::new("credential_theft", CredentialTheft, High, Authority)
+        .near(100, &[&[Secret, Talk, File], &[Hand, Get], &[Coerce, Sink]]),
+    Rule::new("delayed_action", StealthInstruction, High, Delay).near(80, &[&[Alter, Disarm, Inbox]]),
+    Rule::new("deception", StealthInstruction, High, Deceive),
+    Rule::new("false_authority", HiddenInstructions, High, RoleTag).near(
+        110,
+        &[
+            &[Secret, File, Talk, Literal, PayTo, Grant, Hand],
+            &[Coerce, Hand],
+        ],
+    ),
+    Rule::new("addresses_model", HiddenInstructions, High, Address)
+        .near(110, &[&[Secret, File, Literal, Talk, PayTo, Grant]]),
+    Rule::new("rights_given", CrossToolOverride, High, Grant).near(60, &[&[Literal, Delay, Conceal]]),
+    Rule::new("redirection", Exfiltration, High, PayTo),
+    Rule::new("false_user", HiddenInstructions, High, FalseUser).near(200, &[&[AnyTag], &[YouMust, Hand]]),
+    Rule::new("follows_data", HiddenInstructions, High, Follow),
+    Rule::new("model_obliged", HiddenInstructions, High, ModelDuty).near(110, &[&[Goods], &[Hand]]),
+    Rule::new("protection_off", StealthInstruction, High, Disarm).near(60, &[&[Coerce]]),
+    Rule::new("credential_theft", CredentialTheft, High, Delay).near(90, &[&[Secret, File, Talk], &[Hand]]),
+    Rule::new("false_user", HiddenInstructions, High, FalseUser)
+        .near(80, &[&[Get, Hand], &[Owned, Secret, Goods]]),
+    Rule::new("exfiltration", Exfiltration, High, SendTo).near(60, &[&[Secret], &[Owned]]),
 ];

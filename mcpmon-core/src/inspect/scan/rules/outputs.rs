@@ -157,4 +157,32 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("credential_theft", CredentialTheft, High, TakeFile).near(50, &[&[ShowMe]]),
     Rule::new("credential_theft", CredentialTheft, High, Steal)
         .near(120, &[&[Must, YouMust, SendTo, ShowMe, Conceal, RoleTag]]),
+    Rule::new("instruction_override", HiddenInstructions, High, RulesVoid).near(160, &[MARKS]),
+    Rule::new("consent_bypass", StealthInstruction, High, Unasked).near(120, &[MARKS]),
+    Rule::new("consent_bypass", StealthInstruction, High, Unasked).near(60, &[&[Before, YouMust, Obey]]),
+    Rule::new("addresses_model", HiddenInstructions, High, Address).near(
+        160,
+        &[&[
+            Unasked, RulesVoid, Deceive, Grant, PayTo, Inbox, NewOrders, Disarm,
+        ]],
+    ),
+    Rule::new("false_user", HiddenInstructions, High, FalseUser).near(
+        160,
+        &[&[
+            TakeContext,
+            Inbox,
+            PayTo,
+            Grant,
+            Shell,
+            Secret,
+            Unasked,
+            Persona,
+            RulesVoid,
+            Deceive,
+        ]],
+    ),
+    Rule::new("credential_theft", CredentialTheft, High, TakeFile)
+        .near(120, &[&[TaskTag, AlertTag], &[ShowMe, SendAny]]),
+    Rule::new("addresses_model", HiddenInstructions, High, Address)
+        .near(160, &[&[ModelDuty], &[Shell, Grant]]),
 ];

@@ -125,4 +125,9 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         pattern: r"\b(?:send|post|upload|transmit|forward|exfiltrate|leak|submit|email|ship|share|copy)%w%(?:(?:the|all|any|every|your|my|user'?s?|of|its|their|entire|full|stolen|these|contents?|and|a|those|found|collected|harvested|copy)%w%){1,6}(?:[a-z_-]+%w%){0,2}?(?:%secret%|%context%|%file%|data\b|files\b|emails\b|messages\b|contents?\b|information\b)[^.!?;]*?\b(?:to|at|via)%s%[^.!?;]*?(?:https?://|[a-z0-9_.+-]+@[a-z0-9-]+\.[a-z]|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b|\b(?:external|remote|attacker|third[ -]party|exfil)[a-z]*%w%(?:[a-z]+%w%)?(?:server|host|endpoint|site|address|url|webhook|domain))",
     },
+    Shape {
+        signal: Signal::Tracker,
+        anchors: &["http", " link", " image", "img"],
+        pattern: r"https?://[^\s)]+[?&][a-z_]+=(?:[^a-z0-9.!;]{0,4}(?:followed by|plus|with|and then)\b|[<{\[$]{1,2}[a-z_ ]{3,40}[>}\]])|\bend%w%(?:with|of)%w%(?:[a-z]+%w%){0,3}?(?:link|image|img|url)\b%near%https?://",
+    },
 ];

@@ -74,8 +74,9 @@ pub(super) const SHAPES: &[Shape] = &[
             "want you to",
             "please do the following",
             "do the following",
+            "your next",
         ],
-        pattern: r"\b(?:you%s%(?:must|need to|have to|shall|are (?:now )?(?:required|instructed|obligated|to))|please%s%(?:call|use|send|forward|read|visit|run|execute|open|fetch|do the following|provide|transfer|invoke)|must now|now call|immediately%s%(?:call|send|run|execute|forward|use|read|transfer)|(?:need|want|require)%s%you%s%to|do the following)\b",
+        pattern: r"\b(?:you%s%(?:must|need to|have to|shall|are (?:now )?(?:required|instructed|obligated|to))|please%s%(?:call|use|send|forward|read|visit|run|execute|open|fetch|do the following|provide|transfer|invoke)|must now|now call|immediately%s%(?:call|send|run|execute|forward|use|read|transfer)|(?:need|want|require)%s%you%s%to|do the following|your%s%next%s%(?:action|step|task|move|job)%s%(?:is|has to|must|will))\b",
     },
     Shape {
         signal: Signal::Obey,
@@ -103,7 +104,9 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         signal: Signal::Exfil,
-        anchors: &["exfil", "base64", "encode"],
+        anchors: &[
+            "exfil", "base64", "hex enc", "hex-enc", "hexenc", "url enc", "url-enc", "urlenc",
+        ],
         pattern: r"\bexfil(?:trat\w{1,3})?\b|\b(?:base64|hex|url)[ -]?encod(?:e|ed|ing)\b[^.!?;]*?\b(?:send|post|upload|transmit|forward|append to)\b",
     },
     Shape {
@@ -115,5 +118,45 @@ pub(super) const SHAPES: &[Shape] = &[
         signal: Signal::Must,
         anchors: &[],
         pattern: r"\b%must%\b",
+    },
+    Shape {
+        signal: Signal::Shell,
+        anchors: &[
+            "drop table",
+            "drop database",
+            "chmod 777",
+            "| sh",
+            "|sh",
+            "| bash",
+            "add an ssh key",
+            "add your ssh key",
+            "add a ssh key",
+        ],
+        pattern: r";\s?drop (?:table|database)\b|\bchmod 777\b|\badds? (?:an?|your|the|our) ssh (?:public )?key\b|\b(?:curl|wget)\b[^\n;]+\|\s{0,4}(?:sudo\s+)?(?:ba|z|da|k)?sh\b",
+    },
+    // Whatever some text says is to be done.
+    Shape {
+        signal: Signal::Follow,
+        anchors: &[
+            "follow", "obey", "carry", "execute", "whatever", "act on", "perform",
+        ],
+        pattern: r"\b(?:follow|obey|carry out|execute|perform|act on|comply with)(?:s|ing)?%w%(?:any|all|every|whatever|each)%w%(?:[a-z]+%w%){0,2}?(?:instructions?|commands?|orders?|requests?|steps?|directions?)\b%near%\b(?:page|results?|output|issue|contents?|e-?mail|message|document|file|website|response|text|it|returned|tool)\b|\bdo(?:es)?%w%(?:whatever|what)%w%(?:it|the%w%[a-z]+)%w%(?:says?|tells?|asks?|instructs?)\b|\b(?:commands?|instructions?|orders?)\b[^!?]*?\b(?:carry%w%them%w%out|execute%w%them|follow%w%them|obey%w%them|run%w%them)\b",
+    },
+    Shape {
+        signal: Signal::Shell,
+        anchors: &["index-url", "--registry", "rm -rf", "rm -fr"],
+        pattern: r"\b(?:pip3?|uv|npm|yarn|pnpm)\b[^\n;]*?--(?:extra-)?(?:index-url|registry)[ =]https?://|\brm%w%-r?f?r?\s+[~/]",
+    },
+    Shape {
+        signal: Signal::Follow,
+        anchors: &[
+            "do what",
+            "does what",
+            "whatever",
+            "any command",
+            "every command",
+            "all commands",
+        ],
+        pattern: r"\bdo(?:es)?%w%what(?:ever)?%w%(?:it|they|this|that|the%w%[a-z]+)%w%(?:returns?|gives?|contains?|sends?|tells?|says?|asks?)\b|\b(?:run|execute|follow|obey|perform)s?%w%(?:whatever|any|every|all)%w%(?:[a-z]+%w%){0,2}?(?:commands?|instructions?|orders?|code|steps?)%w%(?:that%w%|which%w%)?(?:it|they|the%w%[a-z]+|this%w%[a-z]+)%w%(?:[a-z]+%w%)?(?:returns?|gives?|sends?|contains?|tells?|prints?|has)\b",
     },
 ];

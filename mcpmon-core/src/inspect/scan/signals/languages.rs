@@ -15,7 +15,7 @@ pub(super) const SHAPES: &[Shape] = &[
             "esquec",
             "anul",
             "haz caso omiso",
-            "omit",
+            " omit",
         ],
         pattern: r"\b(?:ignor[ae]\w{0,3}|olvid[ae]\w{0,4}|descart[ae]\w{0,2}|despreci[ae]\w{0,2}|desconsider[ae]\w{0,2}|esque[ca]\w{0,4}|anul[ae]\w{0,2}|omit[ae]\w{0,2}|haz caso omiso de)%s%(?:[a-z]+%s%){0,4}?(?:instrucci(?:on|ones)|instruc(?:oes|ao)|restricci(?:on|ones)|restric(?:oes|ao)|reglas?|regras?|ordenes|ordens|directrices|diretrizes|indicaciones|indicacoes|normas|prompt)\b",
     },

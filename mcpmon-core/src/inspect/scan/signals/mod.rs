@@ -4,6 +4,7 @@ mod acquire;
 mod address;
 mod command;
 mod conceal;
+mod deceive;
 mod languages;
 mod overrule;
 mod persona;
@@ -130,6 +131,54 @@ pub(super) enum Signal {
     EveryOperation,
     /// A reason that allows no question: compliance, security, an administrator.
     Authority,
+    /// A mark that sets a text apart.
+    AnyTag,
+    /// What a model has to do is said.
+    ModelDuty,
+    /// What held before is said not to hold.
+    RulesVoid,
+    /// What the user wants is not to count.
+    Despite,
+    /// Nobody is asked first.
+    Unasked,
+    /// Other tools are said to be bad.
+    Disparage,
+    /// A tool is to be used for everything.
+    Monopoly,
+    /// Another tool is used.
+    ToolEvent,
+    /// What goes into or comes out of a tool is to be another.
+    Alter,
+    /// The calls of all tools are meant.
+    EveryCall,
+    /// Mail goes to an address that the text names.
+    Inbox,
+    /// Something is handed over.
+    Hand,
+    /// Something is got hold of.
+    Get,
+    /// A model, or what it is given to go by.
+    Guided,
+    /// What is inside something.
+    Contents,
+    /// Something belongs to someone.
+    Owned,
+    /// Something has to be, or comes first.
+    Coerce,
+    /// What a conversation holds is named.
+    Talk,
+    /// The user is told what is not so, or led to act.
+    Deceive,
+    /// Whatever some text says is to be done.
+    Follow,
+    /// A link or image that ends with what is told.
+    Tracker,
+    /// A protection is switched off.
+    Disarm,
+    /// Rights are given.
+    Grant,
+    /// Money goes to an account that the text names.
+    PayTo,
 }
 
 /// How a signal is found.
@@ -144,20 +193,47 @@ pub(super) struct Shape {
 }
 
 impl Signal {
-    /// Whether it is looked for only beside others: its words are everywhere.
-    pub(super) const fn is_unanchored(self) -> bool {
+    /// Those that are looked for only beside others: their words are everywhere.
+    pub(super) const fn unanchored() -> &'static [Self] {
+        &[
+            Self::Must,
+            Self::SendAny,
+            Self::EveryUse,
+            Self::ThisFirst,
+            Self::Goods,
+            Self::Sink,
+            Self::Also,
+            Self::Literal,
+            Self::ShowMe,
+            Self::AnyTag,
+            Self::Hand,
+            Self::Get,
+            Self::Guided,
+            Self::Contents,
+            Self::Owned,
+            Self::Coerce,
+        ]
+    }
+
+    /// Whether it is something that is done to what is worth something: where that is forbidden, nothing is done.
+    pub(super) const fn is_deed(self) -> bool {
         matches!(
             self,
-            Self::Must
+            Self::TakeFile
+                | Self::TakeSecret
+                | Self::TakeContext
+                | Self::SendTo
+                | Self::SendAway
+                | Self::SendSecret
+                | Self::AskContext
+                | Self::File
                 | Self::Secret
-                | Self::SendAny
-                | Self::EveryUse
-                | Self::ThisFirst
-                | Self::Goods
-                | Self::Sink
-                | Self::Also
-                | Self::Literal
-                | Self::ShowMe
+                | Self::Talk
+                | Self::Inbox
+                | Self::Disarm
+                | Self::Grant
+                | Self::Follow
+                | Self::Deceive
         )
     }
 
@@ -222,7 +298,31 @@ impl Signal {
             | Self::CapsTag
             | Self::Delay
             | Self::BuiltinTool
-            | Self::Must => false,
+            | Self::Must
+            | Self::AnyTag
+            | Self::ModelDuty
+            | Self::RulesVoid
+            | Self::Despite
+            | Self::Unasked
+            | Self::Disparage
+            | Self::Monopoly
+            | Self::ToolEvent
+            | Self::Alter
+            | Self::EveryCall
+            | Self::Inbox
+            | Self::Hand
+            | Self::Get
+            | Self::Guided
+            | Self::Contents
+            | Self::Owned
+            | Self::Coerce
+            | Self::Talk
+            | Self::Deceive
+            | Self::Disarm
+            | Self::Tracker
+            | Self::Follow
+            | Self::Grant
+            | Self::PayTo => false,
         }
     }
 }
@@ -234,6 +334,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
         languages::SHAPES,
         persona::SHAPES,
         conceal::SHAPES,
+        deceive::SHAPES,
         acquire::SHAPES,
         address::SHAPES,
         tools::SHAPES,

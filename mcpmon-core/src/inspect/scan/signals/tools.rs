@@ -155,12 +155,12 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::ThisFirst,
         anchors: &[],
-        pattern: r"\b(?:first,? (?:call|use|run|invoke|read|get|send)|(?:call|use|run|invoke) this (?:tool )?(?:first|instead)|(?:must|should|shall) (?:first|also|always|instead|call|use|be|go|pass|silently)|always (?:also )?(?:add|include|set|send|call|append|bcc|use|pass)|silently|you must|instead|through this|rout(?:e|ed|ing)|redirect(?:ed)?|intercept(?:s|ed)?|also (?:send|call|add|include|forward|bcc|copy))\b",
+        pattern: r"\b(?:first,? (?:call|use|run|invoke|read|get|send)|(?:call|use|run|invoke) this (?:tool |one |function )?(?:first|instead|right after|afterwards|next|too|as well|with)|(?:must|should|shall) (?:first|also|always|instead|call|use|be|go|pass|silently)|always (?:also )?(?:add|include|set|send|call|append|bcc|use|pass)|silently|you must|instead|through this|rout(?:e|ed|ing)|redirect(?:ed)?|intercept(?:s|ed)?|also (?:send|call|add|include|forward|bcc|copy))\b",
     },
     Shape {
         signal: Signal::Sink,
         anchors: &[],
-        pattern: r"\b(?:as|in|into|via|through|to|under|with|using|within)%w%(?:(?:the|a|an|its|this|tool'?s?|request|optional|hidden|required|extra|additional|separate)%w%){0,3}(?:[a-z0-9_-]+[^a-z0-9.!?;]+)?(?:parameters?|arguments?|params?|args?|fields?|property|header|input|payload|metadata|value|option|request)\b|\b(?:as|into|in)\s+['`\x22][a-z0-9_-]+['`\x22]",
+        pattern: r"\b(?:as|in|into|via|through|to|under|with|using|within)%w%(?:(?:the|a|an|its|this|tool'?s?|request|optional|hidden|required|extra|additional|separate)%w%){0,3}(?:[a-z0-9_-]+[^a-z0-9.!?;]+)?(?:parameters?|arguments?|params?|args?|fields?|property|header|input|payload|metadata|value|option|request|endpoint)\b|\b(?:as|into|in|for)\s+['`\x22][a-z0-9_-]+['`\x22]|['`\x22][a-z0-9_-]+['`\x22]\s+(?:argument|parameter|field)|\brequire[sd]?:?\s['`\x22]|\bthrough (?:this|the) (?:tool|server|function)|\b(?:give|tell|hand)%w%(?:me|us)\b|\bto (?:us|me)\b",
     },
     Shape {
         signal: Signal::Also,
@@ -237,5 +237,172 @@ pub(super) const SHAPES: &[Shape] = &[
             "execute the ",
         ],
         pattern: r"\b(?:call(?:ing)?|invok(?:e|ing)|use|run|execute)%w%(?:the%w%)?[^a-z0-9.!?;]{0,2}(?P<tool>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b",
+    },
+    // Others are bad.
+    Shape {
+        signal: Signal::Disparage,
+        anchors: &[
+            "other",
+            "competing",
+            "remaining",
+            "alternative",
+            "different",
+            "rival",
+            "rest of the",
+            "original",
+            "existing",
+            "standard",
+            "built-in",
+            "builtin",
+            "normal",
+            "usual",
+            "uninstall",
+            "distrust",
+            "not trust",
+            "n't trust",
+            "stop using",
+        ],
+        pattern: r"\b(?:other|competing|remaining|alternative|different|rival|rest of the|original|existing|standard|built-?in|normal|usual)%w%(?:[a-z_]+%w%){0,2}?(?:tools?|servers?|sources?|functions?|ones|providers?)\b%near%\b(?:wrong|outdated|out of date|not%w%(?:to%w%)?(?:be%w%)?trusted|unreliable|untrusted|untrustworthy|buggy|broken|fallbacks?|unsafe|insecure|inaccurate|dangerous|malicious|compromised|obsolete|only valid)\b|\b(?:uninstall|stop using|distrust|(?:don't|do not) trust)%w%(?:[a-z]+%w%){0,3}?(?:others|other%w%(?:[a-z]+%w%)?(?:tools?|servers?|ones))\b",
+    },
+    // This one is for everything.
+    Shape {
+        signal: Signal::Monopoly,
+        anchors: &[
+            "this tool",
+            "this one",
+            "this server",
+            "this function",
+            " me ",
+            "through it",
+            "through here",
+            "through this",
+            "route all",
+            "route every",
+            "route any",
+            "result here",
+            "results here",
+            "requests here",
+            "calls here",
+        ],
+        pattern: r"\b(?:use|choose|pick|prefer|call|select|invoke|trust)%w%(?:only%w%)?(?:me|this(?:%w%(?:one|tool|server|function))?)%w%(?:[a-z]+%w%)?(?:for%w%(?:every|all)%w%(?:requests?|tasks?|questions?|calls?|things?)|every time|each time|always|in%w%(?:all|any|every)%w%cases?|whatever|exclusively|no matter)\b|\b(?:all|every|any|each)%w%(?:[a-z]+%w%){0,5}?(?:go|goes|routed|sent|pass|passed|run|pushed|directed)%w%through%w%(?:it|this|here|me)\b|\broute%w%(?:all|every|any)\b|\bsend%w%(?:[a-z]+%w%){0,3}?(?:results?|requests?|calls?|outputs?)%w%here\b",
+    },
+    // Another tool runs.
+    Shape {
+        signal: Signal::ToolEvent,
+        anchors: &["tool", "function", "server", "_"],
+        pattern: r"\b(?:when|whenever|if|once|any ?time|each time|every time|on|after|before)%w%(?:[a-z'-]+%w%){0,6}?(?:tools?|functions?|servers?|[a-z]+(?:_[a-z]+)+)[^a-z.!?;]+(?:(?:is|gets|has|was|are|been|being)%w%){0,2}(?:used|called|invoked|present|loaded|runs?|returns?|available|triggered|executed)\b",
+    },
+    // What goes in or out is another.
+    Shape {
+        signal: Signal::Alter,
+        anchors: &[
+            "swap",
+            "switch",
+            "chang",
+            "replac",
+            "redirect",
+            "doubl",
+            "multipl",
+            "modif",
+            "alter",
+            "overwrit",
+            "rewrit",
+            "substitut",
+            "prepend",
+            "append",
+            "rerout",
+            "re-rout",
+        ],
+        pattern: r"\b(?:its|their|whose|the|any|each|every)%w%(?:[a-z_-]+%w%){0,2}?(?:recipients?|paths?|arguments?|amounts?|targets?|destinations?|outputs?|results?|parameters?|payees?|account|url|address|query|body|label)%w%(?:[a-z]+%w%){0,3}?(?:swapped|switched|changed|replaced|redirected|doubled|multiplied|modified|altered|overwritten|rewritten|substituted|prepended|appended|rerouted)\b|\b(?:swap|switch|change|replace|redirect|re-?route|double|multiply|modify|alter|overwrite|rewrite|substitute)%w%(?:[a-z_'-]+%w%){0,4}?(?:recipients?|targets?|destinations?|amounts?|payees?|account|remote|paths?|arguments?|outputs?)\b",
+    },
+    // Calls of all tools are meant.
+    Shape {
+        signal: Signal::EveryCall,
+        anchors: &["tool", "server", "function"],
+        pattern: r"\b(?:each|every|all|any|other|another|a different|calls? to other|whichever)%w%(?:[a-z]+%w%){0,2}?(?:tools?|servers?|functions?)(?:'s)?%w%(?:calls?|invocations?|uses?|results?|outputs?|responses?|returns?|arguments)\b|\b(?:whichever|whatever)%w%(?:server|tool)\b",
+    },
+    // Mail to an address that the text names.
+    Shape {
+        signal: Signal::Inbox,
+        anchors: &["@"],
+        pattern: r"\b(?:send|sends|sent|forward(?:s|ed|ing)?|mails?|mailed|copy|copies|copied|cc|bcc|report|inbox|goes|go|deliver(?:s|ed|y)?|redirect(?:s|ed)?|notify|e-?mails?)\b%near%[a-z0-9_.+-]+@[a-z0-9-]+\.[a-z]{2,}",
+    },
+    // Something is handed over.
+    Shape {
+        signal: Signal::Hand,
+        anchors: &[],
+        pattern: r"\b(?:hand|place|put|supply|supplies|supplied|pass|provide|give|given|include|attach|append|paste|insert|log|mail|post|ship|push|send|sent|forward|upload|transmit|submit|embed|report|relay|expose|drop|fill|disclose|reveal|surrender|hand over|encode|add|share|deliver|remember|fill|carry|contain|hold|goes? (?:in)?to|went (?:in)?to|use it as|tell me)(?:s|d|ed|es|ing|ding|ting)?\b",
+    },
+    // Something is got hold of.
+    Shape {
+        signal: Signal::Get,
+        anchors: &[],
+        pattern: r"\b(?:read|look(?:s|ing)?%w%(?:in|up|at|for)(?:to)?|grab|obtain|fetch|get|retrieve|load|open|collect|gather|extract|copy|copied|copies|dump|export|take|pull|harvest|find|locate|cat|access|capture)(?:s|d|ed|es|ing)?\b",
+    },
+    // What is inside.
+    Shape {
+        signal: Signal::Contents,
+        anchors: &[],
+        pattern: r"\b(?:contents?|text|bytes|lines?|data|everything|copy|values?)%w%(?:of|from|in)\b|\b(?:its|their|the)%w%(?:contents?|text|lines)\b|\b(?:remember|export)\b",
+    },
+    // It belongs to someone.
+    Shape {
+        signal: Signal::Owned,
+        anchors: &[],
+        pattern: r"\b(?:(?:user|human|customer|developer|victim|owner)'?s|his|her|from%w%(?:the%w%)?(?:shell|chat|conversation|browser|home)|home directory|saved|seen|found in|in%w%(?:this|the)%w%(?:chat|conversation)|come across|from%w%config\S*|from%w%[/~]\S+|(?:of|for)%w%(?:the|this|any)%w%(?:user|customer|account)|(?:agent|assistant|it|model)%w%(?:knows|has|holds))\b",
+    },
+    // It has to be, and when.
+    Shape {
+        signal: Signal::Coerce,
+        anchors: &[],
+        pattern: r"\b(?:must|have to|has to|needs? to|is to be|are to be|shall|mandatory|obliged?|obliges|expected to|necessary|otherwise|or else|fails?|to function|to work|to operate|before|prior to|ahead of|first|only valid|until|each|every|always|whenever|kindly|please|so that)\b",
+    },
+    Shape {
+        signal: Signal::Monopoly,
+        anchors: &[
+            " over any",
+            " over all",
+            " over every",
+            " over the other",
+            " over other",
+            "only reliable",
+            "only trustworthy",
+            "only safe",
+        ],
+        pattern: r"\b(?:use|choose|pick|prefer|call|select|invoke)%w%(?:this|it|me)(?:%w%(?:one|tool|server|function))?%w%over%w%(?:any|all|every|the other|other)\b|\bonly%w%(?:reliable|trustworthy|safe)%w%(?:one|tool|server|source|function|provider)\b",
+    },
+    Shape {
+        signal: Signal::EveryTool,
+        anchors: &[
+            "each other tool",
+            "every other tool",
+            "by any tool",
+            "by another tool",
+            "by other tools",
+            "other tools",
+        ],
+        pattern: r"\b(?:before|after)%w%(?:and%w%(?:before|after)%w%)?(?:each|every|any|all)%w%other%w%(?:tools?|functions?|servers?)\b|\bby%w%(?:any|another|other|every)%w%(?:tools?|functions?|servers?)\b%near%\b(?:has to|have to|must|should|needs? to|is to)\b",
+    },
+    Shape {
+        signal: Signal::Disparage,
+        anchors: &["broken", "corrupt", "unreliable", "dangerous", "other "],
+        pattern: r"\b(?:other|different|another|competing)%w%(?:server|tool|function|source|provider)s?\b[^!?;]*?\b(?:is|are|was|were)%w%(?:[a-z]+%w%)?(?:broken|corrupt(?:ed)?|unreliable|dangerous|compromised|malicious|unsafe)\b|\b(?:never|do not|don't)%w%use%w%(?:the%w%|any%w%)?other%w%(?:[a-z]+%w%)?(?:tools?|servers?|functions?)\b|\bthey%w%(?:corrupt|destroy|leak|break|lose)%w%",
+    },
+    Shape {
+        signal: Signal::Alter,
+        anchors: &["iban", "rewritten", "for the account", "with the account"],
+        pattern: r"\b(?:swap|switch|change|replace|exchange)%w%(?:[a-z_'-]+%w%){0,3}?iban\b|\b(?:results?|outputs?|responses?)\b%near%\bmust%w%be%w%rewritten\b|\brewritten%w%so%w%that\b",
+    },
+    Shape {
+        signal: Signal::Disparage,
+        anchors: &[
+            "other server",
+            "other tool",
+            "others steal",
+            "this server's",
+            "genuine",
+            "only this server",
+        ],
+        pattern: r"\b(?:other|others)%w%(?:servers?%w%|tools?%w%)?(?:steal|leak|corrupt|break|lose|spy|lie)\b|\bonly%w%(?:this%w%server'?s?|our|these)%w%(?:[a-z]+%w%)?(?:is|are)%w%(?:genuine|trusted|trustworthy|safe|official|real)\b",
     },
 ];
