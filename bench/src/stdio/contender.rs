@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::Options;
 
+/// The default policy with a rate that no run reaches: calls are counted, and none is refused.
+const MCPMON_POLICY: &str =
+    "version: 1\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
 /// Policies under which the others let everything through, as mcpmon's lets this through.
 const KVLAR_POLICY: &str = "name: bench\ndescription: lets everything through\nversion: \"1.0\"\nrules:\n  - id: allow-all\n    description: everything\n    match_on: {}\n    effect:\n      type: allow\n";
 const ASSAY_POLICY: &str = "version: \"1.0\"\nname: bench\ntools:\n  allow: [\"report\"]\n";
@@ -82,6 +85,7 @@ impl Contender {
                 .display()
                 .to_string()
         };
+        let policy = site.file("mcpmon.yaml", MCPMON_POLICY)?;
         let mut ways = vec![
             (Way::Direct, Vec::new()),
             (
@@ -101,6 +105,8 @@ impl Contender {
                     "bench",
                     "--socket",
                     "no-daemon",
+                    "--config",
+                    &policy,
                     "--db",
                     "store.db",
                     "--",

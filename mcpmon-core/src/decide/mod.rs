@@ -1,5 +1,6 @@
 //! What follows: the running servers and their pins, what servers offer and say, and the Monitor every layer asks.
 
+pub mod cross_server;
 mod definitions;
 mod instances;
 mod lineage;
@@ -7,6 +8,7 @@ mod monitor;
 pub mod names;
 mod order;
 pub mod pins;
+mod rate_limit;
 mod recognise;
 pub mod registry;
 mod rulebook;
@@ -16,7 +18,7 @@ mod traffic;
 mod wording;
 
 pub use monitor::{Monitor, Observation, Running};
-pub use order::{Judgement, Order};
+pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::Opinion;
-pub use traffic::NotSeen;
+pub use traffic::{Company, NotSeen};

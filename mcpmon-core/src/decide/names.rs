@@ -202,6 +202,35 @@ pub struct Candidate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(BTreeMap<String, Vec<Candidate>>);
 
+impl Client {
+    /// The client that calls itself `name` in `initialize`; `None` where its names are not known.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let name = name.to_lowercase();
+        let (_, client) = CLIENTS.iter().find(|(known, _)| name.starts_with(known))?;
+        Some(*client)
+    }
+}
+
+/// How clients call themselves, by the beginning in lower case. Libraries that any client is built with are not
+/// among them: who uses one may put prefixes in front, or not.
+const CLIENTS: [(&str, Client); 14] = [
+    ("claude-code", Client::ClaudeCode),
+    ("claude-ai", Client::ClaudeCode),
+    ("codex", Client::Codex),
+    ("gemini-cli", Client::GeminiCli),
+    ("opencode", Client::Opencode),
+    ("fast-agent", Client::FastAgent),
+    ("visual studio code", Client::Copilot),
+    ("vscode", Client::Copilot),
+    ("cursor", Client::Copilot),
+    ("cline", Client::Cline),
+    ("roo", Client::Roo),
+    ("kilo", Client::Roo),
+    ("@librechat", Client::LibreChat),
+    ("goose", Client::Goose),
+];
+
 impl Scheme {
     /// The name that a model sees for `tool` of `server`.
     #[must_use]
@@ -321,6 +350,15 @@ mod tests {
     #[test_case(Client::Bare => "admin.tools.list")]
     fn names_as_the_model_sees_them(client: Client) -> String {
         scheme(client).visible("my.srv v1", "admin.tools.list")
+    }
+
+    #[test_case("claude-code" => Some(Client::ClaudeCode))]
+    #[test_case("Visual Studio Code - Insiders" => Some(Client::Copilot))]
+    #[test_case("codex-mcp-client" => Some(Client::Codex))]
+    #[test_case("mcp" => None; "a library")]
+    #[test_case("" => None; "nothing")]
+    fn clients_call_themselves(name: &str) -> Option<Client> {
+        Client::of(name)
     }
 
     #[test]

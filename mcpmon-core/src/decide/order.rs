@@ -1,9 +1,16 @@
 //! What the shell has to do after a judgement. The core decides it; the shell carries it out.
 
-use super::pins::{Added, Ground};
+use super::{
+    pins::{Added, Ground},
+    rules::Ruling,
+    traffic::Disclosed,
+};
 use crate::{
     inspect::launch::Stage,
-    model::{DefinitionKey, DefinitionRecord, Event, FileId, InstanceId, ProcessId, ServerId, Verdict},
+    model::{
+        Checked, DefinitionKey, DefinitionRecord, Event, FileId, InstanceId, ProcessId, Recent, RecentOutput,
+        ServerId, SharedCall, Verdict,
+    },
 };
 
 /// What follows from an observation.
@@ -15,6 +22,36 @@ pub struct Judgement {
     pub events: Vec<Event>,
     /// To be carried out, in order.
     pub orders: Vec<Order>,
+    /// To be asked before anything is said of the message: the answer is a
+    /// [`Observation::Shared`](super::Observation::Shared), and brings the verdict.
+    pub ask: Option<Box<Ask>>,
+}
+
+/// A call against which nothing stands here, to be checked where the calls of its session come together.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub(super) call: SharedCall,
+    pub(super) ruling: Ruling,
+    pub(super) disclosed: Disclosed,
+    /// What is told of it already.
+    pub(super) events: Vec<Event>,
+}
+
+impl Ask {
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &SharedCall {
+        &self.call
+    }
+}
+
+/// What came of asking.
+#[derive(Clone, Debug)]
+pub enum Shared {
+    /// The answer. Unless it stops the call, the call is counted.
+    Checked(Checked),
+    /// Nobody could be asked: what this process knows by itself holds.
+    Unreachable,
 }
 
 /// Something to do.
@@ -73,6 +110,18 @@ pub enum Order {
     StoreDefinition(Box<DefinitionRecord>),
     /// Keep a definition no longer.
     ForgetDefinition(DefinitionKey),
+    /// Tell what happened to whoever holds the calls of this session, with the next batch of events.
+    Share(Box<Recent>),
+    /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
+    /// not to be done while the client waits.
+    ///
+    /// [`read_result`]: super::cross_server::read_result
+    ShareResult {
+        /// Which result it is.
+        output: Box<RecentOutput>,
+        /// What it says, as far as it is read.
+        result: Box<str>,
+    },
     /// Kill every process of a server.
     Kill {
         /// The server.

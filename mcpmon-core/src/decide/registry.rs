@@ -29,6 +29,8 @@ pub struct Registry {
     addresses: BTreeMap<String, ServerId>,
     /// Entries of all tools together.
     entries: usize,
+    /// How often anything changed.
+    version: u64,
 }
 
 /// Tools that are registered, of all servers together.
@@ -79,6 +81,7 @@ impl Registry {
             .and_then(|entries| of_server_mut(entries, server))
         {
             if entry.tool_hash != tool_hash {
+                self.version += 1;
                 entry.tool_hash = tool_hash;
                 entry.registered_at = now;
             }
@@ -98,6 +101,7 @@ impl Registry {
         };
         self.tools.entry(tool.to_owned()).or_default().push(entry);
         self.entries += 1;
+        self.version += 1;
     }
 
     /// `server` offers `tool` no more.
@@ -108,6 +112,7 @@ impl Registry {
         let before = entries.len();
         entries.retain(|entry| entry.server != *server);
         self.entries -= before - entries.len();
+        self.version += 1;
         if entries.is_empty() {
             self.tools.remove(tool);
         }
@@ -120,6 +125,12 @@ impl Registry {
         }
         self.tools.retain(|_, entries| !entries.is_empty());
         self.entries = self.tools.values().map(Vec::len).sum();
+        self.version += 1;
+    }
+
+    /// How often anything changed.
+    pub(super) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Who offers `tool`, in the order of registration; several servers may.
@@ -211,7 +222,7 @@ mod tests {
             ["write"]
         );
         registry.remove_server(&id("fs"));
-        assert_eq!(registry, Registry::default());
+        assert_eq!((registry.tools().count(), registry.entries), (0, 0));
     }
 
     #[test]

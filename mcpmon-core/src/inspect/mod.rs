@@ -2,6 +2,9 @@
 
 pub mod agents;
 pub mod arguments;
+pub mod category;
+pub mod fingerprint;
+pub mod labels;
 pub mod launch;
 pub mod mask;
 pub mod meaning;

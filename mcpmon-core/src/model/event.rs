@@ -10,7 +10,8 @@ use std::{
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    Action, DefinitionKind, Digest, Finding, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
+    Action, DefinitionKind, Digest, Evidence, Finding, RelatedCall, RequestId, ServerId, SessionId, Severity,
+    Subject, Timestamp,
 };
 
 /// Something worth keeping.
@@ -350,6 +351,14 @@ pub enum EventKind {
         by: String,
         state: KillState,
     },
+    /// A rule over the calls to several servers matched.
+    #[serde(rename = "mcp_cross_server_blocked")]
+    CrossServerBlocked {
+        blocked_tool_name: String,
+        related_calls: Vec<RelatedCall>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        evidence: Vec<Evidence>,
+    },
     /// A policy took effect.
     #[serde(rename = "policy_loaded")]
     PolicyLoaded { path: String, hash: Digest },
@@ -481,6 +490,7 @@ impl EventKind {
             Self::RequestJudged { .. } => "mcp_request_judged",
             Self::Approval { .. } => "mcp_approval",
             Self::Kill { .. } => "mcp_kill",
+            Self::CrossServerBlocked { .. } => "mcp_cross_server_blocked",
             Self::PolicyLoaded { .. } => "policy_loaded",
             Self::PolicyRejected { .. } => "policy_rejected",
             Self::EnforcementDegraded { .. } => "mcp_enforcement_degraded",

@@ -2,6 +2,7 @@
 
 mod canonical;
 mod changes;
+mod crossing;
 mod decimal;
 mod definition;
 mod digest;
@@ -21,6 +22,10 @@ mod severity;
 mod time;
 mod verdict;
 
+pub use crossing::{
+    Checked, CrossServerRule, Crossing, Evidence, EvidenceKind, Fingerprint, Label, Recent, RecentCall,
+    RecentOutput, RelatedCall, SharedCall, ToolCategory,
+};
 pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};

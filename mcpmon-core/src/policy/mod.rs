@@ -5,14 +5,17 @@ use std::time::Duration;
 use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
 mod arguments;
+mod cross_server;
 mod environment;
 mod guard;
 mod inspection;
 pub mod network;
+mod rate;
 pub mod rules;
 mod server;
 
 pub use arguments::{ArgumentInspection, OnSecret};
+pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, Passage};
 pub use guard::Guard;
 pub use inspection::{
@@ -20,6 +23,7 @@ pub use inspection::{
     Suppression,
 };
 pub use network::{Cidr, Endpoint, HostName, NetworkPolicy, NetworkRule, RuleAction, Scope};
+pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
 pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};
 
@@ -66,6 +70,12 @@ pub struct Policy {
     pub exec: ExecPolicy,
     /// Protection of files.
     pub guard: Guard,
+    /// Calls to several servers.
+    pub cross_server: CrossServer,
+    /// What tools do.
+    pub categories: Categories,
+    /// How often servers may be called.
+    pub rate_limits: RateLimits,
 }
 
 impl Policy {

@@ -131,6 +131,14 @@ fn describe(kind: EventKind) -> String {
         }
         EventKind::ResourceRead { uri } => uri,
         EventKind::RequestJudged { method, summary } => format!("{method}: {summary}"),
+        EventKind::CrossServerBlocked {
+            blocked_tool_name,
+            related_calls,
+            ..
+        } => match related_calls.first() {
+            Some(call) => format!("{blocked_tool_name} after {}:{}", call.server_id, call.tool_name),
+            None => blocked_tool_name,
+        },
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),

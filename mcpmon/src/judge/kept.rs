@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Timestamp};
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Recent, Timestamp};
 use serde_json::{Map, Value};
 
 use super::{
@@ -36,7 +36,7 @@ impl ThroughDaemon {
             match self.link.say(&say)? {
                 Hear::Done => {}
                 Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
-                Hear::State(_) | Hear::Challenge(_) | Hear::Error(_) => {
+                Hear::State(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
                     return Err(LinkError::Refused("it answered something else".to_owned()));
                 }
             }
@@ -89,6 +89,7 @@ struct Line {
     rescued: Vec<Map<String, Value>>,
     definitions: Vec<DefinitionRecord>,
     forget: Vec<DefinitionKey>,
+    recent: Vec<Recent>,
     size: usize,
 }
 
@@ -99,6 +100,7 @@ impl Line {
             rescued: self.rescued,
             definitions: self.definitions,
             forget: self.forget,
+            recent: self.recent,
         }
     }
 }
@@ -122,6 +124,8 @@ fn lines(entries: &[Entry]) -> Vec<Say> {
             Entry::Rescued(event) => line.rescued.push(json::to_json(event)),
             Entry::Definition(record) => line.definitions.push(record.clone()),
             Entry::ForgetDefinition(key) => line.forget.push(key.clone()),
+            Entry::Recent(_, recent) => line.recent.push((**recent).clone()),
+            Entry::Unread(_, output, _) => line.recent.push(Recent::Output((**output).clone())),
             // The end of the connection says who leaves; the rest is the daemon's own business.
             Entry::Leave(..)
             | Entry::PutPin(_)
@@ -144,6 +148,8 @@ fn size(entry: &Entry) -> usize {
         Entry::Event(event) | Entry::Rescued(event) => serde_json::to_string(&json::to_json(event)),
         Entry::Definition(record) => serde_json::to_string(record),
         Entry::ForgetDefinition(key) => serde_json::to_string(key),
+        Entry::Recent(_, recent) => serde_json::to_string(recent),
+        Entry::Unread(_, output, _) => serde_json::to_string(output),
         Entry::Leave(..)
         | Entry::PutPin(_)
         | Entry::DeletePins(_)

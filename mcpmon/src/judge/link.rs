@@ -146,7 +146,7 @@ impl Link {
                 self.0.is_up.store(true, Ordering::Relaxed);
                 Ok(*state)
             }
-            Hear::Done | Hear::Unkept(_) | Hear::Challenge(_) | Hear::Error(_) => {
+            Hear::Done | Hear::Unkept(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
                 self.close(stream);
                 Err(self.broken(io::ErrorKind::InvalidData.into()))
             }

@@ -3,6 +3,7 @@
 //! Judging is local. The daemon, or without one the user's own store, is asked at the start, and again when the
 //! number of changes rose.
 
+mod calls;
 mod daemon;
 mod files;
 mod kept;
@@ -12,6 +13,8 @@ mod note;
 pub(crate) mod pins;
 mod process;
 pub(crate) mod protocol;
+mod reading;
+mod renewal;
 pub(crate) mod shared;
 
 #[cfg(test)]
@@ -20,18 +23,19 @@ mod tests;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use mcpmon_core::{
-    decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
+    decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, DefinitionRecord, Digest, Event, EventKind, FromClient,
-        Incident, Layer, ListKind, Message, ProcessRef, ServerId, ServerType, SessionId, Severity, Timestamp,
-        Verdict,
+        Content, Conversation, DefinitionKey, Digest, Event, FromClient, Incident, ListKind, Message,
+        ProcessRef, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
 
 use self::{
     daemon::Presence,
+    kept::ThroughDaemon,
     link::{Link, LinkError},
+    reading::Reading,
     shared::{SharedState, Snapshot},
 };
 pub use self::{
@@ -51,6 +55,8 @@ use crate::{
 const BATCH: usize = 250;
 /// How long own records may take to be where others find them.
 const FLUSH: Duration = Duration::from_secs(2);
+/// Records that wait from which on results are not read for what is sensitive in them.
+const MANY_QUEUED: usize = 256;
 /// How often the user's own policy files are looked at.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -111,6 +117,8 @@ pub struct Judge {
     /// The number of changes that was looked at last.
     generation: u64,
     others: Vec<ServerId>,
+    /// Whether another process speaks for this server in the session.
+    twins: bool,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
     /// Definitions of this server that its client does not see.
@@ -252,23 +260,20 @@ impl Judge {
             None => return Ok(()),
             Some(Entrance::Told(link, snapshot)) => {
                 let own = self.recorder.path().to_owned();
-                (Box::new(kept::ThroughDaemon::new(link, own)), *snapshot)
+                (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
             }
             Some(Entrance::Ask(mut store)) => {
-                let others = shared::others(store.join(now, &self.member)?, &self.member, process::lives);
+                let members = store.join(now, &self.member)?;
                 // What changes from here on is looked at with the next message.
                 self.generation = self.shared.generation();
-                let snapshot = shared::told_by(&mut store, &self.member, &others)?;
-                (store, snapshot)
+                let snapshot = shared::told_by(&mut store, &self.member, members, process::lives)?;
+                (Box::new(Reading(*store)), snapshot)
             }
         };
         self.recorder.begin(destination)?;
         self.take(now, snapshot);
         self.changed.clear(); // nobody has seen a list yet
-        let joined = self
-            .monitor
-            .observe(now, Observation::Joined(&self.conversation, &self.others));
-        self.carry_out(joined);
+        self.introduce(now);
         Ok(())
     }
 
@@ -285,6 +290,7 @@ impl Judge {
             policy_hash: loaded.hash,
             generation: parts.generation,
             others: Vec::new(),
+            twins: false,
             known: BTreeSet::new(),
             unseen: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -322,6 +328,11 @@ impl Judge {
         let mut judgement = self
             .monitor
             .observe(now, Observation::Message(&self.conversation, message));
+        if let Some(ask) = judgement.ask.take() {
+            let shared = self.check(now, ask.call());
+            let observation = Observation::Shared(&self.conversation, message, ask, shared);
+            judgement = self.monitor.observe(now, observation);
+        }
         if let Presence::Away(_) = self.presence
             && self.policy().fail_closed
             && is_use(&message.content)
@@ -399,106 +410,19 @@ impl Judge {
         self.recorder.close()
     }
 
-    /// Takes over what is shared.
-    fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
-        self.note_changes(&snapshot);
-        if let Some(sources) = snapshot.policy {
-            match load_sources(&sources) {
-                Ok(loaded) => self.adopt(now, &loaded),
-                Err(error) => {
-                    tracing::error!(%error, "the daemon's policy cannot be used; the one before stays in force")
-                }
-            }
+    /// Asks who holds the calls of this session.
+    fn check(&mut self, now: Timestamp, call: &SharedCall) -> Shared {
+        // While it is away, nobody waits for it with every call.
+        if !self.presence.is_due(now) {
+            return Shared::Unreachable;
         }
-        self.forget_missing(now, &snapshot.definitions);
-        self.monitor.load_definitions(now, snapshot.definitions);
-        self.monitor.know_servers(snapshot.pinned);
-        // Processes are the daemon's to track.
-        drop(self.monitor.stop(snapshot.kills));
-        for (key, by) in snapshot.refused {
-            // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
-            drop(self.monitor.refuse(now, &key, &by));
-        }
-        self.register_others(now, &snapshot.of_others, &snapshot.others);
-        if snapshot.others != self.others {
-            self.others = snapshot.others;
-            let judgement = self
-                .monitor
-                .observe(now, Observation::Joined(&self.conversation, &self.others));
-            self.carry_out(judgement);
-        }
-    }
-
-    /// Which lists show something else than before.
-    fn note_changes(&mut self, snapshot: &Snapshot) {
-        let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
-        let refused = snapshot.refused.iter().map(|(key, _)| key);
-        let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
-        let before = std::mem::replace(&mut self.unseen, unseen);
-        let different = self.unseen.symmetric_difference(&before);
-        self.changed
-            .extend(different.filter_map(|key| ListKind::of(key.kind)));
-    }
-
-    /// What others had and have no longer was reset.
-    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
-        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
-        for key in self.known.difference(&there) {
-            // Its record is gone already: only this Monitor does not know.
-            drop(
-                self.monitor
-                    .forget_definitions(now, &key.identity.server, Some(&key.name)),
-            );
-        }
-        self.known = there;
-    }
-
-    /// Which tools the session's other servers offer.
-    fn register_others(&mut self, now: Timestamp, tools: &[DefinitionRecord], others: &[ServerId]) {
-        let registry = self.monitor.registry_mut();
-        for other in self.others.iter().chain(others) {
-            registry.remove_server(other);
-        }
-        for tool in tools {
-            let server = &tool.key.identity.server;
-            registry.register(now, server, ServerType::Stdio, &tool.key.name, tool.seen.hash);
-        }
-    }
-
-    fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
-        self.policy_hash = loaded.hash;
-        self.changed
-            .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
-        let judgement = self
-            .monitor
-            .install(now, Arc::clone(&loaded.policy), &Tables::default());
-        self.carry_out(judgement);
-    }
-
-    fn poll_policy(&mut self, now: Timestamp) {
-        let Some(news) = self.reloader.as_mut().and_then(Reloader::poll) else {
-            return;
-        };
-        let mut event = match news {
-            Ok(loaded) => {
-                self.adopt(now, &loaded);
-                let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-                let path = sources.join(", ");
-                let hash = loaded.hash;
-                Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash })
-            }
+        match self.shared.check(self.monitor.policy(), call) {
+            Ok(checked) => Shared::Checked(checked),
             Err(error) => {
-                let kind = EventKind::PolicyRejected {
-                    path: String::new(),
-                    errors: vec![error.to_string()],
-                };
-                Event::new(now, Layer::Agent, kind)
+                self.tell_away(now, &error.to_string());
+                Shared::Unreachable
             }
-        };
-        if matches!(event.kind, EventKind::PolicyRejected { .. }) {
-            event.severity = Severity::High;
         }
-        self.push(event);
     }
 
     fn carry_out(&mut self, judgement: Judgement) -> Verdict {
@@ -517,6 +441,15 @@ impl Judge {
                 Order::ForgetDefinition(key) => {
                     self.unseen.remove(&key);
                     Entry::ForgetDefinition(key)
+                }
+                Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),
+                Order::ShareResult { output, result } => {
+                    // While much waits to be written, results are not read: memory is bounded by it.
+                    let result = match self.recorder.status().queued > MANY_QUEUED {
+                        true => Box::default(),
+                        false => result,
+                    };
+                    Entry::Unread(self.member.session.clone(), output, result)
                 }
                 // Of processes, which only the kernel sense sees.
                 Order::Track { .. }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use mcpmon_core::model::{
-    DefinitionKey, DefinitionRecord, Digest, Kills, PinKey, ProcessId, ServerId, SessionId,
+    Checked, DefinitionKey, DefinitionRecord, Digest, Kills, PinKey, ProcessId, Recent, ServerId, SessionId,
+    SharedCall,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -46,6 +47,14 @@ pub(crate) enum Say {
         /// Definitions to forget.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         forget: Vec<DefinitionKey>,
+        /// What happened in the session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        recent: Vec<Recent>,
+    },
+    /// Asks whether a call may be made beside the others of its session, and counts it if so.
+    Check {
+        /// The call.
+        call: Box<SharedCall>,
     },
     /// Asks for what is shared, without a policy of this digest.
     State {
@@ -97,6 +106,8 @@ impl From<Started> for ProcessId {
 pub(crate) enum Hear {
     /// To the introduction, and to [`Say::State`].
     State(Box<State>),
+    /// To [`Say::Check`].
+    Checked(Box<Checked>),
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),
     /// It is kept, or noted.
@@ -120,6 +131,9 @@ pub(crate) struct State {
     pub(crate) of_others: Vec<DefinitionRecord>,
     /// The session's other servers.
     pub(crate) others: Vec<ServerId>,
+    /// Whether another wrapper speaks for this server in the session.
+    #[serde(default)]
+    pub(crate) twins: bool,
     /// Servers of this user that anything is pinned for.
     pub(crate) pinned: Vec<ServerId>,
     /// What persons stopped.

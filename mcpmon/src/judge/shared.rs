@@ -3,11 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{
-    DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId,
+use mcpmon_core::{
+    model::{
+        Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId,
+        SharedCall,
+    },
+    policy::Policy,
 };
 
 use super::{
+    calls::Calls,
     link::{Link, LinkError},
     protocol::{self, Hear, Say},
 };
@@ -29,6 +34,8 @@ pub(super) struct Snapshot {
     pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
     pub(super) others: Vec<ServerId>,
+    /// Whether another process speaks for this server in the session.
+    pub(super) twins: bool,
     /// Servers of this user that anything is pinned for.
     pub(super) pinned: Vec<ServerId>,
     /// What persons stopped.
@@ -57,6 +64,8 @@ pub(super) enum SharedState {
         member: Box<Member>,
         /// Whether a process lives.
         lives: fn(ProcessId) -> bool,
+        /// The calls of the session.
+        calls: Box<Calls>,
     },
 }
 
@@ -72,6 +81,9 @@ pub(super) enum SharedError {
     /// Of the store.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// Of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl SharedState {
@@ -87,6 +99,7 @@ impl SharedState {
     pub(super) fn store(path: PathBuf, member: Member, lives: fn(ProcessId) -> bool) -> Self {
         Self::Store {
             generation: opened(&Generation::path(&path)),
+            calls: Box::new(Calls::new(path.clone(), member.session.clone())),
             path,
             reader: None,
             member: Box::new(member),
@@ -108,6 +121,20 @@ impl SharedState {
         match self {
             Self::Daemon { link, .. } => link.is_up(),
             Self::Store { .. } => true,
+        }
+    }
+
+    /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
+    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, SharedError> {
+        match self {
+            Self::Daemon { link, .. } => {
+                let call = Box::new(call.clone());
+                let Hear::Checked(checked) = link.say(&Say::Check { call })? else {
+                    return Err(LinkError::Refused("it answered something else".to_owned()).into());
+                };
+                Ok(*checked)
+            }
+            Self::Store { calls, .. } => Ok(calls.check(policy, call)?),
         }
     }
 
@@ -146,7 +173,9 @@ pub(super) fn look_into(
     own: &Member,
     lives: fn(ProcessId) -> bool,
 ) -> Result<Snapshot, SharedError> {
-    let others = others(reader.members(&own.session)?, own, lives);
+    let members = reader.members(&own.session)?;
+    let twins = has_twins(&members, own, lives);
+    let others = others(members, own, lives);
     let mut of_others = Vec::new();
     for other in &others {
         of_others.extend(tools(reader.definitions_of(&other.identity)?));
@@ -157,15 +186,23 @@ pub(super) fn look_into(
         refused: reader.refused(&own.identity)?,
         of_others,
         others: ids(&others),
+        twins,
         pinned: reader.pinned_servers(own.identity.uid)?,
         kills: reader.kills()?,
     })
 }
 
 /// What a store that is open for writing tells of a session.
-pub(super) fn told_by(store: &mut Store, own: &Member, others: &[Member]) -> Result<Snapshot, StoreError> {
+pub(super) fn told_by(
+    store: &mut Store,
+    own: &Member,
+    members: Vec<Member>,
+    lives: fn(ProcessId) -> bool,
+) -> Result<Snapshot, StoreError> {
+    let twins = has_twins(&members, own, lives);
+    let others = others(members, own, lives);
     let mut of_others = Vec::new();
-    for other in others {
+    for other in &others {
         of_others.extend(tools(store.definitions_of(&other.identity)?));
     }
     Ok(Snapshot {
@@ -173,7 +210,8 @@ pub(super) fn told_by(store: &mut Store, own: &Member, others: &[Member]) -> Res
         definitions: store.definitions_of(&own.identity)?,
         refused: store.refused(&own.identity)?,
         of_others,
-        others: ids(others),
+        others: ids(&others),
+        twins,
         pinned: store.pinned_servers(own.identity.uid)?,
         kills: store.kills()?,
     })
@@ -190,6 +228,14 @@ pub(crate) fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) ->
         }
     }
     others
+}
+
+/// Whether another living process speaks for the same server.
+pub(crate) fn has_twins(members: &[Member], own: &Member, lives: fn(ProcessId) -> bool) -> bool {
+    let is_twin = |member: &Member| member.identity == own.identity && member.process != own.process;
+    members
+        .iter()
+        .any(|member| is_twin(member) && lives(member.process))
 }
 
 /// The tools among another server's definitions. They are compared with nothing here: name and hash are enough.
@@ -219,6 +265,7 @@ pub(super) fn snapshot(state: protocol::State) -> Snapshot {
         refused: state.refused,
         of_others: state.of_others,
         others: state.others,
+        twins: state.twins,
         pinned: state.pinned,
         kills: state.kills,
     }

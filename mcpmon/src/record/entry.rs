@@ -1,6 +1,8 @@
 //! What is kept, and where it goes: into a store, or to whoever has one.
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, PinKey, ServerId, Timestamp};
+use mcpmon_core::model::{
+    DefinitionKey, DefinitionRecord, PinKey, Recent, RecentOutput, ServerId, SessionId, Timestamp,
+};
 
 use super::{BinaryPin, DeclaredServer, Member, Store, StoreError, StoredEvent, retention::Limits};
 
@@ -15,6 +17,10 @@ pub enum Entry {
     Definition(DefinitionRecord),
     /// A definition to forget.
     ForgetDefinition(DefinitionKey),
+    /// What happened in a session, for the rules over several servers.
+    Recent(SessionId, Box<Recent>),
+    /// A result that nobody read yet for what is sensitive in it; kept as it is known.
+    Unread(SessionId, Box<RecentOutput>, Box<str>),
     /// A server left its session.
     Leave(Timestamp, Member),
     /// A pin, over the one of its key, set and part.

@@ -21,6 +21,7 @@ mod places;
 mod query;
 mod queue;
 mod reader;
+mod recent;
 mod recorder;
 mod retention;
 mod row;

@@ -51,6 +51,7 @@ impl Room {
             | EventKind::OutputInspection { .. }
             | EventKind::Approval { .. }
             | EventKind::Kill { .. }
+            | EventKind::CrossServerBlocked { .. }
             | EventKind::ServerDenied { .. }
             | EventKind::EnforcementDegraded { .. } => Self::Critical,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcpmon_core::model::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{Store, StoreError, entry::Progress, servers, sessions};
+use super::{Store, StoreError, entry::Progress, recent, servers, sessions};
 
 /// Events removed in one transaction at most, so that nobody waits long for the lock.
 const CHUNK: i64 = 1000;
@@ -47,6 +47,7 @@ pub(super) fn enforce(store: &mut Store, limits: Limits, now: Timestamp) -> Resu
     }
     store.write(|transaction| {
         servers::prune(transaction, MOST_SERVERS)?;
+        recent::prune(transaction, now)?;
         sessions::prune(transaction)
     })?;
     if removed_any {

@@ -122,6 +122,16 @@ const MIGRATIONS: &[&str] = &[
         set_by TEXT NOT NULL,
         set_at INTEGER NOT NULL
     ) WITHOUT ROWID;
+
+    CREATE TABLE recent (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        is_output INTEGER NOT NULL,
+        what TEXT NOT NULL
+    );
+
+    CREATE INDEX recent_by_session ON recent (session_id);
 ",
 ];
 

@@ -194,6 +194,7 @@ fn take_in(
         | EventKind::RequestJudged { .. }
         | EventKind::Approval { .. }
         | EventKind::Kill { .. }
+        | EventKind::CrossServerBlocked { .. }
         | EventKind::PolicyLoaded { .. }
         | EventKind::PolicyRejected { .. }
         | EventKind::EnforcementDegraded { .. }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcpmon_core::model::{
-    DefinitionKey, DefinitionRecord, Event, Kill, Kills, PinKey, ServerId, SessionId, Timestamp,
+    DefinitionKey, DefinitionRecord, Event, Kill, Kills, PinKey, Recent, ServerId, SessionId, Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -14,7 +14,7 @@ use super::{
     Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent,
     definitions::{self, Put},
     generation::Counter,
-    kills, pins, row, schema,
+    kills, pins, recent, row, schema,
     schema::SchemaError,
     servers, sessions,
 };
@@ -131,6 +131,12 @@ impl Store {
                         definitions::forget(transaction, key)?;
                         news = true;
                     }
+                    Entry::Recent(session, happened) => {
+                        recent::put(transaction, session, happened)?;
+                    }
+                    Entry::Unread(session, output, _) => {
+                        recent::put(transaction, session, &Recent::Output((**output).clone()))?;
+                    }
                     Entry::Leave(now, member) => {
                         sessions::leave(transaction, *now, member)?;
                         news = true;
@@ -169,6 +175,15 @@ impl Store {
         self.synchronous("NORMAL")?;
         self.tell();
         others
+    }
+
+    /// Waits so long at most for another process's lock.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn with_patience(mut self, patience: Duration) -> Result<Self, StoreError> {
+        self.write_outside(|connection| connection.busy_timeout(patience))?;
+        Ok(self)
     }
 
     /// Definitions of one server, package and user, by kind and name.

@@ -8,10 +8,16 @@ use mcpmon::{
     record::{StoredEvent, json::to_json},
 };
 use mcpmon_core::{
-    decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
+    decide::{
+        Company, Judgement, Monitor, Observation, Order, Shared,
+        cross_server::{Window, read_result},
+        pins::PinBook,
+    },
     decode::Limits,
     filter::stdio::{Filter, Output},
-    model::{Conversation, DefinitionKind, Layer, PinKey, ServerId, ServerType, SessionId, Side, Timestamp},
+    model::{
+        Conversation, DefinitionKind, Layer, PinKey, Recent, ServerId, ServerType, SessionId, Side, Timestamp,
+    },
     policy::{Policy, network::table::Tables},
 };
 use serde_json::Value;
@@ -32,6 +38,8 @@ pub struct Core {
     policy: Arc<Policy>,
     now: Timestamp,
     seats: BTreeMap<String, Seat>,
+    /// The calls of the session, as the daemon or the store would hold them.
+    window: Window,
     events: Vec<Value>,
 }
 
@@ -56,6 +64,7 @@ impl Core {
             policy: loaded.policy,
             now: Timestamp(BEGIN),
             seats: BTreeMap::new(),
+            window: Window::default(),
             events: Vec::new(),
         })
     }
@@ -63,6 +72,7 @@ impl Core {
     fn push(&mut self, server: &str, side: Side, line: &str) -> Result<Heard> {
         self.now.0 += LINE;
         let (now, mut out, mut judgements) = (self.now, Output::default(), Vec::new());
+        let (policy, window) = (&self.policy, &mut self.window);
         let seat = self.seats.get_mut(server).context("a server that joined")?;
         let Seat {
             filter,
@@ -70,7 +80,13 @@ impl Core {
             conversation,
         } = seat;
         let mut judge = |message: &mcpmon_core::model::Message<'_>| {
-            let judgement = monitor.observe(now, Observation::Message(conversation, message));
+            let mut judgement = monitor.observe(now, Observation::Message(conversation, message));
+            if let Some(ask) = judgement.ask.take() {
+                let (checked, own) = window.check(policy, ask.call());
+                own.into_iter().for_each(|own| window.take(own));
+                let shared = Shared::Checked(checked);
+                judgement = monitor.observe(now, Observation::Shared(conversation, message, ask, shared));
+            }
             let verdict = judgement.verdict.clone();
             judgements.push(judgement);
             verdict
@@ -92,12 +108,20 @@ impl Core {
             self.events.push(Value::Object(to_json(&stored)));
         }
         for order in judgement.orders {
-            let Order::StoreDefinition(record) = order else {
-                continue;
+            let record = match order {
+                Order::StoreDefinition(record) if record.key.kind == DefinitionKind::Tool => record,
+                Order::Share(recent) => {
+                    self.window.take(*recent);
+                    continue;
+                }
+                Order::ShareResult { output, result } => {
+                    let read = read_result(*output, &result).map(Recent::Output);
+                    read.into_iter().for_each(|output| self.window.take(output));
+                    continue;
+                }
+                // Of what is kept, and of processes.
+                _ => continue,
             };
-            if record.key.kind != DefinitionKind::Tool {
-                continue;
-            }
             for (_, seat) in self.seats.iter_mut().filter(|(name, _)| *name != server) {
                 let id = &record.key.identity.server;
                 let registry = seat.monitor.registry_mut();
@@ -146,7 +170,7 @@ impl Stage for Core {
             };
             let joined = seat
                 .monitor
-                .observe(now, Observation::Joined(&seat.conversation, &others));
+                .observe(now, Observation::Joined(&seat.conversation, Company::of(&others)));
             self.carry_out(name, joined);
         }
         Ok(())

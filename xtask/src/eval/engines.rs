@@ -13,7 +13,10 @@ use mcpmon_core::{
 };
 use serde_json::{Value, json};
 
-use super::corpus::{Corpus, Item};
+use super::{
+    corpus::{Corpus, Item},
+    sequences,
+};
 
 /// Least similarity of names, as `mcp.servers.similarity_threshold` has it by default.
 const NAME_SIMILARITY: f64 = 0.85;
@@ -70,6 +73,7 @@ impl Engines {
             "tool_output" => self.output(item)?,
             "server_name" => server_name(item)?,
             "argument" => self.argument(item)?,
+            "sequence" => sequences::judge(item, is_malicious(item)?)?,
             _ => return Ok(Judgement::NoEngine),
         }))
     }

@@ -5,9 +5,11 @@
     reason = "a command: the result on stdout, the rest on stderr"
 )]
 
+mod categories;
 mod corpus;
 mod engines;
 mod report;
+mod sequences;
 mod speed;
 mod summary;
 mod table;
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let corpus = corpus::read(&args.corpus)?;
     let engines = Engines::new()?;
     let mut report = Report::of(&corpus, &engines);
+    report.summary.take(&corpus);
     report.summary.speed = Some(speed::measure(&corpus, &engines));
     if args.json {
         println!("{}", serde_json::to_string(&report)?);

@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::report::Group;
+use super::{
+    categories::{self, Categories},
+    corpus::Corpus,
+    report::Group,
+    sequences,
+};
 
 /// The figures that have targets; `None` where nothing was there to measure. Areas without an engine are `None`.
 #[derive(Debug, Default, PartialEq, Serialize)]
@@ -13,15 +18,31 @@ pub(super) struct Summary {
     pub(super) outputs: Option<Outputs>,
     pub(super) secrets: Option<Secrets>,
     pub(super) names: Option<Rates>,
-    /// Not measured in this version.
-    pub(super) sequences: Option<NotMeasured>,
+    pub(super) sequences: Option<Sequences>,
     pub(super) launches: Option<Rates>,
+    pub(super) categories: Option<Categories>,
     pub(super) speed: Option<Speed>,
 }
 
 /// An area without an engine.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) enum NotMeasured {}
+
+/// Sequences that are stopped, by the default policy (`cross_server.decision: evidence`) unless a name says otherwise.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(super) struct Sequences {
+    pub(super) attacks_blocked: Option<f64>,
+    pub(super) benign_blocked: Option<f64>,
+    /// With `cross_server.decision: block`.
+    pub(super) block: Blocked,
+}
+
+/// Sequences that are stopped.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(super) struct Blocked {
+    pub(super) attacks_blocked: Option<f64>,
+    pub(super) benign_blocked: Option<f64>,
+}
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Definitions {
@@ -100,9 +121,25 @@ impl Summary {
             outputs: area.outputs(),
             secrets: area.secrets(),
             names: area.rates("server_name", "malicious", "benign"),
-            sequences: None,
+            sequences: area.sequences(),
             launches: area.rates("launch", "mcp_server", "other"),
+            categories: None,
             speed: None,
+        }
+    }
+
+    /// What is measured on the items beside judging each.
+    pub(super) fn take(&mut self, corpus: &Corpus) {
+        self.categories = categories::measure(corpus);
+        if let Some(figures) = &mut self.sequences {
+            let stopped = |label| {
+                let (whole, part) = sequences::stopped_by_block(corpus, label);
+                Tally { part, whole }.fraction()
+            };
+            figures.block = Blocked {
+                attacks_blocked: stopped("malicious"),
+                benign_blocked: stopped("benign"),
+            };
         }
     }
 }
@@ -190,6 +227,19 @@ impl<'a> Area<'a> {
                 fp: self.flagged(kinds, "core", "benign"),
                 fp_near_miss: self.flagged(kinds, "near_miss", "benign"),
             })
+    }
+
+    fn sequences(&self) -> Option<Sequences> {
+        let blocked = |label| {
+            let groups = self.groups(&["sequence"], "core", label);
+            Tally::of(groups, |group| group.blocked, |group| group.n).fraction()
+        };
+        let (attacks_blocked, benign_blocked) = (blocked("malicious"), blocked("benign"));
+        (attacks_blocked.is_some() || benign_blocked.is_some()).then(|| Sequences {
+            attacks_blocked,
+            benign_blocked,
+            block: Blocked::default(),
+        })
     }
 
     fn rates(&self, kind: &str, positive: &str, negative: &str) -> Option<Rates> {

@@ -101,10 +101,32 @@ fn summary(summary: &Summary) -> String {
             ],
         );
     }
-    line(
-        "sequences",
-        &[("not measured:", "no engine in this version".to_owned())],
-    );
+    if let Some(figures) = &summary.sequences {
+        line(
+            "sequences",
+            &[
+                ("attacks blocked", percent(figures.attacks_blocked)),
+                ("benign runs blocked", percent(figures.benign_blocked)),
+                (
+                    "with decision block: attacks",
+                    percent(figures.block.attacks_blocked),
+                ),
+                ("benign runs", percent(figures.block.benign_blocked)),
+            ],
+        );
+    }
+    if let Some(figures) = &summary.categories {
+        line(
+            "categories",
+            &[
+                ("tools of real servers unknown", percent(Some(figures.unknown))),
+                (
+                    "by the beginning of their names",
+                    percent(Some(figures.unknown_by_names)),
+                ),
+            ],
+        );
+    }
     if let Some(speed) = &summary.speed {
         line(
             "speed",

@@ -3,11 +3,11 @@
 use super::Monitor;
 use crate::{
     decide::{
-        order::Judgement,
+        order::{Ask, Judgement, Shared},
         pins::ServerFiles,
         registry::Registry,
         rules::Opinion,
-        traffic::{NotSeen, Traffic},
+        traffic::{Company, NotSeen, Traffic},
     },
     inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
@@ -23,8 +23,10 @@ pub enum Observation<'a> {
     Message(&'a Conversation, &'a Message<'a>),
     /// Something on the wire was no message, or may not pass.
     Incident(&'a Conversation, &'a Incident),
-    /// A conversation is part of a session with these other servers.
-    Joined(&'a Conversation, &'a [ServerId]),
+    /// What was asked of a message is answered.
+    Shared(&'a Conversation, &'a Message<'a>, Box<Ask>, Shared),
+    /// A conversation is part of a session with these others.
+    Joined(&'a Conversation, Company<'a>),
     /// A conversation is over.
     Left(&'a Conversation),
     /// A program was started.
@@ -57,7 +59,10 @@ impl Monitor {
             Observation::Incident(conversation, incident) => {
                 self.traffic.incident(now, conversation, incident)
             }
-            Observation::Joined(conversation, others) => self.traffic.joined(now, conversation, others),
+            Observation::Shared(conversation, message, ask, shared) => {
+                self.traffic.answered(now, conversation, message, *ask, shared)
+            }
+            Observation::Joined(conversation, company) => self.traffic.joined(now, conversation, company),
             Observation::Left(conversation) => self.traffic.left(conversation),
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),

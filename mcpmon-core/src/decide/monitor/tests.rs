@@ -173,6 +173,8 @@ fn orders(judgement: &Judgement) -> Vec<String> {
             }
         }
         Order::Kill { instance } => format!("kill {}", instance.0),
+        Order::Share(recent) => format!("share {}", recent.server()),
+        Order::ShareResult { output, .. } => format!("share result {}", output.server),
         Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
         Order::StoreDefinition(record) => format!("definition {}", record.key.name),

@@ -46,6 +46,16 @@ impl Traffic {
                 .events
                 .extend(self.returned(teller, &answer.to, &answer.outcome, &ruling));
         }
+        if let AnswerOutcome::Result {
+            result,
+            kind: ResultKind::Complete | ResultKind::Failed,
+        } = answer.outcome
+            && (ruling.block.is_none() || self.policy.mode == Mode::Observe)
+        {
+            judgement
+                .orders
+                .extend(self.shared_output(teller, &answer.to.what, result));
+        }
         judgement.verdict = verdict(&ruling);
         judgement
     }

@@ -4,6 +4,9 @@
 mod answers;
 mod approvals;
 mod asks;
+mod calls;
+mod company;
+mod disclosed;
 mod files;
 mod incidents;
 mod killed;
@@ -17,7 +20,8 @@ mod tell;
 
 use std::sync::Arc;
 
-use self::{approvals::Pending, present::Present, tell::Teller};
+pub(super) use self::disclosed::Disclosed;
+use self::{approvals::Pending, company::Companies, present::Present, tell::Teller};
 use super::{
     definitions::DefinitionBook,
     order::{Judgement, Order},
@@ -32,7 +36,7 @@ use crate::{
     policy::{Mode, Policy},
 };
 
-pub use self::approvals::NotSeen;
+pub use self::{approvals::NotSeen, company::Company};
 
 /// Judges conversations. Holds what servers offer; nothing of a single call stays.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub(super) struct Traffic {
     generation: u64,
     /// When the next suppression ends; at first, before anything.
     renewal: Option<Timestamp>,
+    /// What the calls of a session have to do with each other.
+    companies: Companies,
 }
 
 impl Traffic {
@@ -68,6 +74,7 @@ impl Traffic {
             files: Files::default(),
             generation: 1,
             renewal: Some(Timestamp(i64::MIN)),
+            companies: Companies::default(),
         }
     }
 
@@ -89,6 +96,7 @@ impl Traffic {
             self.scanner = scanner(policy);
         }
         self.policy = Arc::clone(policy);
+        self.companies.forget_categories();
         self.generation += 1;
         self.registry.declare(policy);
         self.renew(now);
@@ -124,12 +132,15 @@ impl Traffic {
         self.in_mode(judgement)
     }
 
-    fn client(&self, teller: &Teller<'_>, said: &FromClient<'_>) -> Judgement {
+    fn client(&mut self, teller: &Teller<'_>, said: &FromClient<'_>) -> Judgement {
         match said {
             FromClient::Call(call) => self.call(teller, call),
             FromClient::Read { uri } => self.read(teller, uri),
             FromClient::Prompt { name, .. } => self.prompt(teller, name),
-            FromClient::Request { method, params } => self.request(teller, method, *params),
+            FromClient::Request { method, params } => {
+                self.companies.introduced(teller.conversation, method, *params);
+                self.request(teller, method, *params)
+            }
             FromClient::Reply { .. } | FromClient::Notice { .. } => Judgement::default(),
         }
     }
@@ -207,7 +218,7 @@ impl Traffic {
         self.in_mode(Judgement {
             verdict,
             events: vec![event],
-            orders: Vec::new(),
+            ..Judgement::default()
         })
     }
 }

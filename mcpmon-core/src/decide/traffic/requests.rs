@@ -1,97 +1,24 @@
-//! What a client asks a server: calls, resources, prompts, completions.
+//! What a client asks a server beside calls: resources, prompts, completions.
 
 use super::{
     Traffic,
-    sieve::MAX_TOLD,
-    tell::{MAX_TEXT, Teller, cut, input, ruled},
+    tell::{MAX_TEXT, Teller, cut, ruled},
 };
 use crate::{
     decide::{
         order::Judgement,
-        rules::{
-            self, ARGUMENT_INSPECTION, Calling, Effect, Objection, Opinion, Ruling, Scene, Used, argument_content,
-        },
+        rules::{self, Calling, Effect, Objection, Opinion, Ruling, Scene, Used},
         wording::{command, shown},
     },
     inspect::{
         arguments::{Argument, ArgumentKind, Arguments},
         secrets::{self, Secret},
     },
-    model::{
-        Action, Call, Conversation, DefinitionKind, Event, EventKind, RawJson, Redaction, Severity, Subject,
-        Timestamp, Verdict,
-    },
-    policy::{Handling, Mode, OnSecret},
+    model::{Call, Conversation, DefinitionKind, EventKind, RawJson, Severity, Timestamp, Verdict},
+    policy::Handling,
 };
 
 impl Traffic {
-    /// A tool call. One that goes on is told as called; one that something stands against is told as judged too.
-    pub(super) fn call(&self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
-        let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
-        let secrets = self.secrets(call, &arguments);
-        let calling = Calling {
-            call,
-            arguments: &arguments,
-            secrets: &secrets,
-        };
-        let scene = self
-            .scene(teller, DefinitionKind::Tool, &call.tool)
-            .map(|scene| Scene {
-                call: Some(calling),
-                ..scene
-            });
-        let judged = || scene.as_ref().map(rules::judge).unwrap_or_default();
-        let ruling = self.stopped(teller).unwrap_or_else(judged);
-        let goes_on = ruling.block.is_none() || self.policy.mode == Mode::Observe;
-        let mut judgement = Judgement::default();
-        if let Some(scene) = &scene {
-            judgement.events.extend(detections(teller, scene, &ruling));
-        }
-        let told = |kind| {
-            let mut event = teller.event(kind);
-            ruled(&mut event, &ruling);
-            event
-        };
-        let trace = &teller.message.trace;
-        let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
-        let arguments = || {
-            call.arguments
-                .map(|arguments| input(arguments.as_str(), &secrets))
-        };
-        if ruling.is_notable() {
-            judgement.events.push(told(EventKind::ToolCallIntercepted {
-                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
-                jsonrpc_id: teller.message.id.cloned(),
-                tool_call_id: tool_call_id(),
-                server_type: teller.conversation.server_type,
-                tool_hash: self.tool_hash(teller, &call.tool),
-                input: arguments(),
-            }));
-        }
-        if goes_on && let Some(id) = teller.message.id {
-            judgement.events.push(told(EventKind::ToolCalled {
-                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
-                jsonrpc_id: id.clone(),
-                tool_call_id: tool_call_id(),
-                trace_parent: trace
-                    .parent
-                    .as_deref()
-                    .map(|parent| cut(parent, MAX_TEXT).to_owned()),
-                input: arguments(),
-            }));
-        }
-        judgement.verdict = match redactions(&ruling, scene.as_ref()) {
-            Some(redactions) => Verdict::Redact(redactions),
-            None => verdict(&ruling),
-        };
-        judgement
-    }
-
-    fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
-        let offers = self.book.get(&teller.conversation.identity)?;
-        Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
-    }
-
     /// A resource is to be read.
     pub(super) fn read(&self, teller: &Teller<'_>, uri: &str) -> Judgement {
         let ruling = self.ruling(teller, DefinitionKind::Resource, uri);
@@ -177,7 +104,7 @@ impl Traffic {
     }
 
     /// Secrets in the arguments of a call, if they are looked for.
-    fn secrets(&self, call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
+    pub(super) fn secrets(&self, call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
         match call.arguments {
             Some(json) if self.policy.arguments.enabled => secrets::inspect(json, arguments),
             Some(_) | None => Vec::new(),
@@ -246,7 +173,12 @@ impl Traffic {
         }
     }
 
-    fn scene<'a>(&'a self, teller: &'a Teller<'_>, kind: DefinitionKind, name: &'a str) -> Option<Scene<'a>> {
+    pub(super) fn scene<'a>(
+        &'a self,
+        teller: &'a Teller<'_>,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> Option<Scene<'a>> {
         let identity = &teller.conversation.identity;
         let offers = self.book.get(identity)?;
         let (policy, server) = (&*self.policy, &identity.server);
@@ -303,35 +235,6 @@ fn too_many(kind: DefinitionKind, most: usize) -> Objection {
         ),
         remedy: Some(command(&["policy", "check"])),
     }
-}
-
-/// An event for each secret in the arguments of a call that is not accepted.
-fn detections(teller: &Teller<'_>, scene: &Scene<'_>, ruling: &Ruling) -> Vec<Event> {
-    let calling = scene.call.iter();
-    let told = calling.flat_map(|calling| calling.secrets.iter().map(|secret| (&*calling.call.tool, secret)));
-    let threshold = scene.policy.inspection.alert_threshold;
-    let event = |(tool, secret): (&str, &Secret)| {
-        let of_rule = |objection: &&Objection| objection.rule == ARGUMENT_INSPECTION;
-        let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
-        let action = match objection.map(|objection| objection.effect) {
-            Some(Effect::Block) => Action::Block,
-            Some(Effect::Audit) if secret.finding.severity >= threshold => Action::Audit,
-            Some(Effect::Audit) | None => Action::Allow,
-        };
-        teller.detection(Subject::Argument, Some(tool), &secret.finding, action, objection)
-    };
-    let notable = told.filter(|(_, secret)| !argument_content::is_accepted(scene, secret));
-    notable.take(MAX_TOLD).map(event).collect()
-}
-
-/// What of the arguments of a call is replaced before it goes on.
-fn redactions(ruling: &Ruling, scene: Option<&Scene<'_>>) -> Option<Vec<Redaction>> {
-    let scene = scene.filter(|scene| scene.policy.arguments.on_detection == OnSecret::Redact)?;
-    if ruling.block.is_some() {
-        return None;
-    }
-    let redactions = Secret::redactions(argument_content::alarming(scene))?;
-    (!redactions.is_empty()).then_some(redactions)
 }
 
 /// Adds what stands against a use, unless something blocks it already.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Traffic, tell::about};
+use super::{Company, Traffic, tell::about};
 use crate::{
     decide::order::Judgement,
     inspect::similarity::{resembles, well_known},
@@ -23,9 +23,11 @@ impl Traffic {
         &mut self,
         now: Timestamp,
         conversation: &Conversation,
-        others: &[ServerId],
+        company: Company<'_>,
     ) -> Judgement {
         self.present.join(conversation);
+        self.companies.joined(conversation, company);
+        let others = company.others;
         // What is said of the tools of others is another matter once there are others.
         self.generation += 1;
         let Some(threshold) = self.policy.name_similarity else {

@@ -103,7 +103,7 @@ pub(super) fn objected(event: &mut Event, objection: &Objection) {
 }
 
 /// A reason with its remedy.
-fn reason(reason: &str, remedy: Option<&str>) -> String {
+pub(super) fn reason(reason: &str, remedy: Option<&str>) -> String {
     match remedy {
         Some(remedy) => format!("{reason}; see `{remedy}`"),
         None => reason.to_owned(),

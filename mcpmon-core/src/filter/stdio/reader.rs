@@ -215,7 +215,8 @@ impl Turn<'_, '_> {
             match (payload, id) {
                 (Payload::Method { .. }, Some(id)) if answered < self.limits.max_pending => {
                     answered += 1;
-                    self.out.answer(self.side, &refusal(Some(&id), Fault::Request, cause));
+                    self.out
+                        .answer(self.side, &refusal(Some(&id), Fault::Request, cause));
                 }
                 (Payload::Method { .. }, Some(_)) => untold = true,
                 (Payload::Method { .. }, None) => {}

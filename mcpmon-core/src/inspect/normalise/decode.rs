@@ -28,6 +28,15 @@ pub(in crate::inspect) struct Layer {
 
 /// The texts that `text` encodes.
 pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
+    layers_that(text, is_prose)
+}
+
+/// Everything that `text` encodes and that can be printed: a token as well as a sentence.
+pub(in crate::inspect) fn printable_layers(text: &str) -> Vec<Layer> {
+    layers_that(text, is_printable)
+}
+
+fn layers_that(text: &str, is_wanted: fn(&str) -> bool) -> Vec<Layer> {
     let mut found = Vec::new();
     escapes(text, &mut found);
     for run in runs(text) {
@@ -37,7 +46,7 @@ pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
         let encoded = &text[run.clone()];
         let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
         let says = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        if let Some(text) = says.filter(|text| is_prose(text)) {
+        if let Some(text) = says.filter(|text| is_wanted(text)) {
             found.push(Layer {
                 text,
                 origin: run,
@@ -267,6 +276,13 @@ fn is_prose(text: &str) -> bool {
         && others.count() * 20 <= text.chars().count()
         && letters * 10 >= text.chars().count() * 3
         && text.contains([' ', '/', '\n'])
+}
+
+fn is_printable(text: &str) -> bool {
+    let others = text
+        .chars()
+        .filter(|c| *c == char::REPLACEMENT_CHARACTER || !is_shown(*c));
+    text.len() >= MIN_DECODED && others.count() * 20 <= text.chars().count()
 }
 
 /// Letters set apart, `i g n o r e`: words end where more than one separator stands.

@@ -75,8 +75,11 @@ impl Core {
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
-            // The kernel sees no definitions.
-            Order::StoreDefinition(_) | Order::ForgetDefinition(_) => {}
+            // The kernel sees neither definitions nor calls.
+            Order::StoreDefinition(_)
+            | Order::ForgetDefinition(_)
+            | Order::Share(_)
+            | Order::ShareResult { .. } => {}
             Order::Kill { instance } => self.kill(instance),
             Order::KillProcess { process } => signal(process, Signal::SIGKILL),
             Order::Refuse { server, file } => {

@@ -277,7 +277,11 @@ mod tests {
         let end = sample::exited("files", 200, 0);
         assert_eq!(starts.hold_end(end.clone()), None);
         assert_eq!(starts.waiting[1].end, Some(end.clone()));
-        assert_eq!(starts.hold_end(end.clone()), Some(end), "of another that had its number");
+        assert_eq!(
+            starts.hold_end(end.clone()),
+            Some(end),
+            "of another that had its number"
+        );
         let stranger = sample::exited("files", 300, 0);
         assert_eq!(starts.hold_end(stranger.clone()), Some(stranger));
         let start = sample::started("files", 100);

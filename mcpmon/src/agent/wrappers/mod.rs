@@ -1,5 +1,6 @@
 //! Wrappers that are connected: which sessions and servers they are of, and which processes they started.
 
+mod calls;
 mod handshake;
 mod peer;
 mod service;
@@ -21,7 +22,7 @@ use mcpmon_core::{
 };
 use tokio::{net::UnixStream, sync::Semaphore};
 
-use self::peer::OwnProgram;
+use self::{calls::Sessions, peer::OwnProgram};
 use crate::{
     agent::{
         approval::{self, Subject, Word},
@@ -53,6 +54,7 @@ struct Shared {
     store: Mutex<Store>,
     generation: PathBuf,
     policy: Mutex<(Digest, Arc<Sources>)>,
+    sessions: Sessions,
     connected: Mutex<BTreeMap<u64, Connected>>,
     /// Servers of wrappers that left, latest last.
     left: Mutex<VecDeque<(Instant, ProcessId)>>,
@@ -83,6 +85,7 @@ impl Wrappers {
             generation: crate::record::Generation::path(store.path()),
             recorder,
             store: Mutex::new(store),
+            sessions: Sessions::new(&policy),
             policy: Mutex::new((hash, policy)),
             connected: Mutex::default(),
             left: Mutex::default(),
@@ -100,6 +103,7 @@ impl Wrappers {
 
     /// Hands wrappers another policy from now on.
     pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
+        self.0.sessions.adopt(&policy);
         *lock(&self.0.policy) = (hash, policy);
         if self.0.recorder.put(crate::record::Entry::PolicyChanged).is_err() {
             tracing::warn!("running wrappers do not hear of the new policy");

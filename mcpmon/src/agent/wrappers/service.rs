@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use mcpmon_core::model::{DefinitionRecord, PinKey, ProcessId, SessionId};
+use mcpmon_core::model::{DefinitionRecord, PinKey, ProcessId, Recent, SessionId};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
@@ -148,7 +148,13 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             rescued,
             definitions,
             forget,
+            recent,
         } => {
+            let is_own = |recent: &Recent| *recent.server() == member.identity.server && recent.is_bounded();
+            if !recent.iter().all(is_own) {
+                return Hear::Error("a wrapper speaks for its own server".to_owned());
+            }
+            wrappers.0.sessions.take(member, recent);
             let mut entries = Vec::new();
             for (fields, entry) in events
                 .into_iter()
@@ -171,6 +177,10 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
                 false => Hear::Error("a wrapper speaks for its own server".to_owned()),
             }
         }
+        Say::Check { call } if call.server != member.identity.server || !call.is_bounded() => {
+            Hear::Error("a wrapper speaks for its own server".to_owned())
+        }
+        Say::Check { call } => Hear::Checked(Box::new(wrappers.0.sessions.check(member, &call))),
         Say::State { policy } => {
             let member = member.clone();
             let state = in_the_background(wrappers, move |wrappers| wrappers.state(&member, Some(policy)));
@@ -206,6 +216,8 @@ fn is_of(entry: &Entry, identity: &PinKey) -> bool {
         | Entry::DeletePins(_)
         | Entry::DeletePinSet(..)
         | Entry::Declare(_)
+        | Entry::Recent(..)
+        | Entry::Unread(..)
         | Entry::ForgetRunning
         | Entry::PolicyChanged => false,
     }
@@ -273,12 +285,13 @@ impl Wrappers {
             let policy = lock(&self.0.policy);
             (held != Some(policy.0)).then(|| policy.1.parts().to_vec())
         };
-        let others: Vec<Member> = lock(&self.0.connected)
+        let members: Vec<Member> = lock(&self.0.connected)
             .values()
             .map(|wrapper| wrapper.member.clone())
             .filter(|other| other.session == member.session && other.identity.uid == member.identity.uid)
             .collect();
-        let others = shared::others(others, member, |_| true);
+        let twins = shared::has_twins(&members, member, |_| true);
+        let others = shared::others(members, member, |_| true);
         let mut store = lock(&self.0.store);
         let mut of_others: Vec<DefinitionRecord> = Vec::new();
         for other in &others {
@@ -290,6 +303,7 @@ impl Wrappers {
             refused: store.refused(&member.identity)?,
             of_others,
             others: shared::ids(&others),
+            twins,
             pinned: store.pinned_servers(member.identity.uid)?,
             kills: store.kills()?,
             generation: self.0.generation.clone(),

@@ -399,3 +399,107 @@ fn launch(pid: u32) -> crate::judge::Launch {
         },
     }
 }
+
+fn use_tool(judge: &mut Judge, now: Timestamp, tool: &str) -> Verdict {
+    let id = RequestId::Number("1".into());
+    let message = Message {
+        era: Era::Handshake,
+        id: Some(&id),
+        trace: Trace::default(),
+        size: 10,
+        content: Content::Client(FromClient::Call(Call {
+            tool: tool.into(),
+            arguments: None,
+            resumes: None,
+        })),
+    };
+    judge.message(now, &message)
+}
+
+const CROSS_SERVER: &str = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}, cross_server_flow: {enabled: false}}, rate_limits: {enabled: false}}\n";
+
+#[test]
+fn what_one_server_read_another_does_not_send_by_the_daemons_rules() {
+    let host = Host::new(CROSS_SERVER);
+    let mut files = host.judge("files");
+    let mut mail = host.judge("mail");
+    assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
+    let Verdict::Block(denial) = use_tool(&mut mail, later(3), "send_email") else {
+        panic!("it is blocked");
+    };
+    assert_eq!(denial.rule, "read_then_send");
+    assert_eq!(use_tool(&mut mail, later(60), "send_email"), Verdict::Allow);
+    files.close(NOW);
+    mail.close(NOW);
+    assert!(kinds(&host.events("daemon.db")).contains(&"mcp_cross_server_blocked"));
+}
+
+#[test]
+fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
+    let host = Host::new(CROSS_SERVER);
+    let mut files = host.judge("files");
+    assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
+    let mut mail = host.judge("mail");
+    // It comes with the first batch of events.
+    let deadline = Instant::now() + PATIENCE;
+    while use_tool(&mut mail, later(3), "send_email") == Verdict::Allow {
+        assert!(Instant::now() < deadline, "it never came");
+        std::thread::yield_now();
+    }
+    files.close(NOW);
+    mail.close(NOW);
+}
+
+#[test]
+fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
+    const ROUNDS: usize = 300;
+    let host = Host::new(CROSS_SERVER);
+    let mut judges: Vec<Judge> = (0..8)
+        .map(|number| host.judge(&format!("server-{number}")))
+        .collect();
+    judges.iter_mut().for_each(|judge| judge.refresh(NOW));
+    let barrier = std::sync::Barrier::new(judges.len());
+    let sent = std::thread::scope(|scope| {
+        let barrier = &barrier;
+        let threads: Vec<_> = judges
+            .iter_mut()
+            .enumerate()
+            .map(|(number, judge)| {
+                scope.spawn(move || {
+                    let mut passed = Vec::new();
+                    for round in 0..ROUNDS {
+                        // Rounds are too far apart to see each other.
+                        let now = later(round as i64 * 100);
+                        barrier.wait();
+                        let tool = if number % 2 == 0 {
+                            "read_file"
+                        } else {
+                            "send_email"
+                        };
+                        let verdict = use_tool(judge, now, tool);
+                        assert!(
+                            number % 2 == 1 || verdict == Verdict::Allow,
+                            "no rule stops a read"
+                        );
+                        passed.push(verdict == Verdict::Allow && number % 2 == 1);
+                        barrier.wait();
+                        // Every read is known by now.
+                        let late = use_tool(judge, now, tool);
+                        assert!(
+                            number % 2 == 0 || late != Verdict::Allow,
+                            "round {round}: a send after reads"
+                        );
+                        barrier.wait();
+                    }
+                    passed.into_iter().filter(|passed| *passed).count()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .sum::<usize>()
+    });
+    assert!(sent <= 4 * ROUNDS);
+    judges.into_iter().for_each(|judge| drop(judge.close(NOW)));
+}

@@ -1,10 +1,12 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
 mod arguments;
+mod cross_server;
 mod guard;
 mod inspection;
 mod network;
 mod outlets;
+mod rate;
 mod rules;
 mod servers;
 
@@ -104,6 +106,9 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
             },
         },
         guard: guard::guard(&config.mcp.config_guard, &mut findings),
+        cross_server: cross_server::rules(&config.mcp.cross_server, &mut findings),
+        categories: cross_server::categories(&config.mcp, &mut findings),
+        rate_limits: rate::limits(&config.mcp.rate_limits, &mut findings),
     };
     let settings = Settings {
         record: record(&config.record, &mut findings),

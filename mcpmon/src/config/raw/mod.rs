@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
-    cross_server::ShadowTool,
+    cross_server::{Category, Classifier, CrossServer, CrossServerDecision, ShadowTool},
     exec::{Exec, Gate, Unwrapped},
     format::Text,
     inspection::{
@@ -30,13 +30,14 @@ pub(crate) use self::{
     },
     mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, Scope, Watch},
-    pinning::{OnChange, Registry, VersionPinning},
+    pinning::{OnChange, RateLimits, Registry, VersionPinning},
     record::Record,
     rules::{
         CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,
         ValueLimit,
     },
     server::{Egress, EgressDefault, Server, ServerKind},
+    units::Lapse,
     url::HttpUrl,
 };
 

@@ -60,6 +60,8 @@ impl Outlets {
                 | Entry::DeletePinSet(..)
                 | Entry::Declare(_)
                 | Entry::ForgetRunning
+                | Entry::Recent(..)
+                | Entry::Unread(..)
                 | Entry::PolicyChanged => None,
             })
         };

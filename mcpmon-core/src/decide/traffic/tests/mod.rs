@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod asks;
+mod calls;
 mod files;
 mod incidents;
 mod killed;
@@ -14,7 +15,7 @@ mod sessions;
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    decide::{Judgement, Monitor, Observation, Order, pins::PinBook},
+    decide::{Company, Judgement, Monitor, Observation, Order, pins::PinBook},
     model::{
         Action, Answer, AnswerOutcome, Ask, Asked, Call, Category, Content, Conversation, CustomPattern,
         DefinitionKey, DefinitionKind, Era, FromClient, FromServer, Incident, Introduction, Layer, ListKind,

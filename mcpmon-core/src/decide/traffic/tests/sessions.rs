@@ -9,9 +9,10 @@ fn joined(policy: Policy, server: &str, others: &[&str]) -> Judgement {
     let mut world = World::new(policy);
     world.conversation = conversation(server);
     let others: Vec<ServerId> = others.iter().map(|name| id(name)).collect();
-    world
-        .monitor
-        .observe(world.now, Observation::Joined(&world.conversation, &others))
+    world.monitor.observe(
+        world.now,
+        Observation::Joined(&world.conversation, Company::of(&others)),
+    )
 }
 
 fn comparing() -> Policy {
@@ -37,9 +38,10 @@ fn a_resemblance_is_told_once() {
     world.conversation = conversation("notes-keepar");
     let others = [id("notes-keeper")];
     for count in [1, 0] {
-        let judgement = world
-            .monitor
-            .observe(world.now, Observation::Joined(&world.conversation, &others));
+        let judgement = world.monitor.observe(
+            world.now,
+            Observation::Joined(&world.conversation, Company::of(&others)),
+        );
         assert_eq!(judgement.events.len(), count);
         let Some(event) = judgement.events.first() else {
             continue;
@@ -69,9 +71,10 @@ fn pinned_servers_are_compared_with() {
     let mut world = World::new(comparing());
     world.monitor.know_servers(vec![id("notes-keeper")]);
     world.conversation = conversation("notes-keepar");
-    let judgement = world
-        .monitor
-        .observe(world.now, Observation::Joined(&world.conversation, &[]));
+    let judgement = world.monitor.observe(
+        world.now,
+        Observation::Joined(&world.conversation, Company::default()),
+    );
     assert_eq!(judgement.events.len(), 1);
 }
 
@@ -99,7 +102,7 @@ fn what_another_session_still_uses_stays() {
         drop(
             world
                 .monitor
-                .observe(world.now, Observation::Joined(conversation, &[])),
+                .observe(world.now, Observation::Joined(conversation, Company::of(&[]))),
         );
     }
     drop(world.tools(&[("read", "a")]));

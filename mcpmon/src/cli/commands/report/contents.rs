@@ -205,6 +205,7 @@ impl Report {
                 | EventKind::RequestJudged { .. }
                 | EventKind::Approval { .. }
                 | EventKind::Kill { .. }
+                | EventKind::CrossServerBlocked { .. }
                 | EventKind::PolicyLoaded { .. }
                 | EventKind::PolicyRejected { .. },
             )

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use mcpmon_core::model::{
-    Call, DefinitionKind, ListKind, Listed, Listing, PinKey, RawJson, RequestId, Trace,
+    Call, DefinitionKind, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId, ServerType,
+    Trace,
 };
 
 use super::*;
@@ -294,3 +295,5 @@ fn files_are_private() {
     }
     judge.close(NOW);
 }
+
+mod crossing;

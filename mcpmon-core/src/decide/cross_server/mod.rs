@@ -1,0 +1,317 @@
+//! Rules over the calls to several servers of a session: pure functions over what happened a short while ago and
+//! the call that is asked for. They run wherever the window is, so that who holds it makes them atomic.
+
+mod shadow;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, time::Duration};
+
+pub(super) use self::shadow::{Visible, naming, shadowed};
+pub use self::window::Window;
+use super::wording::shown;
+use crate::{
+    inspect::{
+        fingerprint::{self, FOUND_AGAIN},
+        labels,
+    },
+    model::{
+        Action, CrossServerRule, Crossing, Evidence, EvidenceKind, RawJson, RecentCall, RecentOutput,
+        RelatedCall, ServerId, SharedCall, Timestamp, ToolCategory,
+    },
+    policy::{Burst, CrossServerDecision, Flow, Policy, RateLimit},
+};
+
+/// Longest pause within a turn of the model, where no layer sees turns.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Earlier calls that are told of one match.
+const MAX_RELATED: usize = 10;
+
+/// What the rules say of `call`, in the order of their precedence.
+fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
+    let rules = &policy.cross_server;
+    if !rules.enabled || !call.several {
+        return Vec::new();
+    }
+    let scene = Scene { policy, window, call };
+    let found = [
+        rules
+            .burst
+            .filter(|_| !call.resumes)
+            .and_then(|burst| scene.burst(burst)),
+        rules
+            .read_then_send
+            .and_then(|within| scene.read_then_send(within)),
+        rules.flow.as_ref().and_then(|flow| scene.flow(flow)),
+    ];
+    let is_told = |crossing: &Crossing| {
+        let rule = crossing.rule.as_str();
+        !policy.suppresses("cross_server", rule, &call.server, &call.tool, call.at)
+    };
+    found.into_iter().flatten().filter(is_told).collect()
+}
+
+/// Why a server's rate limit refuses a call.
+fn over_rate(call: &SharedCall, limit: RateLimit, wait: Duration) -> String {
+    format!(
+        "server {} may be called {} times a minute and {} times at once; the next call may be made in {:.1} s",
+        call.server,
+        limit.per_minute,
+        limit.burst,
+        wait.as_secs_f64()
+    )
+}
+
+/// Reads a result for what is sensitive in it, and for finding it again; `None` where there is nothing to remember.
+#[must_use]
+pub fn read_result(mut output: RecentOutput, result: &str) -> Option<RecentOutput> {
+    let result = RawJson::trusted(result);
+    output.labels.extend(labels::labels_of_output(result));
+    output.print = fingerprint::of_result(result);
+    (!output.labels.is_empty() || !output.print.is_empty()).then_some(output)
+}
+
+/// Whether a match stops a call.
+pub(super) fn blocks(decision: CrossServerDecision, evidence: &[Evidence]) -> bool {
+    match decision {
+        CrossServerDecision::Block => true,
+        CrossServerDecision::Evidence => !evidence.is_empty(),
+        CrossServerDecision::Audit => false,
+    }
+}
+
+/// A call among those before it.
+struct Scene<'a> {
+    policy: &'a Policy,
+    window: &'a Window,
+    call: &'a SharedCall,
+}
+
+impl<'a> Scene<'a> {
+    /// More calls of one server than are usual. Those that were refused count: they were asked for.
+    fn burst(&self, burst: Burst) -> Option<Crossing> {
+        let own: Vec<&RecentCall> = self
+            .within(burst.window)
+            .filter(|known| known.server == self.call.server)
+            .collect();
+        let most = usize::try_from(burst.max_calls).unwrap_or(usize::MAX);
+        if own.len() < most {
+            return None;
+        }
+        let reason = format!(
+            "server {} was called {} times within {}",
+            self.call.server,
+            own.len(),
+            seconds(burst.window)
+        );
+        Some(self.crossing(CrossServerRule::Burst, reason, &own, Vec::new()))
+    }
+
+    /// Another server was read, and now something is sent.
+    fn read_then_send(&self, within: Duration) -> Option<Crossing> {
+        if self.call.category != ToolCategory::Send {
+            return None;
+        }
+        let reads: Vec<&RecentCall> = self.within(within).filter(|known| self.is_read(known)).collect();
+        let since = |at: Timestamp| self.call.at.since(at) <= within;
+        let evidence = self.evidence(since);
+        let reason = |of: &str| {
+            format!(
+                "tool {} of {} sends, and {of} within {}",
+                shown(&self.call.tool),
+                self.call.server,
+                seconds(within)
+            )
+        };
+        self.passed_on(CrossServerRule::ReadThenSend, &reads, evidence, reason)
+    }
+
+    /// Another server was read in the same turn, or a short while ago, and now something is changed or sent.
+    fn flow(&self, flow: &Flow) -> Option<Crossing> {
+        if !flow.categories.contains(&self.call.category) {
+            return None;
+        }
+        let turn = self.turn();
+        let is_near = |at: Timestamp| match flow.same_turn_only {
+            true => at >= turn,
+            false => self.call.at.since(at) <= flow.window,
+        };
+        let is_of_turn = |known: &RecentCall| match (&known.turn, &self.call.turn) {
+            _ if !flow.same_turn_only => is_near(known.at),
+            (Some(turn), Some(own)) => turn == own,
+            (Some(_) | None, _) => is_near(known.at),
+        };
+        let reads: Vec<&RecentCall> = self
+            .window
+            .calls()
+            .filter(|known| self.is_read(known) && is_of_turn(known))
+            .collect();
+        let evidence = match (flow.same_turn_only, &self.call.turn) {
+            // Where turns are known by name, results belong to the turn of what was read.
+            (true, Some(_)) if reads.is_empty() => Vec::new(),
+            (true, Some(_)) => {
+                let first = reads.last().map_or(self.call.at, |read| read.at);
+                self.evidence(|at| at >= first)
+            }
+            (true, None) | (false, _) => self.evidence(is_near),
+        };
+        let when = match flow.same_turn_only {
+            true => "in the same turn".to_owned(),
+            false => format!("within {}", seconds(flow.window)),
+        };
+        let reason = |of: &str| {
+            format!(
+                "tool {} of {} ({}) follows, and {of} {when}",
+                shown(&self.call.tool),
+                self.call.server,
+                self.call.category.as_str()
+            )
+        };
+        self.passed_on(CrossServerRule::CrossServerFlow, &reads, evidence, reason)
+    }
+
+    /// Something of another server can have been passed on.
+    fn passed_on(
+        &self,
+        rule: CrossServerRule,
+        reads: &[&RecentCall],
+        evidence: Vec<Evidence>,
+        reason: impl Fn(&str) -> String,
+    ) -> Option<Crossing> {
+        // What was read is told by its content too, whatever the tool that read it is taken to do.
+        let is_by_content =
+            self.policy.cross_server.decision != CrossServerDecision::Block && !evidence.is_empty();
+        if reads.is_empty() && !is_by_content {
+            return None;
+        }
+        let of = match (reads.first(), evidence.first()) {
+            (Some(read), _) => was_read(&read.server, &read.tool),
+            (None, Some(evidence)) => was_read(&evidence.server_id, &evidence.tool_name),
+            (None, None) => return None,
+        };
+        let mut reason = reason(&of);
+        let mut kinds: Vec<EvidenceKind> = evidence.iter().map(|evidence| evidence.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            reason.push_str("; ");
+            reason.push_str(kind.phrase());
+        }
+        Some(self.crossing(rule, reason, reads, evidence))
+    }
+
+    /// What speaks for it that something sensitive, or just what was read, is passed on.
+    fn evidence(&self, is_near: impl Fn(Timestamp) -> bool) -> Vec<Evidence> {
+        let mut evidence = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut add = |kind, server: &ServerId, tool: &str, count| {
+            if evidence.len() < MAX_RELATED && seen.insert((kind, server.clone(), tool.to_owned())) {
+                evidence.push(Evidence {
+                    kind,
+                    server_id: server.clone(),
+                    tool_name: tool.to_owned(),
+                    count,
+                });
+            }
+        };
+        let outputs = self.window.outputs();
+        for output in outputs.filter(|output| output.server != self.call.server && is_near(output.at)) {
+            for label in &output.labels {
+                add((*label).into(), &output.server, &output.tool, 1);
+            }
+            let shared = output.print.shared(&self.call.arguments);
+            if shared >= FOUND_AGAIN {
+                let shared = u32::try_from(shared).unwrap_or(u32::MAX);
+                add(EvidenceKind::Overlap, &output.server, &output.tool, shared);
+            }
+        }
+        let calls = self.window.calls();
+        for known in calls.filter(|known| self.can_have_read(known) && is_near(known.at)) {
+            for label in &known.labels {
+                add((*label).into(), &known.server, &known.tool, 1);
+            }
+        }
+        evidence
+    }
+
+    /// Calls within a time, latest first.
+    fn within(&self, window: Duration) -> impl Iterator<Item = &'a RecentCall> {
+        let now = self.call.at;
+        self.window
+            .calls()
+            .filter(move |known| now.since(known.at) <= window)
+    }
+
+    fn is_read(&self, known: &RecentCall) -> bool {
+        known.category == ToolCategory::Read && self.is_foreign(known)
+    }
+
+    /// Whether something can have come back from it: not where it only changed or sent something.
+    fn can_have_read(&self, known: &RecentCall) -> bool {
+        match known.category {
+            ToolCategory::Read | ToolCategory::Compute | ToolCategory::Unknown => self.is_foreign(known),
+            ToolCategory::Write | ToolCategory::Send => false,
+        }
+    }
+
+    fn is_foreign(&self, known: &RecentCall) -> bool {
+        known.server != self.call.server && known.action != Action::Block
+    }
+
+    /// When the turn began: the calls before this one without a pause.
+    fn turn(&self) -> Timestamp {
+        let mut start = self.call.at;
+        for known in self.window.calls() {
+            if start.since(known.at) > PAUSE {
+                break;
+            }
+            start = start.min(known.at);
+        }
+        start
+    }
+
+    fn crossing(
+        &self,
+        rule: CrossServerRule,
+        reason: String,
+        related: &[&RecentCall],
+        evidence: Vec<Evidence>,
+    ) -> Crossing {
+        let decision = self.policy.cross_server.decision;
+        Crossing {
+            rule,
+            blocks: blocks(decision, &evidence),
+            reason,
+            related: related
+                .iter()
+                .take(MAX_RELATED)
+                .map(|call| related_call(call))
+                .collect(),
+            evidence,
+        }
+    }
+}
+
+fn was_read(server: &ServerId, tool: &str) -> String {
+    format!("server {server} was read with {}", shown(tool))
+}
+
+fn related_call(call: &RecentCall) -> RelatedCall {
+    RelatedCall {
+        timestamp: call.at,
+        server_id: call.server.clone(),
+        tool_name: call.tool.clone(),
+        request_id: call.request.clone(),
+        action: call.action,
+        category: call.category,
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    match duration.subsec_millis() {
+        0 => format!("{} s", duration.as_secs()),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
+    }
+}

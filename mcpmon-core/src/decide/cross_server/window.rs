@@ -1,0 +1,166 @@
+//! What happened in a session a short while ago. Bounded in time, in number, and in bytes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::super::rate_limit::{self, Level};
+use crate::{
+    model::{Action, Checked, Recent, RecentCall, RecentOutput, ServerId, SharedCall, Timestamp},
+    policy::{Mode, Policy, RateLimit},
+};
+
+/// Calls that are kept. More of them within a window do not fit into any rate that is allowed by default.
+const MAX_CALLS: usize = 4096;
+/// Results that are kept.
+const MAX_OUTPUTS: usize = 1024;
+/// Hashes of all results together: 1 MiB.
+const MAX_HASHES: usize = 1 << 17;
+/// Servers whose buckets are kept.
+const MAX_BUCKETS: usize = 1024;
+
+/// The recent calls and results of one session, whoever holds them: a process, a store, the daemon.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// By time.
+    calls: VecDeque<RecentCall>,
+    /// By time.
+    outputs: VecDeque<RecentOutput>,
+    hashes: usize,
+    buckets: BTreeMap<ServerId, Level>,
+}
+
+impl Window {
+    /// Checks a call and, unless it is stopped, counts it: what is said to it, and what there is to tell others
+    /// who hold the same window. A call that goes on with one that was counted is not counted again.
+    pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+        let (checked, recent) = self.check(policy, call);
+        if let Some(recent) = &recent {
+            self.take(recent.clone());
+        }
+        (checked, recent)
+    }
+
+    /// What [`Self::admit`] says, with nothing counted yet: it counts once [`Self::take`] takes it.
+    pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+        self.prune(call.at, policy);
+        let mut checked = Checked {
+            crossings: super::judge(policy, self, call),
+            over_rate: None,
+        };
+        let limit = policy.rate_limits.of(&call.server).filter(|_| !call.resumes);
+        let taken = limit.map(|limit| rate_limit::take(self.bucket(call, limit), limit, call.at));
+        let left = match taken {
+            Some(Ok(left)) => Some(left),
+            Some(Err(wait)) => {
+                checked.over_rate = limit.map(|limit| super::over_rate(call, limit, wait));
+                None
+            }
+            None => None,
+        };
+        let goes_on = !checked.blocks() || policy.mode == Mode::Observe;
+        let recent = (goes_on && !call.resumes).then(|| {
+            Recent::Call(RecentCall {
+                at: call.at,
+                server: call.server.clone(),
+                tool: call.tool.clone(),
+                category: call.category,
+                request: call.request.clone(),
+                turn: call.turn.clone(),
+                action: Action::Allow,
+                labels: call.labels.clone(),
+                left,
+            })
+        });
+        (checked, recent)
+    }
+
+    /// Takes in what happened, in any order.
+    pub fn take(&mut self, recent: Recent) {
+        match recent {
+            Recent::Call(call) => {
+                if let Some(left) = call.left {
+                    self.fill(&call, left);
+                }
+                let position = self.calls.partition_point(|known| known.at <= call.at);
+                self.calls.insert(position, call);
+                if self.calls.len() > MAX_CALLS {
+                    self.calls.pop_front();
+                }
+            }
+            Recent::Output(output) => {
+                self.hashes += output.print.len();
+                let position = self.outputs.partition_point(|known| known.at <= output.at);
+                self.outputs.insert(position, output);
+                while self.outputs.len() > MAX_OUTPUTS || self.hashes > MAX_HASHES {
+                    self.drop_output();
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is left that anybody could ask for at `now`.
+    pub fn is_over(&mut self, now: Timestamp, policy: &Policy) -> bool {
+        self.prune(now, policy);
+        self.calls.is_empty() && self.outputs.is_empty() && self.buckets.is_empty()
+    }
+
+    /// What happened no later than `at` and is not forgotten, latest first.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &RecentCall> {
+        self.calls.iter().rev()
+    }
+
+    /// The same of results.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &RecentOutput> {
+        self.outputs.iter().rev()
+    }
+
+    /// Forgets what no rule reaches any more.
+    fn prune(&mut self, now: Timestamp, policy: &Policy) {
+        let reach = policy.cross_server.reach();
+        while self.calls.front().is_some_and(|call| now.since(call.at) > reach) {
+            self.calls.pop_front();
+        }
+        while self
+            .outputs
+            .front()
+            .is_some_and(|output| now.since(output.at) > reach)
+        {
+            self.drop_output();
+        }
+        let limits = &policy.rate_limits;
+        self.buckets.retain(|server, level| {
+            let refill = limits.of(server).map(RateLimit::refill);
+            refill.is_some_and(|refill| now.since(level.at) <= refill)
+        });
+    }
+
+    fn drop_output(&mut self) {
+        if let Some(output) = self.outputs.pop_front() {
+            self.hashes -= output.print.len();
+        }
+    }
+
+    fn bucket(&self, call: &SharedCall, limit: RateLimit) -> Option<Level> {
+        let full = || self.buckets.len() >= MAX_BUCKETS;
+        match self.buckets.get(&call.server) {
+            Some(level) => Some(*level),
+            // Nobody gets a bucket that cannot be kept: it would never be empty.
+            None if full() => Some(Level {
+                at: call.at,
+                left: u64::from(limit.burst.min(1)),
+            }),
+            None => None,
+        }
+    }
+
+    fn fill(&mut self, call: &RecentCall, left: u64) {
+        let is_known = self.buckets.contains_key(&call.server);
+        if !is_known && self.buckets.len() >= MAX_BUCKETS {
+            return;
+        }
+        let level = Level { at: call.at, left };
+        let known = self.buckets.entry(call.server.clone()).or_insert(level);
+        if known.at < level.at || known.at == level.at && known.left > left {
+            *known = level;
+        }
+    }
+}

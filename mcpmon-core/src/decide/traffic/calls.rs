@@ -1,0 +1,376 @@
+//! Tool calls: judged by the rules here, then beside the other calls of their session, then told.
+
+use super::{
+    Traffic,
+    disclosed::{Disclosed, detections, redactions},
+    requests::{note, verdict},
+    tell::{MAX_TEXT, Teller, cut, input, reason, ruled},
+};
+use crate::{
+    decide::{
+        cross_server::shadowed,
+        order::{Ask, Judgement, Order, Shared},
+        rules::{self, Calling, Effect, Objection, Ruling, Scene},
+        wording::command,
+    },
+    inspect::{arguments::Arguments, fingerprint, labels},
+    model::{
+        Action, Call, Checked, Content, Conversation, CrossServerRule, Crossing, DefinitionKind, Event,
+        EventKind, Fingerprint, FromClient, Message, Question, RawJson, Recent, RecentCall, RecentOutput,
+        Redaction, Severity, SharedCall, Timestamp, Verdict,
+    },
+    policy::Mode,
+};
+
+/// Bytes of a result that are read for what is sensitive in it.
+const MAX_READ: usize = 256 << 10;
+
+impl Traffic {
+    /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
+    pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
+        let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
+        let secrets = self.secrets(call, &arguments);
+        let mut judgement = Judgement::default();
+        let calling = Calling {
+            call,
+            arguments: &arguments,
+            secrets: &secrets,
+        };
+        let (mut ruling, redactions) = self.call_ruling(teller, calling, &mut judgement);
+        let disclosed = Disclosed { secrets, redactions };
+        if let Some(crossing) = self.shadow(teller, &call.tool) {
+            judgement.events.push(self.crossed(teller, &call.tool, &crossing));
+            precede(&mut ruling, objection(&crossing));
+        }
+        let is_watched = self.policy.cross_server.enabled || self.policy.rate_limits.enabled;
+        if !is_watched {
+            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+        }
+        let shared = self.shared(teller, call, &arguments);
+        if !self.goes_on(&ruling) {
+            judgement.orders.push(refused(shared));
+            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+        }
+        let ask = Ask {
+            call: shared,
+            ruling,
+            disclosed,
+            events: judgement.events,
+        };
+        if self.companies.session(teller.conversation).is_shared {
+            return Judgement {
+                ask: Some(Box::new(ask)),
+                ..Judgement::default()
+            };
+        }
+        self.admit(teller, call, ask)
+    }
+
+    /// The answer to what was asked of a call.
+    pub(in crate::decide) fn answered(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        message: &Message<'_>,
+        ask: Ask,
+        shared: Shared,
+    ) -> Judgement {
+        let Content::Client(FromClient::Call(call)) = &message.content else {
+            return Judgement::default(); // nothing else is asked
+        };
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let judgement = match shared {
+            Shared::Checked(checked) => {
+                if !checked.blocks() {
+                    // Its own bucket is known here too when the others are gone.
+                    let window = &mut self.companies.session(conversation).window;
+                    window.admit(&self.policy, &ask.call);
+                }
+                self.checked(&teller, call, ask, &checked, Vec::new())
+            }
+            Shared::Unreachable => self.admit(&teller, call, ask),
+        };
+        self.in_mode(judgement)
+    }
+
+    /// Counts a call among those of this process, and tells who holds those of the session.
+    fn admit(&mut self, teller: &Teller<'_>, call: &Call<'_>, ask: Ask) -> Judgement {
+        let window = &mut self.companies.session(teller.conversation).window;
+        let (checked, recent) = window.admit(&self.policy, &ask.call);
+        let order = recent.map(|recent| Order::Share(Box::new(recent)));
+        self.checked(teller, call, ask, &checked, order.into_iter().collect())
+    }
+
+    /// What stands against a call beside the others of its session, and how it is told.
+    fn checked(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        ask: Ask,
+        checked: &Checked,
+        orders: Vec<Order>,
+    ) -> Judgement {
+        let mut ruling = ask.ruling;
+        let mut judgement = Judgement {
+            events: ask.events,
+            orders,
+            ..Judgement::default()
+        };
+        for crossing in &checked.crossings {
+            judgement.events.push(self.crossed(teller, &call.tool, crossing));
+            note(&mut ruling, Some(objection(crossing)));
+        }
+        let over_rate = checked.over_rate.as_ref().map(|reason| Objection {
+            rule: "rate_limit".into(),
+            effect: Effect::Block,
+            severity: Severity::Medium,
+            reason: reason.clone(),
+            remedy: Some(command(&["policy", "check"])),
+        });
+        note(&mut ruling, over_rate);
+        self.tell_call(teller, call, &ruling, &ask.disclosed, judgement)
+    }
+
+    /// What the rules say of a tool call, and what is to be replaced in it; secrets in it are told.
+    fn call_ruling(
+        &self,
+        teller: &Teller<'_>,
+        calling: Calling<'_>,
+        judgement: &mut Judgement,
+    ) -> (Ruling, Vec<Redaction>) {
+        if let Some(stopped) = self.stopped(teller) {
+            return (stopped, Vec::new());
+        }
+        let Some(scene) = self.scene(teller, DefinitionKind::Tool, &calling.call.tool) else {
+            return (Ruling::default(), Vec::new());
+        };
+        let scene = Scene {
+            call: Some(calling),
+            ..scene
+        };
+        let ruling = rules::judge(&scene);
+        judgement.events.extend(detections(teller, &scene, &ruling));
+        let redactions = redactions(&ruling, &scene);
+        (ruling, redactions)
+    }
+
+    /// Another server's tool that goes by the same name.
+    fn shadow(&mut self, teller: &Teller<'_>, tool: &str) -> Option<Crossing> {
+        let rules = &self.policy.cross_server;
+        let server = &teller.conversation.identity.server;
+        let is_suppressed = || {
+            self.policy.suppresses(
+                "cross_server",
+                CrossServerRule::ShadowTool.as_str(),
+                server,
+                tool,
+                teller.now,
+            )
+        };
+        if !rules.enabled || !rules.shadow_tool || is_suppressed() {
+            return None;
+        }
+        let since = self
+            .scene(teller, DefinitionKind::Tool, tool)
+            .and_then(|scene| Some(scene.entry()?.record.first_seen));
+        let (visible, is_client_known) =
+            self.companies
+                .visible(teller.conversation, &self.registry, rules.decision);
+        shadowed(&self.policy, visible, is_client_known, (server, tool, since))
+    }
+
+    /// A call as others have to know it.
+    fn shared(&mut self, teller: &Teller<'_>, call: &Call<'_>, arguments: &Arguments<'_>) -> SharedCall {
+        let identity = &teller.conversation.identity;
+        let server = &identity.server;
+        let entry = self
+            .book
+            .get(identity)
+            .and_then(|offers| offers.of(DefinitionKind::Tool).get(&call.tool));
+        let definition = entry.map(|entry| {
+            (
+                entry.record.seen.hash,
+                RawJson::trusted(&entry.record.seen.canonical),
+            )
+        });
+        let category = self
+            .companies
+            .category(&self.policy, server, &call.tool, definition);
+        let session = self.companies.session(teller.conversation);
+        let looks_back = session.is_several && self.policy.cross_server.wants_outputs();
+        SharedCall {
+            at: teller.now,
+            server: server.clone(),
+            tool: cut(&call.tool, MAX_TEXT).to_owned(),
+            category,
+            request: teller.message.id.map(|id| cut(&id.to_string(), MAX_TEXT).into()),
+            turn: None,
+            labels: labels::labels_of_call(&call.tool, arguments),
+            arguments: match looks_back {
+                true => fingerprint::of_arguments(arguments),
+                false => Fingerprint::default(),
+            },
+            resumes: call.resumes.is_some(),
+            several: session.is_several,
+        }
+    }
+
+    /// What went to the client, for those who hold the calls of the session.
+    pub(super) fn shared_output(
+        &self,
+        teller: &Teller<'_>,
+        asked: &Question,
+        result: RawJson<'_>,
+    ) -> Option<Order> {
+        if !self.policy.cross_server.wants_outputs() {
+            return None;
+        }
+        let (name, labels) = match asked {
+            Question::Call { tool } => (tool.as_deref().unwrap_or_default(), Vec::new()),
+            Question::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
+            Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => return None,
+        };
+        Some(Order::ShareResult {
+            output: Box::new(RecentOutput {
+                at: teller.now,
+                server: teller.conversation.identity.server.clone(),
+                tool: cut(name, MAX_TEXT).to_owned(),
+                labels,
+                print: Fingerprint::default(),
+            }),
+            result: cut(result.as_str(), MAX_READ).into(),
+        })
+    }
+
+    fn goes_on(&self, ruling: &Ruling) -> bool {
+        ruling.block.is_none() || self.policy.mode == Mode::Observe
+    }
+
+    /// One that goes on is told as called; one that something stands against is told as judged too.
+    fn tell_call(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        ruling: &Ruling,
+        disclosed: &Disclosed,
+        mut judgement: Judgement,
+    ) -> Judgement {
+        let told = |kind| {
+            let mut event = teller.event(kind);
+            ruled(&mut event, ruling);
+            event
+        };
+        let trace = &teller.message.trace;
+        let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
+        let arguments = || {
+            let given = call.arguments?;
+            Some(input(given.as_str(), &disclosed.secrets))
+        };
+        if ruling.is_notable() {
+            judgement.events.push(told(EventKind::ToolCallIntercepted {
+                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                jsonrpc_id: teller.message.id.cloned(),
+                tool_call_id: tool_call_id(),
+                server_type: teller.conversation.server_type,
+                tool_hash: self.tool_hash(teller, &call.tool),
+                input: arguments(),
+            }));
+        }
+        if self.goes_on(ruling)
+            && let Some(id) = teller.message.id
+        {
+            judgement.events.push(told(EventKind::ToolCalled {
+                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                jsonrpc_id: id.clone(),
+                tool_call_id: tool_call_id(),
+                trace_parent: trace
+                    .parent
+                    .as_deref()
+                    .map(|parent| cut(parent, MAX_TEXT).to_owned()),
+                input: arguments(),
+            }));
+        }
+        judgement.verdict = match verdict(ruling) {
+            Verdict::Allow if !disclosed.redactions.is_empty() => {
+                Verdict::Redact(disclosed.redactions.clone())
+            }
+            verdict => verdict,
+        };
+        judgement
+    }
+
+    fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
+        let offers = self.book.get(&teller.conversation.identity)?;
+        Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
+    }
+
+    /// The event that a rule over several servers matched.
+    fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &Crossing) -> Event {
+        let objection = objection(crossing);
+        let mut event = teller.event(EventKind::CrossServerBlocked {
+            blocked_tool_name: cut(tool, MAX_TEXT).to_owned(),
+            related_calls: crossing.related.clone(),
+            evidence: crossing.evidence.clone(),
+        });
+        event.action = match crossing.blocks {
+            true => Action::Block,
+            false => Action::Audit,
+        };
+        event.severity = objection.severity;
+        event.rule = Some(objection.rule.into_owned());
+        event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
+        event
+    }
+}
+
+/// A call that was refused here was asked for all the same.
+fn refused(call: SharedCall) -> Order {
+    Order::Share(Box::new(Recent::Call(RecentCall {
+        at: call.at,
+        server: call.server,
+        tool: call.tool,
+        category: call.category,
+        request: call.request,
+        turn: call.turn,
+        action: Action::Block,
+        labels: call.labels,
+        left: None,
+    })))
+}
+
+/// Puts an objection before all others but the one to a tool that nobody knows.
+fn precede(ruling: &mut Ruling, objection: Objection) {
+    let is_unknown = ruling
+        .block
+        .as_ref()
+        .is_some_and(|block| block.rule == "unknown_tool");
+    match objection.effect {
+        Effect::Block if !is_unknown => ruling.block = Some(objection),
+        Effect::Block => {}
+        Effect::Audit => ruling.audits.push(objection),
+    }
+}
+
+/// What a match has against a call.
+fn objection(crossing: &Crossing) -> Objection {
+    let severity = match crossing.rule {
+        // Without anything that speaks for it, it is what agents do all day.
+        _ if !crossing.blocks && crossing.evidence.is_empty() => Severity::Low,
+        CrossServerRule::ShadowTool | CrossServerRule::ReadThenSend => Severity::Critical,
+        CrossServerRule::Burst | CrossServerRule::CrossServerFlow => Severity::High,
+    };
+    Objection {
+        rule: crossing.rule.as_str().into(),
+        effect: match crossing.blocks {
+            true => Effect::Block,
+            false => Effect::Audit,
+        },
+        severity,
+        reason: crossing.reason.clone(),
+        remedy: Some(command(&["events", "--type", "mcp_cross_server_blocked"])),
+    }
+}

@@ -1,0 +1,435 @@
+//! Calls to several servers of one session: what is kept of them for a while, and what rules over them say.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::{Action, ServerId, Timestamp};
+
+/// What a tool does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCategory {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// Gets something.
+    Read,
+    /// Changes something.
+    Write,
+    /// Runs something.
+    Compute,
+    /// Lets something out.
+    Send,
+}
+
+impl ToolCategory {
+    /// The name used in configuration and events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Compute => "compute",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// Why what was read is sensitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// A secret is in the result.
+    Secret,
+    /// The arguments name a file that holds secrets.
+    SensitivePath,
+    /// The tool's name says that it hands out secrets.
+    SecretTool,
+}
+
+impl Label {
+    /// The name used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::SensitivePath => "sensitive_path",
+            Self::SecretTool => "secret_tool",
+        }
+    }
+}
+
+/// Hashes of stretches of a text: enough to find a part of it again, and nothing of what it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint(Box<[u32]>);
+
+/// What six bits of a hash are written as.
+const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+/// Digits of a hash.
+const WIDTH: usize = 6;
+
+impl Fingerprint {
+    /// Hashes of one text at most. In a text that would have more, fewer of them are kept.
+    pub const MAX: usize = 4096;
+
+    /// Of hashes in any order, each kept once.
+    #[must_use]
+    pub fn new(mut hashes: Vec<u32>) -> Self {
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes.into())
+    }
+
+    /// How many hashes there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none: the text was too short.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many hashes both have.
+    #[must_use]
+    pub fn shared(&self, other: &Self) -> usize {
+        let (few, many) = match self.len() <= other.len() {
+            true => (self, other),
+            false => (other, self),
+        };
+        let is_shared = |hash: &&u32| many.0.binary_search(hash).is_ok();
+        few.0.iter().filter(is_shared).count()
+    }
+}
+
+impl Serialize for Fingerprint {
+    /// One text, six digits a hash: there are thousands of them.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(self.len() * WIDTH);
+        for hash in &self.0 {
+            let mut rest = *hash;
+            for _ in 0..WIDTH {
+                text.push(char::from(DIGITS[(rest & 63) as usize]));
+                rest >>= 6;
+            }
+        }
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        let value = |digit: &u8| match digit {
+            b'0'..=b'9' => Some(u32::from(digit - b'0')),
+            b'A'..=b'Z' => Some(u32::from(digit - b'A') + 10),
+            b'a'..=b'z' => Some(u32::from(digit - b'a') + 36),
+            b'-' => Some(62),
+            b'_' => Some(63),
+            _ => None,
+        };
+        let hash = |digits: &[u8; WIDTH]| {
+            let mut digits = digits.iter().rev();
+            digits.try_fold(0_u32, |hash, digit| Some((hash << 6) | value(digit)?))
+        };
+        let (chunks, rest) = text.as_bytes().as_chunks::<WIDTH>();
+        let hashes: Option<Vec<u32>> = chunks.iter().map(hash).collect();
+        match hashes.filter(|hashes| rest.is_empty() && hashes.len() <= Self::MAX) {
+            Some(hashes) => Ok(Self::new(hashes)),
+            None => Err(de::Error::custom("no fingerprint")),
+        }
+    }
+}
+
+/// A call that asks whether it may be made, beside the other calls of its session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedCall {
+    /// When.
+    pub at: Timestamp,
+    /// The server.
+    pub server: ServerId,
+    /// The tool.
+    pub tool: String,
+    /// What it does.
+    pub category: ToolCategory,
+    /// Id of the request, as text.
+    pub request: Option<Box<str>>,
+    /// Which turn of the model asks for it, where a layer knows; else turns are told apart by time.
+    pub turn: Option<Box<str>>,
+    /// What is sensitive about it.
+    pub labels: Vec<Label>,
+    /// Of its arguments.
+    pub arguments: Fingerprint,
+    /// It goes on with a call that was counted already.
+    pub resumes: bool,
+    /// Whether the session has several servers: rules over them hold.
+    pub several: bool,
+}
+
+/// Something that happened in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recent {
+    /// A call was judged.
+    Call(RecentCall),
+    /// A result went to the client.
+    Output(RecentOutput),
+}
+
+/// A call that was judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentCall {
+    /// When.
+    pub at: Timestamp,
+    /// The server.
+    pub server: ServerId,
+    /// The tool.
+    pub tool: String,
+    /// What it does.
+    pub category: ToolCategory,
+    /// Id of the request, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Box<str>>,
+    /// Which turn of the model asked for it, where a layer knew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Box<str>>,
+    /// What became of it.
+    pub action: Action,
+    /// What is sensitive about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
+    /// Thousandths of a call that the server's bucket held afterwards; `None` where it took none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+}
+
+/// A result that went to the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentOutput {
+    /// When.
+    pub at: Timestamp,
+    /// The server.
+    pub server: ServerId,
+    /// The tool, or the resource.
+    pub tool: String,
+    /// What is sensitive about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
+    /// Of its text.
+    #[serde(default, skip_serializing_if = "Fingerprint::is_empty")]
+    pub print: Fingerprint,
+}
+
+/// Longest name of a tool, or id, that is kept, bytes.
+const MAX_NAME: usize = 4096;
+/// Labels of one call or result that are kept.
+const MAX_LABELS: usize = 8;
+
+impl SharedCall {
+    /// Whether it is no larger than any that this program makes: who holds the calls of others keeps no more.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        are_bounded(&self.tool, [&self.request, &self.turn], &self.labels)
+    }
+}
+
+fn are_bounded(tool: &str, ids: [&Option<Box<str>>; 2], labels: &[Label]) -> bool {
+    let mut ids = ids.into_iter().flatten();
+    tool.len() <= MAX_NAME && ids.all(|id| id.len() <= MAX_NAME) && labels.len() <= MAX_LABELS
+}
+
+impl Recent {
+    /// Whether it is no larger than any that this program makes: who holds the calls of others keeps no more.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        match self {
+            Self::Call(call) => are_bounded(&call.tool, [&call.request, &call.turn], &call.labels),
+            Self::Output(output) => are_bounded(&output.tool, [&None, &None], &output.labels),
+        }
+    }
+
+    /// When it happened.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        match self {
+            Self::Call(call) => call.at,
+            Self::Output(output) => output.at,
+        }
+    }
+
+    /// The server it is of.
+    #[must_use]
+    pub const fn server(&self) -> &ServerId {
+        match self {
+            Self::Call(call) => &call.server,
+            Self::Output(output) => &output.server,
+        }
+    }
+}
+
+/// A rule over the calls to several servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossServerRule {
+    /// A tool bears the name of another server's.
+    ShadowTool,
+    /// Many calls in a short time.
+    Burst,
+    /// Something is sent after another server was read.
+    ReadThenSend,
+    /// Something is changed or sent in the turn in which another server was read.
+    CrossServerFlow,
+}
+
+impl CrossServerRule {
+    /// The name used in configuration, events and suppressions.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ShadowTool => "shadow_tool",
+            Self::Burst => "burst",
+            Self::ReadThenSend => "read_then_send",
+            Self::CrossServerFlow => "cross_server_flow",
+        }
+    }
+}
+
+/// An earlier call, as events show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelatedCall {
+    /// When.
+    pub timestamp: Timestamp,
+    /// The server.
+    pub server_id: ServerId,
+    /// The tool.
+    pub tool_name: String,
+    /// Id of the request, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Box<str>>,
+    /// What became of it.
+    pub action: Action,
+    /// What it does.
+    pub category: ToolCategory,
+}
+
+/// Why a match is more than a coincidence. Says of which kind and how much, never what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What it is.
+    pub kind: EvidenceKind,
+    /// The server that was read.
+    pub server_id: ServerId,
+    /// With which tool.
+    pub tool_name: String,
+    /// How many: of stretches found again; 1 of anything else.
+    pub count: u32,
+}
+
+/// What speaks for a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceKind {
+    /// A secret is in what was read.
+    Secret,
+    /// A file that holds secrets was read.
+    SensitivePath,
+    /// A tool that hands out secrets was called.
+    SecretTool,
+    /// A part of what was read is in the arguments.
+    Overlap,
+}
+
+impl EvidenceKind {
+    /// In a sentence: what was read.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Secret => "a secret was in what was read",
+            Self::SensitivePath => "a file that holds secrets was read",
+            Self::SecretTool => "a tool that hands out secrets was called",
+            Self::Overlap => "a part of what was read is in the arguments",
+        }
+    }
+}
+
+impl From<Label> for EvidenceKind {
+    fn from(label: Label) -> Self {
+        match label {
+            Label::Secret => Self::Secret,
+            Label::SensitivePath => Self::SensitivePath,
+            Label::SecretTool => Self::SecretTool,
+        }
+    }
+}
+
+/// A rule that matches a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crossing {
+    /// The rule.
+    pub rule: CrossServerRule,
+    /// Whether the call is stopped for it.
+    pub blocks: bool,
+    /// Why, in a sentence without a full stop.
+    pub reason: String,
+    /// The calls it goes by, latest first.
+    pub related: Vec<RelatedCall>,
+    /// What speaks for it.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What is said to a [`SharedCall`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    /// The rules that match, in the order of their precedence.
+    pub crossings: Vec<Crossing>,
+    /// Why the server's rate limit refuses it.
+    pub over_rate: Option<String>,
+}
+
+impl Checked {
+    /// Whether the call is stopped.
+    #[must_use]
+    pub fn blocks(&self) -> bool {
+        self.over_rate.is_some() || self.crossings.iter().any(|crossing| crossing.blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test]
+    fn hashes_are_shared_whichever_is_longer() {
+        let few = Fingerprint::new(vec![9, 1, 5, 5]);
+        let many = Fingerprint::new(vec![1, 2, 3, 5, 8, 13]);
+        assert_eq!((few.len(), many.len()), (3, 6));
+        assert_eq!((few.shared(&many), many.shared(&few)), (2, 2));
+        assert_eq!(few.shared(&Fingerprint::default()), 0);
+    }
+
+    #[test_case(vec![] => "\"\""; "none")]
+    #[test_case(vec![0, 63, u32::MAX] => "\"000000_00000_____3\""; "the least and the most")]
+    fn a_fingerprint_is_one_text(hashes: Vec<u32>) -> String {
+        let print = Fingerprint::new(hashes);
+        let json = serde_json::to_string(&print).expect("plain");
+        assert_eq!(
+            serde_json::from_str::<Fingerprint>(&json).expect("as written"),
+            print
+        );
+        json
+    }
+
+    #[test_case("\"0000\""; "cut off")]
+    #[test_case("\"00000+\""; "no digit")]
+    #[test_case(&format!("\"{}\"", "0".repeat(6 * 4097)); "too many")]
+    #[test_case("[1]"; "no text")]
+    fn what_is_no_fingerprint_is_refused(json: &str) {
+        serde_json::from_str::<Fingerprint>(json).expect_err("it is none");
+    }
+}

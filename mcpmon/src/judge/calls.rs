@@ -1,0 +1,66 @@
+//! The calls of a session in the user's own store: what others did is read, a call is checked and counted, in one
+//! transaction. The window itself is in memory; the store brings what is new.
+
+use std::{path::PathBuf, time::Duration};
+
+use mcpmon_core::{
+    decide::cross_server::Window,
+    model::{Checked, Recent, SessionId, SharedCall},
+    policy::Policy,
+};
+
+use crate::record::{Access, Store, StoreError};
+
+/// Longest wait for another process that checks a call.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The calls of a session, as the store has them.
+#[derive(Debug)]
+pub(super) struct Calls {
+    path: PathBuf,
+    session: SessionId,
+    /// Opened with the first call that is checked.
+    store: Option<Store>,
+    window: Window,
+    /// The last row that is in the window.
+    seen: i64,
+}
+
+impl Calls {
+    pub(super) fn new(path: PathBuf, session: SessionId) -> Self {
+        Self {
+            path,
+            session,
+            store: None,
+            window: Window::default(),
+            seen: 0,
+        }
+    }
+
+    /// Checks a call beside those of all processes of the session, and counts it.
+    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, StoreError> {
+        let store = match &mut self.store {
+            Some(store) => store,
+            None => {
+                let store = Store::open(&self.path, Access::default())?.with_patience(PATIENCE)?;
+                self.store.insert(store)
+            }
+        };
+        let (window, seen) = (&mut self.window, &mut self.seen);
+        let ((checked, own), row) =
+            store.among_recent(&self.session, *seen, |news: Vec<(i64, Recent)>| {
+                // Others have them for good: they stay in the window even where this transaction fails.
+                for (row, recent) in news {
+                    window.take(recent);
+                    *seen = row;
+                }
+                let (checked, own) = window.check(policy, call);
+                ((checked, own.clone()), own)
+            })?;
+        if let (Some(own), Some(row)) = (own, row) {
+            window.take(own);
+            *seen = row;
+        }
+        Ok(checked)
+    }
+}

@@ -1,0 +1,131 @@
+//! What others changed is taken over: who is in the session, what is pinned and approved, the policy.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use mcpmon_core::{
+    decide::{Company, Observation},
+    model::{
+        DefinitionKey, DefinitionRecord, Event, EventKind, Layer, ListKind, ServerId, ServerType, Severity,
+        Timestamp,
+    },
+    policy::network::table::Tables,
+};
+
+use super::{Judge, shared::Snapshot};
+use crate::config::{Loaded, Reloader, load_sources};
+
+impl Judge {
+    /// Says who else is in the session.
+    pub(super) fn introduce(&mut self, now: Timestamp) {
+        let company = Company {
+            others: &self.others,
+            twins: self.twins,
+        };
+        let joined = self
+            .monitor
+            .observe(now, Observation::Joined(&self.conversation, company));
+        self.carry_out(joined);
+    }
+
+    /// Takes over what is shared.
+    pub(super) fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
+        self.note_changes(&snapshot);
+        if let Some(sources) = snapshot.policy {
+            match load_sources(&sources) {
+                Ok(loaded) => self.adopt(now, &loaded),
+                Err(error) => {
+                    tracing::error!(%error, "the daemon's policy cannot be used; the one before stays in force")
+                }
+            }
+        }
+        self.forget_missing(now, &snapshot.definitions);
+        self.monitor.load_definitions(now, snapshot.definitions);
+        self.monitor.know_servers(snapshot.pinned);
+        // Processes are the daemon's to track.
+        drop(self.monitor.stop(snapshot.kills));
+        for (key, by) in snapshot.refused {
+            // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
+            drop(self.monitor.refuse(now, &key, &by));
+        }
+        self.register_others(&snapshot.of_others, &snapshot.others);
+        if snapshot.others != self.others || snapshot.twins != self.twins {
+            self.others = snapshot.others;
+            self.twins = snapshot.twins;
+            self.introduce(now);
+        }
+    }
+
+    /// Which lists show something else than before.
+    fn note_changes(&mut self, snapshot: &Snapshot) {
+        let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
+        let refused = snapshot.refused.iter().map(|(key, _)| key);
+        let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
+        let before = std::mem::replace(&mut self.unseen, unseen);
+        let different = self.unseen.symmetric_difference(&before);
+        self.changed
+            .extend(different.filter_map(|key| ListKind::of(key.kind)));
+    }
+
+    /// What others had and have no longer was reset.
+    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
+        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
+        for key in self.known.difference(&there) {
+            // Its record is gone already: only this Monitor does not know.
+            drop(
+                self.monitor
+                    .forget_definitions(now, &key.identity.server, Some(&key.name)),
+            );
+        }
+        self.known = there;
+    }
+
+    /// Which tools the session's other servers offer.
+    fn register_others(&mut self, tools: &[DefinitionRecord], others: &[ServerId]) {
+        let registry = self.monitor.registry_mut();
+        for other in self.others.iter().chain(others) {
+            registry.remove_server(other);
+        }
+        for tool in tools {
+            let server = &tool.key.identity.server;
+            // Who came first keeps a name.
+            let since = tool.first_seen;
+            registry.register(since, server, ServerType::Stdio, &tool.key.name, tool.seen.hash);
+        }
+    }
+
+    fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
+        self.policy_hash = loaded.hash;
+        self.changed
+            .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
+        let judgement = self
+            .monitor
+            .install(now, Arc::clone(&loaded.policy), &Tables::default());
+        self.carry_out(judgement);
+    }
+
+    pub(super) fn poll_policy(&mut self, now: Timestamp) {
+        let Some(news) = self.reloader.as_mut().and_then(Reloader::poll) else {
+            return;
+        };
+        let mut event = match news {
+            Ok(loaded) => {
+                self.adopt(now, &loaded);
+                let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
+                let path = sources.join(", ");
+                let hash = loaded.hash;
+                Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash })
+            }
+            Err(error) => {
+                let kind = EventKind::PolicyRejected {
+                    path: String::new(),
+                    errors: vec![error.to_string()],
+                };
+                Event::new(now, Layer::Agent, kind)
+            }
+        };
+        if matches!(event.kind, EventKind::PolicyRejected { .. }) {
+            event.severity = Severity::High;
+        }
+        self.push(event);
+    }
+}

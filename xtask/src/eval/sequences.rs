@@ -1,0 +1,122 @@
+//! Calls to several servers, in their order: judged by the rules over them, with the decision of the default policy
+//! and with the one that blocks whatever matches.
+//!
+//! Items have no results, so that nothing can be found again: only what the calls themselves say is evidence. Turns
+//! of the model are taken to be three seconds apart, calls of one turn a tenth of a second.
+
+use anyhow::Context as _;
+use mcpmon_core::{
+    decide::cross_server::Window,
+    inspect::{arguments::Arguments, category, fingerprint, labels},
+    model::{RawJson, ServerId, SharedCall, Timestamp},
+    policy::{CrossServerDecision, Policy},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    corpus::{Corpus, Item},
+    engines::{Found, Judged},
+};
+
+const TURN: i64 = 3_000_000_000;
+const CALL: i64 = 100_000_000;
+
+/// One call of a sequence.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(default)]
+    server: Option<String>,
+    #[serde(default)]
+    turn: Option<i64>,
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+/// Judges a sequence by the default policy.
+pub(super) fn judge(item: &Item, expected: bool) -> anyhow::Result<Judged> {
+    let calls = calls(item)?;
+    let found = run(&calls, CrossServerDecision::Evidence);
+    Ok(Judged {
+        flagged: !found.is_empty(),
+        blocked: found.iter().any(|(_, blocks)| *blocks),
+        expected,
+        text: serde_json::to_string(item.payload.as_ref().unwrap_or(&Value::Null))?,
+        found: found
+            .into_iter()
+            .map(|(name, _)| Found {
+                name,
+                text: String::new(),
+            })
+            .collect(),
+    })
+}
+
+/// How many of the sequences with a label there are, and how many the rules stop where they stop whatever matches.
+pub(super) fn stopped_by_block(corpus: &Corpus, label: &str) -> (u64, u64) {
+    let of_label = corpus
+        .items
+        .iter()
+        .filter(|item| item.kind == "sequence" && item.label == label);
+    of_label
+        .filter_map(|item| calls(item).ok())
+        .fold((0, 0), |(all, stopped), calls| {
+            let stops = run(&calls, CrossServerDecision::Block)
+                .iter()
+                .any(|(_, blocks)| *blocks);
+            (all + 1, stopped + u64::from(stops))
+        })
+}
+
+fn calls(item: &Item) -> anyhow::Result<Vec<Call>> {
+    let payload = item
+        .payload
+        .clone()
+        .context("an item of kind sequence needs `payload`")?;
+    serde_json::from_value(payload).context("the payload of a sequence is a list of calls")
+}
+
+/// The rules that match, each with whether it stops its call.
+fn run(calls: &[Call], decision: CrossServerDecision) -> Vec<(String, bool)> {
+    let mut policy = Policy::default();
+    policy.cross_server.decision = decision;
+    let names: std::collections::BTreeSet<_> = calls.iter().map(|call| &call.server).collect();
+    let mut window = Window::default();
+    let mut found = Vec::new();
+    let (mut now, mut turn) = (0, None);
+    for call in calls {
+        now += match turn == Some(call.turn) && call.turn.is_some() {
+            true => CALL,
+            false => TURN,
+        };
+        turn = Some(call.turn);
+        let text = call.arguments.to_string();
+        let arguments = Arguments::walk(RawJson::trusted(&text));
+        let server = call.server.as_deref().unwrap_or("server");
+        let shared = SharedCall {
+            at: Timestamp(now),
+            server: ServerId::new(server.replace(char::is_whitespace, "-")).unwrap_or_else(|_| unnamed()),
+            tool: call.name.clone(),
+            category: category::classify(&call.name, None),
+            request: None,
+            turn: None,
+            labels: labels::labels_of_call(&call.name, &arguments),
+            arguments: fingerprint::of_arguments(&arguments),
+            resumes: false,
+            several: names.len() > 1,
+        };
+        let (checked, _) = window.admit(&policy, &shared);
+        found.extend(
+            checked
+                .crossings
+                .into_iter()
+                .map(|crossing| (crossing.rule.as_str().to_owned(), crossing.blocks)),
+        );
+    }
+    found
+}
+
+fn unnamed() -> ServerId {
+    ServerId::new("server").expect("a plain word is an id")
+}
