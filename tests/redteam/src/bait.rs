@@ -58,7 +58,7 @@ fn plain(kind: &str) -> Option<String> {
         "stripe" => format!("{}{}", ["sk_", "live_"].concat(), random(24, BASE62, 10)),
         "openai" => format!("{}{}", ["sk-", "proj-"].concat(), random(48, BASE62, 11)),
         "anthropic" => format!("{}{}AA", ["sk-", "ant-api03-"].concat(), random(91, BASE62, 12)),
-        "google" => format!("{}{}", ["AI", "za"].concat(), random(35, BASE62, 13)),
+        "google" => format!("{}{}", ["AI", "zaSy"].concat(), random(33, BASE62, 13)),
         "sendgrid" => format!(
             "{}{}.{}",
             ["S", "G."].concat(),

@@ -16,7 +16,8 @@ use mcpmon_core::{
     decode::Limits,
     filter::stdio::{Filter, Output},
     model::{
-        Conversation, DefinitionKind, Layer, PinKey, Recent, ServerId, ServerType, SessionId, Side, Timestamp,
+        Conversation, DefinitionKind, DefinitionRecord, Layer, PinKey, Recent, ServerId, ServerType,
+        SessionId, Side, Timestamp,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -40,6 +41,8 @@ pub struct Core {
     seats: BTreeMap<String, Seat>,
     /// The calls of the session, as the daemon or the store would hold them.
     window: Window,
+    /// Every tool that a server of the session lists.
+    tools: Vec<DefinitionRecord>,
     events: Vec<Value>,
 }
 
@@ -65,6 +68,7 @@ impl Core {
             now: Timestamp(BEGIN),
             seats: BTreeMap::new(),
             window: Window::default(),
+            tools: Vec::new(),
             events: Vec::new(),
         })
     }
@@ -123,16 +127,9 @@ impl Core {
                 _ => continue,
             };
             for (_, seat) in self.seats.iter_mut().filter(|(name, _)| *name != server) {
-                let id = &record.key.identity.server;
-                let registry = seat.monitor.registry_mut();
-                registry.register(
-                    self.now,
-                    id,
-                    ServerType::Stdio,
-                    &record.key.name,
-                    record.seen.hash,
-                );
+                register(seat, &record);
             }
+            self.tools.push(*record);
         }
     }
 }
@@ -151,11 +148,12 @@ impl Stage for Core {
             layer: Layer::Stdio,
         };
         let monitor = Monitor::new(Arc::clone(&self.policy), &Tables::default(), PinBook::default());
-        let seat = Seat {
+        let mut seat = Seat {
             filter: Filter::new(limits(&self.policy)),
             monitor,
             conversation,
         };
+        self.tools.iter().for_each(|tool| register(&mut seat, tool));
         self.seats.insert(server.to_owned(), seat);
         let names: Vec<String> = self.seats.keys().cloned().collect();
         for name in &names {
@@ -204,6 +202,13 @@ fn limits(policy: &Policy) -> Limits {
         max_pending: limits.max_pending,
         request_timeout: limits.request_timeout,
     }
+}
+
+/// Lets a seat know another server's tool, as it was listed first.
+fn register(seat: &mut Seat, tool: &DefinitionRecord) {
+    let (server, name) = (&tool.key.identity.server, &tool.key.name);
+    let registry = seat.monitor.registry_mut();
+    registry.register(tool.first_seen, server, ServerType::Stdio, name, tool.seen.hash);
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {
