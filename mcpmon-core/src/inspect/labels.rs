@@ -264,7 +264,8 @@ mod tests {
             (format!("{}{}", "AKIA", "IOSFODNN7EXAMPLE"), false),
             (format!("postgres://app:{}@db/x", "n0tToBeTold"), true),
             ("postgres://user:password@localhost/x".to_owned(), false),
-            ("https://me:whatever1@host/".to_owned(), false),
+            ("https://me:whatever1@host/".to_owned(), true),
+            ("https://me@host/".to_owned(), false),
             ("sk-is-a-prefix-of-words-only-here".to_owned(), false),
         ] {
             assert_eq!(is_secret(&text), expected, "{}", text.len());

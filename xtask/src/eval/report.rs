@@ -156,7 +156,7 @@ mod tests {
 {"id": "n", "kind": "argument", "label": "malicious", "secret_family": "pair", "payload": {"name": "x", "arguments": {"body": "password=hunter2!"}}}
 {"id": "o", "kind": "argument", "label": "malicious", "secret_family": "pair", "payload": {"name": "x", "arguments": {"body": "open sesame"}}}
 {"id": "p", "kind": "argument", "label": "benign", "tier": "near_miss", "secret_family": "pair", "payload": {"name": "x", "arguments": {"body": "password=${PASSWORD}"}}}
-{"id": "q", "kind": "sequence", "label": "benign", "payload": []}
+{"id": "q", "kind": "conversation", "label": "benign", "payload": []}
 "#;
 
     fn measured(items: &str) -> Report {
@@ -195,7 +195,7 @@ mod tests {
         );
         let misses: Vec<_> = report.misses.iter().map(|miss| miss.id.as_str()).collect();
         assert_eq!(misses, ["b", "d", "f", "h", "o"]);
-        assert_eq!(report.skipped, BTreeMap::from([("sequence".to_owned(), 1)]));
+        assert_eq!(report.skipped, BTreeMap::from([("conversation".to_owned(), 1)]));
     }
 
     #[test]

@@ -24,10 +24,6 @@ pub(super) struct Summary {
     pub(super) speed: Option<Speed>,
 }
 
-/// An area without an engine.
-#[derive(Debug, PartialEq, Serialize)]
-pub(super) enum NotMeasured {}
-
 /// Sequences that are stopped, by the default policy (`cross_server.decision: evidence`) unless a name says otherwise.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sequences {

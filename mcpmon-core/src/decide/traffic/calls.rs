@@ -294,11 +294,10 @@ impl Traffic {
                 input: arguments(),
             }));
         }
-        judgement.verdict = match verdict(ruling) {
-            Verdict::Allow if !disclosed.redactions.is_empty() => {
-                Verdict::Redact(disclosed.redactions.clone())
-            }
-            verdict => verdict,
+        let verdict = verdict(ruling);
+        judgement.verdict = match verdict == Verdict::Allow && !disclosed.redactions.is_empty() {
+            true => Verdict::Redact(disclosed.redactions.clone()),
+            false => verdict,
         };
         judgement
     }

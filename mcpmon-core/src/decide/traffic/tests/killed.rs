@@ -69,9 +69,8 @@ fn lists_are_shown_and_pinned_as_ever_and_calls_go_on_once_it_is_lifted() {
     let mut world = World::new(Policy::default());
     drop(world.monitor.stop(host()));
     assert_eq!(world.tools(&[("read", "")]).verdict, Verdict::Allow);
-    let denial = match world.call("read").verdict {
-        Verdict::Block(denial) => denial,
-        other => panic!("{other:?}"),
+    let Verdict::Block(denial) = world.call("read").verdict else {
+        panic!("it goes on");
     };
     assert_eq!(denial.reason, "ann stopped every use of MCP servers by this host");
     assert_eq!(denial.remedy.as_deref(), Some("mcpmon kill --all --off"));
