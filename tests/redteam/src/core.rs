@@ -112,20 +112,21 @@ impl Core {
             self.events.push(Value::Object(to_json(&stored)));
         }
         for order in judgement.orders {
-            let record = match order {
-                Order::StoreDefinition(record) if record.key.kind == DefinitionKind::Tool => record,
-                Order::Share(recent) => {
-                    self.window.take(*recent);
-                    continue;
-                }
-                Order::ShareResult { output, result } => {
-                    let read = read_result(*output, &result).map(Recent::Output);
-                    read.into_iter().for_each(|output| self.window.take(output));
-                    continue;
-                }
-                // Of what is kept, and of processes.
-                _ => continue,
+            if let Order::Share(recent) = order {
+                self.window.take(*recent);
+                continue;
+            }
+            if let Order::ShareResult { output, result } = order {
+                let read = read_result(*output, &result).map(Recent::Output);
+                read.into_iter().for_each(|output| self.window.take(output));
+                continue;
+            }
+            let Order::StoreDefinition(record) = order else {
+                continue;
             };
+            if record.key.kind != DefinitionKind::Tool {
+                continue;
+            }
             for (_, seat) in self.seats.iter_mut().filter(|(name, _)| *name != server) {
                 register(seat, &record);
             }
