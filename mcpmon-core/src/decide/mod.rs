@@ -20,5 +20,5 @@ mod wording;
 pub use monitor::{Monitor, Observation, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
-pub use rules::Opinion;
+pub use rules::{About, GUIDE, Opinion};
 pub use traffic::{Company, NotSeen};

@@ -138,7 +138,8 @@ impl Monitor {
     }
 
     /// What every rule says of a call, in the order of precedence, those behind the first that blocks too; nothing is
-    /// recorded and nothing follows. What is shared with other judges (sequences of calls, rates) is not asked.
+    /// recorded and nothing follows. What was looked up for it ([`Self::know_files`]) counts. What is shared with other
+    /// judges (sequences of calls, rates) is not asked.
     pub fn explain(&mut self, now: Timestamp, conversation: &Conversation, call: &Call<'_>) -> Vec<Opinion> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.explain(now, conversation, call)

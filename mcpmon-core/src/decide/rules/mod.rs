@@ -9,6 +9,7 @@ mod contradicted;
 mod default_decision;
 #[cfg(test)]
 mod fixture;
+mod guide;
 mod no_room;
 mod opinion;
 mod poisoning;
@@ -26,7 +27,10 @@ mod version_pin;
 
 use std::borrow::Cow;
 
-pub use self::opinion::Opinion;
+pub use self::{
+    guide::{About, GUIDE},
+    opinion::Opinion,
+};
 pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 use super::{
     definitions::{Entry, Offer, Offers},

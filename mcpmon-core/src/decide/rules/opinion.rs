@@ -25,9 +25,10 @@ pub struct Opinion {
     pub decides: bool,
 }
 
-/// What every rule says, in the order of precedence; one of them decides.
-pub(in crate::decide) fn explain(scene: &Scene<'_>) -> Vec<Opinion> {
-    let objections: Vec<Objection> = RULES.iter().flat_map(|rule| rule.every(scene)).collect();
+/// What every rule says, in the order of precedence; one of them decides. Before them stands what stops every use.
+pub(in crate::decide) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
+    let rules = RULES.iter().flat_map(|rule| rule.every(scene));
+    let objections: Vec<Objection> = stopped.into_iter().chain(rules).collect();
     let ruling = Ruling::of(objections.iter().cloned());
     let told = ruling.told();
     let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();

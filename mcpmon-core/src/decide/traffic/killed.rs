@@ -6,7 +6,7 @@ use crate::{
         rules::{Effect, Objection, Ruling},
         wording::command,
     },
-    model::{Kills, Severity, Verdict},
+    model::{Kills, SessionId, Severity, Verdict},
 };
 
 /// The rule that denials name.
@@ -25,7 +25,15 @@ impl Traffic {
 
     /// What stands against every use, before any rule is asked; `None` where nothing is stopped.
     pub(super) fn stopped(&self, teller: &Teller<'_>) -> Option<Ruling> {
-        let session = teller.conversation.session.as_ref();
+        let block = self.stop_of(teller.conversation.session.as_ref())?;
+        Some(Ruling {
+            block: Some(block),
+            audits: Vec::new(),
+        })
+    }
+
+    /// The same of a session, as the objection it is.
+    pub(super) fn stop_of(&self, session: Option<&SessionId>) -> Option<Objection> {
         let kill = self.kills.of(session)?;
         let (scope, lifting) = match session {
             Some(session) if self.kills.host.is_none() => (
@@ -34,15 +42,12 @@ impl Traffic {
             ),
             Some(_) | None => ("this host".to_owned(), command(&["kill", "--all", "--off"])),
         };
-        Some(Ruling {
-            block: Some(Objection {
-                rule: RULE.into(),
-                effect: Effect::Block,
-                severity: Severity::High,
-                reason: format!("{} stopped every use of MCP servers by {scope}", kill.by),
-                remedy: Some(lifting),
-            }),
-            audits: Vec::new(),
+        Some(Objection {
+            rule: RULE.into(),
+            effect: Effect::Block,
+            severity: Severity::High,
+            reason: format!("{} stopped every use of MCP servers by {scope}", kill.by),
+            remedy: Some(lifting),
         })
     }
 }

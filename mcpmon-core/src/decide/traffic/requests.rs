@@ -120,25 +120,12 @@ impl Traffic {
     ) -> Vec<Opinion> {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call, &arguments);
-        let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
-            return Vec::new();
+        let calling = Calling {
+            call,
+            arguments: &arguments,
+            secrets: &secrets,
         };
-        let server = &conversation.identity.server;
-        rules::explain(&Scene {
-            call: Some(Calling {
-                call,
-                arguments: &arguments,
-                secrets: &secrets,
-            }),
-            ..Scene::of(
-                &self.policy,
-                server,
-                offers,
-                DefinitionKind::Tool,
-                &call.tool,
-                now,
-            )
-        })
+        self.explain_use(now, conversation, DefinitionKind::Tool, &call.tool, Some(calling))
     }
 
     /// What every rule says of a read.
@@ -148,18 +135,31 @@ impl Traffic {
         conversation: &Conversation,
         uri: &str,
     ) -> Vec<Opinion> {
+        self.explain_use(now, conversation, DefinitionKind::Resource, uri, None)
+    }
+
+    fn explain_use(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        kind: DefinitionKind,
+        name: &str,
+        call: Option<Calling<'_>>,
+    ) -> Vec<Opinion> {
+        let stopped = self.stop_of(conversation.session.as_ref());
         let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
             return Vec::new();
         };
         let server = &conversation.identity.server;
-        rules::explain(&Scene::of(
-            &self.policy,
-            server,
-            offers,
-            DefinitionKind::Resource,
-            uri,
-            now,
-        ))
+        let scene = Scene {
+            call,
+            files: &self.files,
+            ..Scene::of(&self.policy, server, offers, kind, name, now)
+        };
+        let opinions = rules::explain(&scene, stopped);
+        // What was looked up holds for one use.
+        self.files.real.clear();
+        opinions
     }
 
     /// What the rules say of the use of something offered.

@@ -5,7 +5,8 @@ use test_case::test_case;
 use super::*;
 use crate::{
     decide::Opinion,
-    model::EventKind,
+    inspect::protected_paths::RealPath,
+    model::{EventKind, Kill, Kills},
     policy::{
         Handling,
         rules::{ArgumentPath, CallRule, PathGlob, ResourceRule, SpellingGlob, ToolMatch, UriGlob},
@@ -252,4 +253,37 @@ fn what_no_rule_names_is_explained_by_the_default() {
     assert_eq!(explain(Decision::Allow), ["*defaults Allow"]);
     assert_eq!(explain(Decision::Audit), ["*defaults Audit"]);
     assert_eq!(explain(Decision::Block), ["*defaults Block"]);
+}
+
+#[test]
+fn the_kill_switch_and_files_that_were_looked_up_are_part_of_why() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("write_file", "a")]));
+    let call = Call {
+        tool: "write_file".into(),
+        arguments: Some(RawJson::trusted(r#"{"path":"notes.md","content":"x"}"#)),
+        resumes: None,
+    };
+    let explain = |world: &mut World| {
+        let said = world.monitor.explain(world.now, &world.conversation, &call);
+        opinions(&said)
+    };
+    assert_eq!(explain(&mut world), ["*defaults Allow"]);
+    world.monitor.know_files(vec![RealPath {
+        given: "notes.md".to_owned(),
+        real: "/home/me/.bashrc".to_owned(),
+    }]);
+    assert_eq!(
+        explain(&mut world),
+        ["*protected_file Block", "defaults Allow"]
+    );
+    assert_eq!(explain(&mut world), ["*defaults Allow"], "it counted for one call");
+    drop(world.monitor.stop(Kills {
+        host: Some(Kill {
+            by: "ann".to_owned(),
+            at: world.now,
+        }),
+        ..Kills::default()
+    }));
+    assert_eq!(explain(&mut world), ["*kill_switch Block", "defaults Allow"]);
 }
