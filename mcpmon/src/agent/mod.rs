@@ -18,6 +18,8 @@ pub mod kill;
 mod names;
 pub mod notify;
 pub(crate) mod probe;
+pub mod profile;
+pub mod question;
 pub mod selftest;
 pub mod setup;
 pub mod status;

@@ -8,6 +8,8 @@ mod error;
 mod filters;
 mod listing;
 mod output;
+mod question;
+mod session;
 mod store;
 mod summary;
 mod table;
@@ -26,8 +28,8 @@ use crate::{
     config::{LocalConfig, Search, Trust},
 };
 use commands::{
-    approve, calls, connections, detections, doctor, events, execs, inspect, kill, pins, policy, registry,
-    report, servers, setup, status, wrap,
+    approve, calls, check, connections, detections, doctor, events, execs, inspect, kill, pins, policy,
+    registry, report, servers, setup, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -68,6 +70,7 @@ enum Command {
     Approvals(approve::Approvals),
     Approve(approve::Approve),
     Calls(calls::Options),
+    Check(check::Options),
     Connections(connections::Options),
     Daemon(commands::daemon::Options),
     Detections(detections::Options),
@@ -156,6 +159,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         },
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
+        Command::Check(options) => {
+            return check::run(&options, globals, now, &mut output).map(ExitCode::from);
+        }
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
@@ -181,6 +187,12 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, &mut output),
         Command::Daemon(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
+        Command::Policy(policy::PolicyArgs {
+            command: policy::PolicyCommand::Explain(options),
+        }) => policy::explain(&options, globals, now, &mut output),
+        Command::Policy(policy::PolicyArgs {
+            command: policy::PolicyCommand::Generate(options),
+        }) => policy::generate(&options, globals, &mut output),
         Command::Policy(options) => {
             let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
             let trust = Trust::for_user(nix::unistd::geteuid().as_raw());

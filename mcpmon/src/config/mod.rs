@@ -7,12 +7,15 @@ mod compile;
 mod force;
 mod import;
 mod load;
+mod lock;
 mod mistake;
+mod outline;
 mod raw;
 mod reload;
 mod settings;
 mod sources;
 mod trust;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +28,9 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 pub use self::{
     force::{Cause, NotInForce},
     import::{Foreign, Imported, Note, NoteKind, import},
+    lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
     mistake::{Invalid, Problem},
+    outline::{Meaning, Outline, Stated},
     reload::Reloader,
     settings::{RecordSettings, Settings, WebhookSettings},
     sources::{LocalConfig, Search, Source, SourceError, Sources},

@@ -40,7 +40,7 @@ const VARIABLES: [(&str, &[&str]); 15] = [
 ];
 
 /// Where this user's files and mcpmon's own are.
-pub(super) fn places(options: &Options) -> Places {
+pub(crate) fn places(options: &Options) -> Places {
     let mut places = Places::default();
     for (name, meaning) in VARIABLES {
         let paths = env::var_os(name).map(|value| env::split_paths(&value).collect::<Vec<_>>());
@@ -84,7 +84,7 @@ fn names(path: impl Into<PathBuf>) -> Vec<String> {
 
 /// Looks paths up, in a thread of its own: a network file system may hang for as long as it likes.
 #[derive(Debug, Default)]
-pub(super) struct Lookups(Option<Worker>);
+pub(crate) struct Lookups(Option<Worker>);
 
 #[derive(Debug)]
 struct Worker {
@@ -96,7 +96,7 @@ struct Worker {
 
 impl Lookups {
     /// Where the paths lead; nothing of those that take too long.
-    pub(super) fn real(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath> {
+    pub(crate) fn real(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath> {
         if lookups.is_empty() {
             return Vec::new();
         }

@@ -5,7 +5,7 @@
 
 mod calls;
 mod daemon;
-mod files;
+pub(crate) mod files;
 mod kept;
 mod launch;
 mod link;

@@ -146,6 +146,16 @@ pub enum Reading {
 }
 
 impl Decision {
+    /// The name used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Audit => "audit",
+            Self::Block => "block",
+        }
+    }
+
     /// How conditions of a rule that decides so are read.
     #[must_use]
     pub const fn reading(self) -> Reading {

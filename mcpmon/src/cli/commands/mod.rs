@@ -2,6 +2,7 @@
 
 pub(super) mod approve;
 pub(super) mod calls;
+pub(super) mod check;
 pub(super) mod connections;
 pub(super) mod daemon;
 pub(super) mod detections;

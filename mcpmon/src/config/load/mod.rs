@@ -16,6 +16,7 @@ pub(super) use self::{
     merge::merge,
     node::{Entry, KeyPath, Node, Value},
     reader::{Fault, Subject},
+    suggest::closest,
 };
 use super::{
     mistake::{Invalid, Mistake, Mistakes, Origin},

@@ -4,7 +4,7 @@
 const LONGEST_WORD: usize = 64;
 
 /// The candidate closest to `word`, where one is close enough to be meant.
-pub(super) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub(in crate::config) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     if word.len() > LONGEST_WORD {
         return None;
     }

@@ -11,6 +11,7 @@ mod approvals;
 mod ends;
 mod files;
 mod limits;
+mod locked;
 mod pipes;
 mod policy;
 mod privacy;

@@ -17,7 +17,7 @@ use crate::{
 
 /// What to convert.
 #[derive(Debug, clap::Args)]
-pub(super) struct ImportArgs {
+pub(in crate::cli) struct ImportArgs {
     /// Whose it is.
     #[arg(long, value_enum, value_name = "TOOL")]
     from: From,
@@ -88,7 +88,7 @@ fn convert(from: Foreign, path: &Path) -> anyhow::Result<Imported> {
 }
 
 /// A policy that is in force is not replaced by chance.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
     let written = file.and_then(|mut file| {

@@ -1,10 +1,14 @@
-//! `mcpmon policy check|import|schema`.
+//! `mcpmon policy check|explain|generate|import|schema`.
 
+mod explain;
+mod generate;
 mod import;
 
 use std::{io::Write, path::PathBuf};
 
 use serde_json::json;
+
+pub(in crate::cli) use self::{explain::explain, generate::generate};
 
 use crate::{
     cli::{CliError, ErrorKind, Globals},
@@ -15,13 +19,17 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct PolicyArgs {
     #[command(subcommand)]
-    command: PolicyCommand,
+    pub(in crate::cli) command: PolicyCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum PolicyCommand {
+pub(in crate::cli) enum PolicyCommand {
     /// Say whether files can be used, and everything that is wrong with them.
     Check(CheckArgs),
+    /// Say which rules are in force, in which order, and where they come from.
+    Explain(explain::ExplainArgs),
+    /// Write a policy that allows what was used in a session, and nothing else.
+    Generate(generate::GenerateArgs),
     /// Convert another tool's policy.
     Import(import::ImportArgs),
     /// Print the JSON Schema of the format, for editors.
@@ -29,7 +37,7 @@ enum PolicyCommand {
 }
 
 #[derive(Debug, clap::Args)]
-struct CheckArgs {
+pub(in crate::cli) struct CheckArgs {
     /// Files, each checked alone; without any, what the daemon would load.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -73,6 +81,8 @@ pub(in crate::cli) fn run(
     match &args.command {
         PolicyCommand::Check(args) => check(args, search, trust, out, err),
         PolicyCommand::Import(args) => import::import(args, out, err),
+        // They read a store, and have the streams of other commands.
+        PolicyCommand::Explain(_) | PolicyCommand::Generate(_) => Ok(Outcome::Valid),
         PolicyCommand::Schema => {
             out.write_all(config::schema().as_bytes())?;
             Ok(Outcome::Valid)

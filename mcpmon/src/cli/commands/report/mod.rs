@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use self::contents::Report;
 use crate::{
-    cli::{CliError, ErrorKind, Output},
+    cli::{CliError, Output, session},
     record::{Filter, Reader},
 };
 
@@ -54,12 +54,7 @@ pub(in crate::cli) fn run(
         .into_iter()
         .find(|summary| summary.id == options.session);
     if events.is_empty() && summary.is_none() {
-        let error = anyhow::anyhow!("there is no session `{}`", options.session);
-        let mut error = CliError::new(ErrorKind::Refused, error);
-        for known in reader.sessions(5)? {
-            error = error.with_hint(format!("there is `{}`", known.id));
-        }
-        return Err(error);
+        return Err(session::unknown(reader, &options.session)?);
     }
     let surroundings = contents::surroundings(reader, &events)?;
     let report = Report::of(&options.session, summary.as_ref(), &events, &surroundings);

@@ -4,7 +4,7 @@ use mcpmon_core::model::{Action, CallOutcome, Direction, Event, EventKind};
 
 use super::*;
 use crate::{
-    cli::{commands::scene, output::Form},
+    cli::{ErrorKind, commands::scene, output::Form},
     record::sample,
 };
 

@@ -1,0 +1,420 @@
+//! What was used in a session, out of the store: the session's own events, and those of the host about its servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcpmon_core::{
+    inspect::mask::MASK,
+    model::{
+        Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, ServerId, Severity, Timestamp,
+    },
+};
+
+use crate::{
+    config::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
+    record::{Filter, QueryError, Reader, Selection, SessionSummary, StoredEvent},
+};
+
+/// Events that are looked through; more are told to be more.
+const MOST: usize = 1_000_000;
+/// Events that are held at a time.
+const BATCH: u32 = 5_000;
+/// Starts of one server before the session's end that are looked at.
+const STARTS: u32 = 1;
+
+/// Types that tell of use.
+const TYPES: [&str; 7] = [
+    "mcp_tool_seen",
+    "mcp_tool_called",
+    "mcp_tool_call_intercepted",
+    "mcp_server_started",
+    "mcp_server_denied",
+    "mcp_resource_read",
+    "mcp_request_judged",
+];
+
+/// A profile, and whether it is all of the session.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// What was used.
+    pub profile: Profile,
+    /// There were more events than are looked through: the latest are missing.
+    pub is_cut: bool,
+}
+
+/// Draws the profile of a session.
+///
+/// # Errors
+/// Where the store cannot be read.
+pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryError> {
+    let mut sketch = Sketch::default();
+    for id in &session.servers {
+        sketch.server(id);
+    }
+    let filter = Filter {
+        types: TYPES.map(str::to_owned).to_vec(),
+        session: Some(session.id.clone()),
+        ..Filter::default()
+    };
+    let (mut begin, mut last) = (session.started, session.started);
+    let mut is_cut = each(reader, &filter, |event| {
+        begin = begin.min(event.timestamp);
+        last = last.max(event.timestamp);
+        sketch.see(event);
+    })?;
+    let end = session.ended.unwrap_or(last);
+    let mut definitions = BTreeMap::new();
+    for (id, server) in &mut sketch.servers {
+        let after = Timestamp(end.0.saturating_add(1));
+        if server.start.is_none() {
+            server.start = start_before(reader, id, after)?;
+        }
+        let (connections, more) = connections(reader, id, &session.id, begin, after)?;
+        server.connections = connections;
+        is_cut |= more;
+        definitions.extend(registered(reader, id)?);
+    }
+    let mut profile = sketch.finish(&definitions);
+    profile.session.clone_from(&session.id);
+    profile.provenance = Provenance {
+        count: 1,
+        first: begin,
+        last: end,
+    };
+    Ok(Drawn { profile, is_cut })
+}
+
+/// Looks at each event that matches, oldest first; tells whether there are more than are looked at.
+fn each(reader: &Reader, filter: &Filter, mut look: impl FnMut(&StoredEvent)) -> Result<bool, QueryError> {
+    let (mut after, mut seen) = (0, 0);
+    loop {
+        let events = reader.events_after(after, filter, BATCH)?;
+        events.iter().for_each(&mut look);
+        let Some(last) = events.last() else {
+            return Ok(false);
+        };
+        after = last.seq;
+        seen += events.len();
+        if seen >= MOST {
+            return Ok(true);
+        }
+    }
+}
+
+/// The start that the kernel saw, where no wrapper told of one.
+fn start_before(reader: &Reader, server: &ServerId, after: Timestamp) -> Result<Option<Start>, QueryError> {
+    let filter = Filter {
+        server: Some(server.as_str().to_owned()),
+        until: Some(after),
+        ..Filter::default()
+    };
+    let launches = reader.launches(&filter, STARTS)?;
+    Ok(launches.last().and_then(|launch| started(&launch.started)))
+}
+
+/// Connections of a server's processes during the session, and of no other session.
+fn connections(
+    reader: &Reader,
+    server: &ServerId,
+    session: &str,
+    begin: Timestamp,
+    after: Timestamp,
+) -> Result<(Vec<Connection>, bool), QueryError> {
+    let filter = Filter {
+        types: vec!["mcp_network_connection".to_owned()],
+        server: Some(server.as_str().to_owned()),
+        since: Some(begin),
+        until: Some(after),
+        ..Filter::default()
+    };
+    let mut found: BTreeMap<_, Provenance> = BTreeMap::new();
+    let is_cut = each(reader, &filter, |event| {
+        if event.session_id.as_deref().is_some_and(|of| of != session) {
+            return;
+        }
+        if let Some(EventKind::NetworkConnection {
+            remote_addr,
+            remote_name,
+            direction: Direction::ServerEgress,
+            count,
+            ..
+        }) = event.parse_kind()
+        {
+            let key = (is_stopped(event.action), remote_name, remote_addr);
+            found.entry(key).or_default().add(Provenance {
+                count,
+                ..Provenance::once(event.timestamp)
+            });
+        }
+    })?;
+    let connection = |((refused, name, address), provenance)| Connection {
+        address,
+        name,
+        refused,
+        provenance,
+    };
+    Ok((found.into_iter().map(connection).collect(), is_cut))
+}
+
+/// Server and tool, by name.
+type Named = (String, String);
+
+fn registered(
+    reader: &Reader,
+    server: &ServerId,
+) -> Result<impl Iterator<Item = (Named, DefinitionRecord)>, QueryError> {
+    let records = reader.definitions(&Selection {
+        server: Some(server.as_str().to_owned()),
+        ..Selection::default()
+    })?;
+    let tools = records
+        .into_iter()
+        .filter(|record| record.key.kind == DefinitionKind::Tool);
+    let named = |record: DefinitionRecord| {
+        let name = (
+            record.key.identity.server.as_str().to_owned(),
+            record.key.name.clone(),
+        );
+        (name, record)
+    };
+    Ok(tools.map(named))
+}
+
+fn is_stopped(action: Action) -> bool {
+    match action {
+        Action::Block | Action::WouldBlock => true,
+        Action::Allow | Action::Audit => false,
+    }
+}
+
+/// What is known so far, in the order of the events.
+#[derive(Debug, Default)]
+struct Sketch {
+    servers: BTreeMap<ServerId, SeenServer>,
+    /// As each tool is listed by now.
+    listed: BTreeMap<Named, Listed>,
+    calls: BTreeMap<(Named, Option<Digest>), Provenance>,
+    blocked: BTreeMap<Named, BTreeMap<Stop, Provenance>>,
+    resources: BTreeMap<(String, String), Provenance>,
+    sampling: Option<Provenance>,
+}
+
+#[derive(Debug)]
+struct Listed {
+    hash: Digest,
+    severity: Option<Severity>,
+}
+
+/// What stopped something: a rule with its reason.
+type Stop = (String, String, &'static str);
+
+impl Sketch {
+    fn server(&mut self, id: &str) -> Option<&mut SeenServer> {
+        let id = ServerId::new(id).ok()?;
+        let server = self.servers.entry(id.clone()).or_insert(SeenServer {
+            id,
+            denied: None,
+            start: None,
+            connections: Vec::new(),
+        });
+        Some(server)
+    }
+
+    fn see(&mut self, event: &StoredEvent) {
+        let Some(id) = event.server_id.as_deref() else {
+            return;
+        };
+        let server = id.to_owned();
+        self.server(id);
+        match event.parse_kind() {
+            Some(EventKind::ToolSeen {
+                definition: DefinitionKind::Tool,
+                tool_name,
+                tool_hash,
+                max_severity,
+                ..
+            }) => {
+                let name = (server, tool_name);
+                if is_stopped(event.action) {
+                    let how = match event.action {
+                        Action::WouldBlock => "would be hidden",
+                        Action::Allow | Action::Audit | Action::Block => "is hidden",
+                    };
+                    self.stop(name.clone(), event, how);
+                }
+                let listed = Listed {
+                    hash: tool_hash,
+                    severity: max_severity,
+                };
+                self.listed.insert(name, listed);
+            }
+            Some(EventKind::ToolCalled { tool_name, .. }) if !is_stopped(event.action) => {
+                let name = (server, tool_name);
+                let hash = self.listed.get(&name).map(|listed| listed.hash);
+                self.calls
+                    .entry((name, hash))
+                    .or_default()
+                    .add(Provenance::once(event.timestamp));
+            }
+            Some(EventKind::ToolCallIntercepted { tool_name, .. }) if is_stopped(event.action) => {
+                let how = match event.action {
+                    Action::WouldBlock => "would have been blocked",
+                    Action::Allow | Action::Audit | Action::Block => "was blocked",
+                };
+                self.stop((server, tool_name), event, how);
+            }
+            Some(EventKind::ServerStarted { .. }) => {
+                let start = started(event);
+                if let Some(server) = self.server(id) {
+                    server.start = start.or_else(|| server.start.take());
+                }
+            }
+            Some(EventKind::ServerDenied { cause }) => {
+                if let Some(server) = self.server(id) {
+                    server.denied = Some(event.reason.clone().unwrap_or(cause));
+                }
+            }
+            Some(EventKind::ResourceRead { uri }) if !is_stopped(event.action) => {
+                let read = self.resources.entry((server, uri)).or_default();
+                read.add(Provenance::once(event.timestamp));
+            }
+            Some(EventKind::RequestJudged { method, .. })
+                if method == "sampling/createMessage" && !is_stopped(event.action) =>
+            {
+                self.sampling
+                    .get_or_insert_default()
+                    .add(Provenance::once(event.timestamp));
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn stop(&mut self, name: Named, event: &StoredEvent, how: &'static str) {
+        let rule = event.rule.clone().unwrap_or_default();
+        let reason = event.reason.clone().unwrap_or_default();
+        let stops = self.blocked.entry(name).or_default();
+        stops
+            .entry((rule, reason, how))
+            .or_default()
+            .add(Provenance::once(event.timestamp));
+    }
+
+    fn finish(mut self, definitions: &BTreeMap<Named, DefinitionRecord>) -> Profile {
+        let known = |name: &Named| {
+            let listed = self.listed.get(name).map(|listed| listed.hash);
+            listed.or_else(|| Some(definitions.get(name)?.seen.hash))
+        };
+        // A call before the first list is one of what was listed then.
+        let mut calls: BTreeMap<(Named, Option<Digest>), Provenance> = BTreeMap::new();
+        for ((name, hash), seen) in std::mem::take(&mut self.calls) {
+            let hash = hash.or_else(|| known(&name));
+            calls.entry((name, hash)).or_default().add(seen);
+        }
+        let used: BTreeSet<&Named> = calls.keys().map(|(name, _)| name).collect();
+        let tool = |name: &Named, hash: Option<Digest>, calls, remarks| UsedTool {
+            server: name.0.clone(),
+            tool: name.1.clone(),
+            hash,
+            calls,
+            remarks,
+        };
+        let stops = |name: &Named| self.blocked.get(name).map(stopped).unwrap_or_default();
+        let tools = calls.iter().map(|((name, hash), calls)| {
+            let mut remarks = stops(name);
+            let severity = self.listed.get(name).and_then(|listed| listed.severity);
+            remarks.extend(unaccepted(name, severity, definitions.get(name)));
+            tool(name, *hash, Some(*calls), remarks)
+        });
+        let blocked = self.blocked.keys().filter(|name| !used.contains(name));
+        let blocked = blocked.map(|name| tool(name, known(name), None, stops(name)));
+        let listed = self.listed.keys();
+        let listed = listed.filter(|name| !used.contains(name) && !self.blocked.contains_key(name));
+        let listed = listed.map(|name| tool(name, known(name), None, Vec::new()));
+        let [tools, blocked, listed] = [tools.collect(), blocked.collect(), listed.collect::<Vec<_>>()];
+        let resources = std::mem::take(&mut self.resources).into_iter();
+        let used: BTreeSet<String> = used.into_iter().map(|(server, _)| server.clone()).collect();
+        let servers = self.servers.into_values().map(|server| SeenServer {
+            denied: server.denied.filter(|_| !used.contains(server.id.as_str())),
+            ..server
+        });
+        Profile {
+            servers: servers.collect(),
+            tools,
+            blocked,
+            listed,
+            resources: resources
+                .map(|((server, uri), reads)| (server, uri, reads))
+                .collect(),
+            sampling: self.sampling,
+            ..Profile::default()
+        }
+    }
+}
+
+/// What stopped a tool, told.
+fn stopped(stops: &BTreeMap<Stop, Provenance>) -> Vec<String> {
+    let told = |((rule, reason, how), seen): (&Stop, &Provenance)| {
+        let times = if seen.count == 1 {
+            String::new()
+        } else {
+            format!(" {} times", seen.count)
+        };
+        format!("It {how}{times} by {rule}: {reason}")
+    };
+    stops.iter().map(told).collect()
+}
+
+/// What keeps a tool from being used under the policy, until a person accepts it.
+fn unaccepted(name: &Named, severity: Option<Severity>, record: Option<&DefinitionRecord>) -> Option<String> {
+    let accept = || format!("`mcpmon approve {}:{}`", name.0, name.1);
+    if record.is_some_and(|record| record.is_changed()) {
+        return Some(format!(
+            "Its definition differs from its pin, and is blocked until {}",
+            accept()
+        ));
+    }
+    let is_approved = record.is_some_and(|record| record.approved_by.is_some());
+    let is_bad = severity.is_some_and(|severity| severity >= Severity::High);
+    (is_bad && !is_approved).then(|| {
+        format!(
+            "Something was found in its definition: it is hidden until {}",
+            accept()
+        )
+    })
+}
+
+fn started(event: &StoredEvent) -> Option<Start> {
+    let EventKind::ServerStarted {
+        command,
+        args,
+        exe_sha256,
+        script,
+        script_sha256,
+        package,
+        package_sha256,
+        ..
+    } = event.parse_kind()?
+    else {
+        return None;
+    };
+    let executable = event.process.as_ref().and_then(|process| process.exe.clone());
+    let files = [
+        ("executable", executable, exe_sha256),
+        ("script", script, script_sha256),
+        ("package", package, package_sha256),
+    ];
+    let file = |(part, path, digest): (_, Option<std::path::PathBuf>, _)| {
+        Some((part, path?.display().to_string(), digest))
+    };
+    Some(Start {
+        at: event.timestamp,
+        command,
+        arguments: args
+            .into_iter()
+            .map(|text| Argument {
+                is_masked: text.contains(MASK),
+                text,
+            })
+            .collect(),
+        files: files.into_iter().filter_map(file).collect(),
+    })
+}

@@ -1,0 +1,389 @@
+//! What would become of a call, or of a read: a Monitor as every judge has one, with what the store knows of the
+//! server, and nobody who is told.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use mcpmon_core::{
+    decide::{Monitor, Observation, pins::PinBook},
+    decode::json::{DEEPEST, Form, LoneSurrogate, Malformed, Scanner, canonical},
+    model::{
+        Call, Content, Conversation, DefinitionKind, DefinitionRecord, Era, FromClient, FromServer,
+        Introduction, Kills, Layer, ListKind, Listed, Listing, Message, PinKey, RawJson, ServerId,
+        ServerType, Timestamp, Trace,
+    },
+    policy::{Decision, Mode, network::table::Tables},
+};
+
+pub use mcpmon_core::decide::{About, GUIDE, Opinion};
+
+use crate::{
+    config::{Loaded, Search, Trust},
+    judge::{
+        self,
+        files::{self, Lookups},
+    },
+    record::{QueryError, Reader, Selection},
+};
+
+/// What is to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A tool is to be called.
+    Call {
+        /// Its name.
+        tool: String,
+        /// Its arguments; `None` where there are none.
+        arguments: Option<CallArguments>,
+    },
+    /// A resource is to be read.
+    Read {
+        /// Its URI.
+        uri: String,
+    },
+}
+
+/// Arguments of a call: a JSON object that every reader understands alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallArguments(String);
+
+/// Why a text is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentsError {
+    /// It is no JSON.
+    #[error("the arguments are no JSON: line {line}, column {column}: {what}")]
+    Malformed {
+        /// From 1.
+        line: usize,
+        /// In characters, from 1.
+        column: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// It is another value.
+    #[error("the arguments are no JSON object: expected for example {{\"path\":\"/tmp/a\"}}")]
+    NoObject,
+}
+
+impl CallArguments {
+    /// Reads `text` as strictly as what passes between a client and a server is read.
+    ///
+    /// # Errors
+    /// Where it is no JSON object.
+    pub fn new(text: &str) -> Result<Self, ArgumentsError> {
+        let text = text.trim();
+        let mut scanner = Scanner::new(DEEPEST);
+        let scan = scanner
+            .scan(text.as_bytes(), LoneSurrogate::Refuse)
+            .map_err(|error| malformed(text, error))?;
+        if !scan.document.root().is_object() {
+            return Err(ArgumentsError::NoObject);
+        }
+        Ok(Self(match scan.form {
+            Form::Exact => text.to_owned(),
+            Form::Ambiguous => canonical(scan.document),
+        }))
+    }
+}
+
+fn malformed(text: &str, error: Malformed) -> ArgumentsError {
+    let before = String::from_utf8_lossy(&text.as_bytes()[..error.position.min(text.len())]);
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    ArgumentsError::Malformed {
+        line: before.matches('\n').count() + 1,
+        column: last.chars().count() + 1,
+        what: error.defect.to_string(),
+    }
+}
+
+/// What the store knows of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// What it listed, of the package and user that are asked about.
+    definitions: Vec<DefinitionRecord>,
+    /// What of it a person refused.
+    refused: Vec<(mcpmon_core::model::DefinitionKey, String)>,
+    identity: Option<PinKey>,
+    /// Packages and users with a server of this name.
+    identities: usize,
+    kills: Kills,
+}
+
+impl Known {
+    /// What `reader` has on `server`: of this user if there is any, else what was listed last.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn of(reader: &Reader, server: &ServerId, uid: u32) -> Result<Self, QueryError> {
+        let all = reader.definitions(&Selection {
+            server: Some(server.as_str().to_owned()),
+            ..Selection::default()
+        })?;
+        let mut latest: BTreeMap<&PinKey, Timestamp> = BTreeMap::new();
+        for record in &all {
+            let known = latest.entry(&record.key.identity).or_insert(record.last_seen);
+            *known = (*known).max(record.last_seen);
+        }
+        let chosen = latest.iter().max_by_key(|(key, seen)| (key.uid == uid, **seen));
+        let identity = chosen.map(|(key, _)| (*key).clone());
+        let identities = latest.len();
+        let refused = match &identity {
+            Some(identity) => reader.refused(identity)?,
+            None => Vec::new(),
+        };
+        let mut definitions = all;
+        definitions.retain(|record| Some(&record.key.identity) == identity.as_ref());
+        Ok(Self {
+            definitions,
+            refused,
+            identity,
+            identities,
+            kills: reader.kills()?,
+        })
+    }
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes on.
+    Allowed,
+    /// It goes on, and is recorded as notable.
+    Audited,
+    /// It goes on because the policy only observes.
+    WouldBlock,
+    /// It is stopped.
+    Blocked,
+}
+
+impl Outcome {
+    /// The name used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allow",
+            Self::Audited => "audit",
+            Self::WouldBlock => "would_block",
+            Self::Blocked => "block",
+        }
+    }
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// What every rule says that has something to say, in the order of precedence.
+    pub opinions: Vec<Opinion>,
+    /// The definition of what is used, as it was listed last; `None` where the store knows none.
+    pub definition: Option<DefinitionRecord>,
+    /// Packages and users with a server of this name in the store.
+    pub identities: usize,
+}
+
+impl Reply {
+    /// The opinion that is told with the outcome: the one that decides, or the worst of those that note what
+    /// another allows.
+    #[must_use]
+    pub fn told(&self) -> Option<&Opinion> {
+        let deciding = self.opinions.iter().find(|opinion| opinion.decides);
+        if self.outcome != Outcome::Audited || deciding.is_some_and(|told| told.decision == Decision::Audit) {
+            return deciding;
+        }
+        let notes = self.opinions.iter().rev();
+        let notes = notes.filter(|opinion| opinion.decision == Decision::Audit);
+        // Of equally bad ones the first.
+        notes.max_by_key(|opinion| opinion.severity).or(deciding)
+    }
+}
+
+/// Where a judge of this process would look, and keep its store: protected files are told by it.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The configuration.
+    pub search: Search,
+    /// The daemon's socket.
+    pub socket: PathBuf,
+    /// The store.
+    pub db: Option<PathBuf>,
+}
+
+/// Asks every rule of `loaded` about one use of `server`. Nothing is recorded, and nothing runs.
+///
+/// What the server listed last counts as listed now. Rates and the calls of a running session are not known.
+#[must_use]
+pub fn ask(
+    now: Timestamp,
+    loaded: &Loaded,
+    surroundings: &Surroundings,
+    server: &ServerId,
+    known: &Known,
+    wanted: &Use,
+) -> Reply {
+    let conversation = Conversation {
+        identity: known.identity.clone().unwrap_or_else(|| PinKey {
+            server: server.clone(),
+            name: server.as_str().to_owned(),
+            uid: nix::unistd::getuid().as_raw(),
+        }),
+        server_type: ServerType::Stdio,
+        session: None,
+        layer: Layer::Agent,
+    };
+    let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default())
+        .with_definitions(known.definitions.clone());
+    list(&mut monitor, now, &conversation, &known.definitions);
+    for (key, by) in &known.refused {
+        // What cannot be refused is not known, and so not asked about.
+        drop(monitor.refuse(now, key, by));
+    }
+    drop(monitor.stop(known.kills.clone()));
+    monitor.know_places(files::places(&judge::Options {
+        search: surroundings.search.clone(),
+        trust: Trust::Anyone,
+        socket: Some(surroundings.socket.clone()),
+        db: surroundings.db.clone(),
+        conversation: conversation.clone(),
+        agent: None,
+    }));
+    let opinions = opinions(&mut monitor, now, &conversation, wanted);
+    Reply {
+        outcome: outcome(loaded.policy.mode, &opinions),
+        opinions,
+        definition: known
+            .definitions
+            .iter()
+            .find(|record| is_used(record, wanted))
+            .cloned(),
+        identities: known.identities,
+    }
+}
+
+/// Lets the server list what it listed last. What the store has no text of stays as it is known.
+fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, known: &[DefinitionRecord]) {
+    let texts = |kind: DefinitionKind| {
+        let of_kind = known.iter().filter(move |record| record.key.kind == kind);
+        of_kind.filter(|record| !record.seen.canonical.is_empty())
+    };
+    let mut say = |said: FromServer<'_>| {
+        let message = message(Content::Server(said));
+        // Nobody is told.
+        drop(monitor.observe(now, Observation::Message(conversation, &message)));
+    };
+    let result = RawJson::trusted("{}");
+    for record in texts(DefinitionKind::Instructions) {
+        say(FromServer::Introduction(Introduction {
+            instructions: RawJson::trusted(&record.seen.canonical).text(),
+            name: None,
+            result,
+        }));
+    }
+    for kind in [
+        ListKind::Tools,
+        ListKind::Prompts,
+        ListKind::Resources,
+        ListKind::Templates,
+    ] {
+        let items = texts(DefinitionKind::from(kind)).map(|record| Listed {
+            name: record.key.name.as_str().into(),
+            definition: RawJson::trusted(&record.seen.canonical),
+        });
+        let items: Vec<Listed<'_>> = items.collect();
+        if !items.is_empty() {
+            say(FromServer::Listing(Listing {
+                kind,
+                items,
+                continued: false,
+                more: false,
+                result,
+            }));
+        }
+    }
+}
+
+fn opinions(
+    monitor: &mut Monitor,
+    now: Timestamp,
+    conversation: &Conversation,
+    wanted: &Use,
+) -> Vec<Opinion> {
+    let mut lookups = Lookups::default();
+    match wanted {
+        Use::Call { tool, arguments } => {
+            let call = Call {
+                tool: tool.as_str().into(),
+                arguments: arguments
+                    .as_ref()
+                    .map(|CallArguments(text)| RawJson::trusted(text)),
+                resumes: None,
+            };
+            let said = message(Content::Client(FromClient::Call(call.clone())));
+            monitor.know_files(lookups.real(monitor.lookups(&said)));
+            monitor.explain(now, conversation, &call)
+        }
+        Use::Read { uri } => {
+            let said = message(Content::Client(FromClient::Read {
+                uri: uri.as_str().into(),
+            }));
+            monitor.know_files(lookups.real(monitor.lookups(&said)));
+            monitor.explain_read(now, conversation, uri)
+        }
+    }
+}
+
+fn message(content: Content<'_>) -> Message<'_> {
+    Message {
+        era: Era::default(),
+        id: None,
+        trace: Trace::default(),
+        size: 0,
+        content,
+    }
+}
+
+fn outcome(mode: Mode, opinions: &[Opinion]) -> Outcome {
+    let Some(deciding) = opinions.iter().find(|opinion| opinion.decides) else {
+        return Outcome::Allowed;
+    };
+    match (deciding.decision, mode) {
+        // What a person stopped is stopped, whatever the policy says.
+        (Decision::Block, Mode::Observe) if deciding.rule != "kill_switch" => Outcome::WouldBlock,
+        (Decision::Block, _) => Outcome::Blocked,
+        // What allows does not take back what is noted.
+        (Decision::Audit | Decision::Allow, _) => {
+            let is_noted = opinions.iter().any(|opinion| opinion.decision == Decision::Audit);
+            if is_noted {
+                Outcome::Audited
+            } else {
+                Outcome::Allowed
+            }
+        }
+    }
+}
+
+fn is_used(record: &DefinitionRecord, wanted: &Use) -> bool {
+    match wanted {
+        Use::Call { tool, .. } => record.key.kind == DefinitionKind::Tool && record.key.name == *tool,
+        Use::Read { uri } => record.key.kind == DefinitionKind::Resource && record.key.name == *uri,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("{\"a\":1}" => Ok("{\"a\":1}".to_owned()); "an object")]
+    #[test_case(" {}\n" => Ok("{}".to_owned()); "with white space around")]
+    #[test_case("{\"a\":1,\"a\":2}" => Ok("{\"a\":2}".to_owned()); "a name twice, as the server would get it")]
+    #[test_case("{\"a\": 1,\n \"é\": }" => Err("the arguments are no JSON: line 2, column 7: unexpected byte 0x7d".to_owned()); "a value is missing")]
+    #[test_case("{\"a\"" => Err("the arguments are no JSON: line 1, column 5: unexpected end".to_owned()); "cut off")]
+    #[test_case("" => Err("the arguments are no JSON: line 1, column 1: unexpected end".to_owned()); "nothing")]
+    #[test_case("[1]" => Err("the arguments are no JSON object: expected for example {\"path\":\"/tmp/a\"}".to_owned()); "an array")]
+    fn arguments(text: &str) -> Result<String, String> {
+        CallArguments::new(text)
+            .map(|arguments| arguments.0)
+            .map_err(|error| error.to_string())
+    }
+}

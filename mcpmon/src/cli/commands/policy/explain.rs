@@ -1,0 +1,501 @@
+//! `mcpmon policy explain`: the rules in force, in their order, with the file and line each comes from.
+
+use clap::Args;
+use mcpmon_core::model::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    agent::question::{About, GUIDE, Opinion, Reply},
+    cli::{
+        CliError, ErrorKind, Globals, Output,
+        daemon::Socket,
+        output::Form,
+        question::{self, Question, Subject},
+    },
+    config::{Loaded, Outline, Stated},
+};
+
+/// Elements of a list that an overview shows.
+const MOST_ELEMENTS: usize = 20;
+/// Characters of a value in an overview.
+const MOST_VALUE: usize = 72;
+/// Where what no file says comes from.
+const DEFAULT: &str = "default";
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExplainArgs {
+    /// A rule as events name it, the id of a configured one, or a key; without it, all rules
+    #[arg(value_name = "RULE|KEY", conflicts_with = "server")]
+    what: Option<String>,
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+pub(in crate::cli) fn explain(
+    args: &ExplainArgs,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let question = args.subject.question()?;
+    let (loaded, search) = question::policy(globals, &args.socket, output)?;
+    let outline = Outline::of(&loaded);
+    if let Some(what) = &args.what {
+        return one(what, &outline, &loaded, output);
+    }
+    let asked = match question {
+        Some(question) => {
+            let reply = question::ask(globals, &args.socket, (&loaded, search), &question, now, output)?;
+            Some((question, reply))
+        }
+        None => None,
+    };
+    let rules = rules(&outline, asked.as_ref().map(|(_, reply)| reply));
+    match output.form {
+        Form::Json => rules.iter().try_for_each(|rule| output.json(&rule.object()))?,
+        Form::Table => output.text(&page(&rules, asked.as_ref(), &outline, &loaded))?,
+    }
+    output.flush()?;
+    match asked {
+        Some(_) => question::note_limits(output),
+        None => Ok(()),
+    }
+}
+
+/// A rule with what the configuration says to it.
+#[derive(Debug)]
+struct Rule<'r> {
+    position: usize,
+    about: &'static About,
+    keys: Vec<Key>,
+    /// What it says of the use that is asked about; `None` where none is.
+    said: Option<Vec<&'r Opinion>>,
+}
+
+/// A key, as it is set or by default.
+#[derive(Debug)]
+struct Key {
+    key: String,
+    value: String,
+    place: String,
+}
+
+fn rules<'r>(outline: &Outline, reply: Option<&'r Reply>) -> Vec<Rule<'r>> {
+    let numbered = (1..).zip(GUIDE);
+    numbered
+        .map(|(position, about)| Rule {
+            position,
+            about,
+            keys: about.keys.iter().flat_map(|key| keys(key, outline)).collect(),
+            said: reply.map(|reply| said(about, outline, reply)),
+        })
+        .collect()
+}
+
+/// What is said by a rule of the program, or by one of the configuration that stands in its lists.
+fn said<'r>(about: &About, outline: &Outline, reply: &'r Reply) -> Vec<&'r Opinion> {
+    let is_of = |opinion: &&Opinion| match about.names {
+        [] => {
+            let stated = outline.rule(&opinion.rule);
+            let is_in = |key: &&str| stated.as_ref().is_some_and(|stated| in_list(&stated.key, key));
+            about.keys.iter().any(is_in)
+        }
+        names => names.contains(&opinion.rule.as_str()),
+    };
+    reply.opinions.iter().filter(is_of).collect()
+}
+
+fn in_list(element: &str, list: &str) -> bool {
+    element
+        .strip_prefix(list)
+        .is_some_and(|rest| rest.starts_with('['))
+}
+
+/// What is set at `key`: each element of a list, or what holds by default.
+fn keys(key: &str, outline: &Outline) -> Vec<Key> {
+    let elements = outline.elements(key);
+    if !elements.is_empty() {
+        let more = elements.len().saturating_sub(MOST_ELEMENTS);
+        let mut keys: Vec<Key> = elements.into_iter().take(MOST_ELEMENTS).map(Key::of).collect();
+        if more > 0 {
+            keys.push(Key {
+                key: key.to_owned(),
+                value: format!("and {more} more: `mcpmon policy explain {key}`"),
+                place: String::new(),
+            });
+        }
+        return keys;
+    }
+    match outline.key(key) {
+        Some(stated) => vec![Key::of(stated)],
+        None => vec![Key {
+            key: key.to_owned(),
+            value: outline
+                .meaning(key)
+                .and_then(|meaning| meaning.default)
+                .unwrap_or_default(),
+            place: DEFAULT.to_owned(),
+        }],
+    }
+}
+
+impl Key {
+    fn of(stated: Stated) -> Self {
+        Self {
+            key: stated.key,
+            value: stated.value,
+            place: stated.place,
+        }
+    }
+
+    fn line(&self) -> String {
+        let mut value: String = self.value.chars().take(MOST_VALUE).collect();
+        if value.len() < self.value.len() {
+            value.push('…');
+        }
+        let place = match self.place.as_str() {
+            "" => String::new(),
+            place => format!("  ({place})"),
+        };
+        let gap = if value.is_empty() { "" } else { " " };
+        format!("      {}:{gap}{value}{place}", self.key)
+    }
+}
+
+impl Rule<'_> {
+    fn lines(&self) -> Vec<String> {
+        let name = match self.about.names {
+            [] => self.about.keys.join(", "),
+            names => names.join(", "),
+        };
+        let mut lines = vec![format!("{:>2}. {name}: {}", self.position, self.about.what)];
+        match self.said.as_deref() {
+            None => lines.extend(self.keys.iter().map(Key::line)),
+            Some([]) => return vec![format!("{:>2}. {name}: nothing to say", self.position)],
+            Some(opinions) => {
+                for opinion in opinions {
+                    let mark = if opinion.decides { ", and this decides" } else { "" };
+                    lines.push(format!("      {}{mark}", question::line(opinion)));
+                    let remedy = opinion.remedy.as_ref();
+                    lines.extend(remedy.map(|remedy| format!("             remedy: {remedy}")));
+                }
+                lines.push("             what it goes by:".to_owned());
+                lines.extend(self.keys.iter().map(Key::line));
+            }
+        }
+        lines
+    }
+
+    fn object(&self) -> Map<String, Value> {
+        let key = |key: &Key| json!({"key": key.key, "value": key.value, "place": key.place});
+        let said = self.said.as_ref().map(|said| {
+            let opinion = |opinion: &&Opinion| {
+                json!({
+                    "rule": opinion.rule,
+                    "action": question::word(opinion),
+                    "reason": opinion.reason,
+                    "remedy": opinion.remedy,
+                    "decides": opinion.decides,
+                })
+            };
+            said.iter().map(opinion).collect::<Vec<_>>()
+        });
+        let mut object = Map::new();
+        object.insert("position".to_owned(), self.position.into());
+        object.insert("rules".to_owned(), json!(self.about.names));
+        object.insert("what".to_owned(), self.about.what.into());
+        object.insert("keys".to_owned(), self.keys.iter().map(key).collect());
+        if let Some(said) = said {
+            object.insert("opinions".to_owned(), said.into());
+        }
+        object
+    }
+}
+
+fn page(
+    rules: &[Rule<'_>],
+    asked: Option<&(Question, Reply)>,
+    outline: &Outline,
+    loaded: &Loaded,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    match asked {
+        Some((question, reply)) => lines.extend(question::lines(question, reply, loaded)),
+        None => {
+            lines.push(format!("policy: {}", question::sources(loaded)));
+            for key in ["mode", "mcp.enforce_policy"] {
+                lines.extend(
+                    keys(key, outline)
+                        .iter()
+                        .map(|key| key.line().trim_start().to_owned()),
+                );
+            }
+        }
+    }
+    lines.push(String::new());
+    lines.push(
+        "A use meets these rules in this order. The first that blocks decides; what only notes adds up."
+            .to_owned(),
+    );
+    lines.push(String::new());
+    lines.extend(rules.iter().flat_map(Rule::lines));
+    if asked.is_none() {
+        lines.extend(beside(outline));
+    }
+    for key in &loaded.not_in_force {
+        lines.push(format!("not in force: {key}"));
+    }
+    lines
+}
+
+/// Keys that are set and belong to none of the rules.
+fn beside(outline: &Outline) -> Vec<String> {
+    let of_rules: Vec<&str> = GUIDE.iter().flat_map(|about| about.keys).copied().collect();
+    let belongs = |key: &str| {
+        of_rules
+            .iter()
+            .any(|of| *of == key || of.starts_with(&format!("{key}.")))
+    };
+    let mut others = outline.set();
+    others.retain(|stated| {
+        !belongs(&stated.key) && !["version", "mode", "mcp.enforce_policy"].contains(&stated.key.as_str())
+    });
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "Beside them:".to_owned(), String::new()];
+    lines.extend(others.into_iter().map(|stated| Key::of(stated).line()));
+    lines
+}
+
+/// One rule or key, whole.
+fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) -> Result<(), CliError> {
+    let named = (1..).zip(GUIDE).filter(|(_, about)| about.names.contains(&what));
+    let named: Vec<(usize, &About)> = named.collect();
+    let stated: Vec<Stated> = match outline.rule(what) {
+        Some(rule) => vec![rule],
+        None if !named.is_empty() => {
+            let keys = named.iter().flat_map(|(_, about)| about.keys);
+            keys.filter_map(|key| outline.key(key)).collect()
+        }
+        None => outline.key(what).into_iter().collect(),
+    };
+    let of = stated.first().map_or(what, |stated| stated.key.as_str());
+    let meaning = outline.meaning(if named.is_empty() { of } else { what });
+    if named.is_empty() && stated.is_empty() && meaning.is_none() {
+        return Err(unknown(what, outline));
+    }
+    if output.form == Form::Json {
+        return one_object(what, &named, &stated, outline, output);
+    }
+    let mut lines = Vec::new();
+    for (position, about) in &named {
+        lines.push(format!(
+            "{what}: {} (number {position} of {})",
+            about.what,
+            GUIDE.len()
+        ));
+        if about.keys.is_empty() {
+            lines.push("No key of the configuration changes it.".to_owned());
+        }
+    }
+    if let Some(meaning) = &meaning {
+        lines.push(format!("{of}: {}", meaning.what));
+        let default = meaning.default.as_ref().filter(|_| stated.is_empty());
+        lines.extend(default.map(|default| format!("default: {default}")));
+    }
+    for stated in &stated {
+        lines.push(String::new());
+        lines.push(format!("{} ({})", stated.key, stated.place));
+        lines.extend(stated.text.lines().map(|line| format!("  {line}")));
+    }
+    let unset = named.iter().flat_map(|(_, about)| about.keys);
+    for key in unset.filter(|key| outline.key(key).is_none()) {
+        lines.push(String::new());
+        lines.extend(
+            keys(key, outline)
+                .iter()
+                .map(|key| key.line().trim_start().to_owned()),
+        );
+    }
+    let off = loaded.not_in_force.iter().filter(|off| off.key == of);
+    lines.extend(off.map(|off| format!("not in force: {off}")));
+    output.text(&lines)?;
+    Ok(output.flush()?)
+}
+
+fn one_object(
+    what: &str,
+    named: &[(usize, &About)],
+    stated: &[Stated],
+    outline: &Outline,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let meaning = stated.first().map_or(what, |stated| stated.key.as_str());
+    let meaning = outline.meaning(meaning);
+    let value = json!({
+        "asked": what,
+        "rules": named.iter().map(|(position, about)| json!({"position": position, "what": about.what, "keys": about.keys})).collect::<Vec<_>>(),
+        "meaning": meaning.as_ref().map(|meaning| &meaning.what),
+        "default": meaning.as_ref().and_then(|meaning| meaning.default.as_ref()),
+        "stated": stated.iter().map(|stated| json!({
+            "key": stated.key,
+            "place": stated.place,
+            "text": stated.text,
+        })).collect::<Vec<_>>(),
+    });
+    if let Value::Object(object) = value {
+        output.json(&object)?;
+    }
+    Ok(output.flush()?)
+}
+
+fn unknown(what: &str, outline: &Outline) -> CliError {
+    let error = anyhow::anyhow!("there is no rule and no key `{what}`");
+    let error = CliError::new(ErrorKind::Usage, error);
+    match outline.resembling(what) {
+        Some(meant) => error.with_hint(format!("did you mean `{meant}`?")),
+        None => error.with_hint("`mcpmon policy explain` lists the rules"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::{
+        cli::commands::scene,
+        record::sample::{NOON, definition},
+    };
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        args: ExplainArgs,
+    }
+
+    const POLICY: &str = "version: 1
+mcp:
+  blocked_tools: [run_shell, \"*_exec\"]
+  rules:
+    - {id: no-keys, match: {argument_patterns: {path: \"**/.ssh/**\"}}, decision: BLOCK, reason: Keys stay}
+  denied_tools: [{tool: x}]
+  native_tools: block
+network: {resolve_interval: 1m}
+";
+
+    fn explained(form: Form, words: &[&str]) -> String {
+        let line = std::iter::once("explain").chain(words.iter().copied());
+        let args = CommandLine::try_parse_from(line).expect("a command line").args;
+        let records = vec![definition("files", "run_shell", r#"{"name":"run_shell"}"#)];
+        scene::shown_under(POLICY, records, Vec::new(), form, |globals, output| {
+            explain(&args, globals, Timestamp(NOON), output).map(|()| 0)
+        })
+    }
+
+    #[test]
+    fn all_rules_in_their_order() {
+        assert_snapshot!(explained(Form::Table, &[]));
+    }
+
+    #[test]
+    fn all_rules_about_a_call() {
+        let words = [
+            "--server",
+            "files",
+            "--tool",
+            "run_shell",
+            "--args",
+            r#"{"path":"/h/.ssh/id"}"#,
+        ];
+        assert_snapshot!(explained(Form::Table, &words));
+    }
+
+    #[test]
+    fn one_rule_or_key() {
+        assert_snapshot!(explained(Form::Table, &["no-keys"]), @r#"
+        mcp.rules[0]: A rule over tool calls.
+
+        mcp.rules[0] (DIR/policy.yaml:5)
+          - id: no-keys
+            match:
+              argument_patterns:
+                path: "**/.ssh/**"
+            decision: BLOCK
+            reason: "Keys stay"
+        ---
+        exit 0
+        "#);
+        assert_snapshot!(explained(Form::Table, &["blocked_tools"]), @r#"
+        blocked_tools: a tool that may never be called is blocked (number 11 of 17)
+
+        mcp.blocked_tools (DIR/policy.yaml:3)
+          blocked_tools:
+            - run_shell
+            - "*_exec"
+        ---
+        exit 0
+        "#);
+        assert_snapshot!(explained(Form::Table, &["mcp.version_pinning"]), @"
+        mcp.version_pinning: Pins of tool definitions and of the files servers run from.
+        default: {enabled: true, on_change: block, auto_trust_first: true, pin_binary: true}
+        ---
+        exit 0
+        ");
+        assert_snapshot!(explained(Form::Table, &["mcp.native_tools"]), @"
+        mcp.native_tools: An LLM's calls to tools that are no MCP tools.
+
+        mcp.native_tools (DIR/policy.yaml:7)
+          native_tools: block
+        not in force: mcp.native_tools
+        ---
+        exit 0
+        ");
+        assert_snapshot!(explained(Form::Json, &["no-keys"]), @r#"
+        {"asked":"no-keys","rules":[],"meaning":"A rule over tool calls.","default":"{match: {tool_name_any: []}, reason: \"\"}","stated":[{"key":"mcp.rules[0]","place":"DIR/policy.yaml:5","text":"- id: no-keys\n  match:\n    argument_patterns:\n      path: \"**/.ssh/**\"\n  decision: BLOCK\n  reason: \"Keys stay\"\n"}]}
+        ---
+        exit 0
+        "#);
+    }
+
+    #[test]
+    fn what_is_neither() {
+        assert_snapshot!(explained(Form::Table, &["mcp.block_tools"]), @"
+        ---
+        error: there is no rule and no key `mcp.block_tools`
+        hint: did you mean `mcp.blocked_tools`?
+        ExitCode(unix_exit_status(2))
+        ");
+        assert_snapshot!(explained(Form::Table, &["elephants"]), @"
+        ---
+        error: there is no rule and no key `elephants`
+        hint: `mcpmon policy explain` lists the rules
+        ExitCode(unix_exit_status(2))
+        ");
+    }
+
+    #[test]
+    fn one_object_a_rule() {
+        let text = explained(Form::Json, &["--server", "files", "--tool", "run_shell"]);
+        let objects = text.lines().take_while(|line| line.starts_with('{'));
+        let objects: Vec<Value> = objects
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(objects.len(), GUIDE.len());
+        let deciding = |object: &&Value| {
+            let said = object["opinions"].as_array().expect("a list");
+            said.iter().any(|opinion| opinion["decides"] == true)
+        };
+        let decided: Vec<&Value> = objects
+            .iter()
+            .filter(deciding)
+            .map(|object| &object["rules"])
+            .collect();
+        assert_eq!(decided, [&json!(["blocked_tools"])]);
+    }
+}

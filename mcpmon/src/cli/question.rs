@@ -1,0 +1,292 @@
+//! Questions about a call or a read: what the options say, what is known, and the answer as it is shown.
+
+use std::io::Read as _;
+
+use clap::Args;
+use mcpmon_core::model::{ServerId, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::{CliError, ErrorKind, Globals, Output, daemon::Socket, store, time};
+use crate::{
+    agent::{
+        control::{self, Answer, Request},
+        question::{self, CallArguments, Known, Opinion, Outcome, Reply, Surroundings, Use},
+    },
+    config::{self, Loaded, LocalConfig, Search, Trust},
+    record::{json as form, own_store},
+};
+
+/// Longest arguments that are read, bytes: as long as the longest message.
+const MAX_ARGUMENTS: u64 = 16 << 20;
+
+/// What only a running session knows, by the keys of the configuration.
+const NOT_ASKED: [&str; 2] = ["mcp.rate_limits", "mcp.cross_server"];
+
+/// What is to be used.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Subject {
+    /// The server
+    #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
+    server: Option<ServerId>,
+    /// The tool that is to be called
+    #[arg(long, value_name = "NAME", requires = "server")]
+    tool: Option<String>,
+    /// Arguments of the call, a JSON object; `-` reads standard input
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    args: Option<String>,
+    /// The resource that is to be read
+    #[arg(long, value_name = "URI", requires = "server", conflicts_with = "tool")]
+    resource: Option<String>,
+}
+
+/// A question: a server, and what of it is to be used.
+#[derive(Debug)]
+pub(super) struct Question {
+    server: ServerId,
+    wanted: Use,
+}
+
+impl Subject {
+    /// The question that is asked; `None` where nothing is.
+    pub(super) fn question(&self) -> Result<Option<Question>, CliError> {
+        let Some(server) = self.server.clone() else {
+            return Ok(None);
+        };
+        let wanted = match (&self.tool, &self.resource) {
+            (Some(tool), _) => Use::Call {
+                tool: tool.clone(),
+                arguments: self.arguments()?,
+            },
+            (None, Some(uri)) => Use::Read { uri: uri.clone() },
+            (None, None) => return Err(incomplete()),
+        };
+        Ok(Some(Question { server, wanted }))
+    }
+
+    fn arguments(&self) -> Result<Option<CallArguments>, CliError> {
+        let Some(given) = &self.args else {
+            return Ok(None);
+        };
+        let mut text = given.clone();
+        if given == "-" {
+            text.clear();
+            let read = std::io::stdin()
+                .lock()
+                .take(MAX_ARGUMENTS + 1)
+                .read_to_string(&mut text);
+            read.map_err(|error| {
+                let error =
+                    anyhow::Error::from(error).context("cannot read the arguments from standard input");
+                CliError::new(ErrorKind::Usage, error)
+            })?;
+        }
+        if text.len() as u64 > MAX_ARGUMENTS {
+            let error = anyhow::anyhow!("the arguments are longer than {} MiB", MAX_ARGUMENTS >> 20);
+            return Err(CliError::new(ErrorKind::Usage, error));
+        }
+        let arguments = CallArguments::new(&text);
+        arguments
+            .map(Some)
+            .map_err(|error| CliError::new(ErrorKind::Usage, error))
+    }
+}
+
+/// What is to be asked is not said.
+pub(super) fn incomplete() -> CliError {
+    CliError::new(
+        ErrorKind::Usage,
+        anyhow::anyhow!("what is to be used? Give --server ID with --tool NAME or --resource URI"),
+    )
+}
+
+/// The policy that holds on this host: the one that is named, the daemon's where one runs, else this user's.
+pub(super) fn policy(
+    globals: &Globals,
+    socket: &Socket,
+    output: &mut Output<'_>,
+) -> Result<(Loaded, Search), CliError> {
+    let own = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let load = |search: &Search| {
+        let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+        config::load(search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
+    };
+    if globals.config.is_some() {
+        return Ok((load(&own)?, own));
+    }
+    // Without a daemon that answers wrappers judge by the user's own policy.
+    let Ok(Answer::Status(status)) = control::request(&socket.path, &Request::Status) else {
+        return Ok((load(&own)?, own));
+    };
+    let of_host = Search {
+        variable: None,
+        user: None,
+        ..own
+    };
+    match load(&of_host) {
+        Ok(loaded) if loaded.hash.to_string() == status.policy.hash => Ok((loaded, of_host)),
+        Ok(_) | Err(_) => {
+            let own = Search::of_process(None, LocalConfig::Ignore);
+            let loaded = load(&own)?;
+            let sources = match &status.policy.sources[..] {
+                [] => "the embedded default".to_owned(),
+                sources => sources.join(", "),
+            };
+            output.note(&format!(
+                "note: the daemon decides by another policy ({sources}), which cannot be read from here: name it with --config FILE"
+            ))?;
+            Ok((loaded, own))
+        }
+    }
+}
+
+/// Asks, with what the store knows where there is one.
+pub(super) fn ask(
+    globals: &Globals,
+    socket: &Socket,
+    (loaded, search): (&Loaded, Search),
+    question: &Question,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<Reply, CliError> {
+    let known = match store::open(globals) {
+        Ok(reader) => Known::of(&reader, &question.server, nix::unistd::getuid().as_raw())?,
+        // A store that was named has to be there.
+        Err(error) if globals.db.is_some() => return Err(error),
+        Err(error) => {
+            output.note(&format!(
+                "note: nothing is known of what servers listed: {:#}",
+                error.source
+            ))?;
+            Known::default()
+        }
+    };
+    let surroundings = Surroundings {
+        search,
+        socket: socket.path.clone(),
+        db: globals.db.clone().or_else(own_store),
+    };
+    let reply = question::ask(
+        now,
+        loaded,
+        &surroundings,
+        &question.server,
+        &known,
+        &question.wanted,
+    );
+    if reply.identities > 1 {
+        output.note(&format!(
+            "note: {} packages or users have a server `{}`; the one that this user, or anybody, listed last is asked about",
+            reply.identities, question.server
+        ))?;
+    }
+    Ok(reply)
+}
+
+/// What cannot be known without the session.
+pub(super) fn note_limits(output: &mut Output<'_>) -> Result<(), CliError> {
+    Ok(output.note(
+        "note: rates and the calls to other servers of a running session are not known here, and may still stop it",
+    )?)
+}
+
+/// One opinion in a line: `block  no-keys: why`.
+pub(super) fn line(opinion: &Opinion) -> String {
+    format!("{:<5}  {}: {}", word(opinion), opinion.rule, opinion.reason)
+}
+
+/// What an opinion wants, as actions are called.
+pub(super) fn word(opinion: &Opinion) -> &'static str {
+    opinion.decision.as_str()
+}
+
+/// The answer in lines.
+pub(super) fn lines(question: &Question, reply: &Reply, loaded: &Loaded) -> Vec<String> {
+    let mut lines = Vec::new();
+    let told = reply.told();
+    match told {
+        Some(opinion) => {
+            lines.push(format!("{}: {}", reply.outcome.as_str(), opinion.reason));
+            lines.push(format!("  rule: {}", opinion.rule));
+            lines.extend(
+                opinion
+                    .remedy
+                    .as_ref()
+                    .map(|remedy| format!("  remedy: {remedy}")),
+            );
+        }
+        None => lines.push(format!("{}: nothing stands against it", reply.outcome.as_str())),
+    }
+    let mut others = reply
+        .opinions
+        .iter()
+        .filter(|opinion| Some(*opinion) != told)
+        .peekable();
+    if others.peek().is_some() {
+        lines.push("other rules:".to_owned());
+        lines.extend(others.map(|opinion| format!("  {}", line(opinion))));
+    }
+    lines.push(format!("policy: {}", sources(loaded)));
+    lines.push(match (&reply.definition, &question.wanted) {
+        (Some(record), _) => format!(
+            "definition: {} as listed at {} UTC",
+            record.seen.hash.short(12),
+            time::short(record.last_seen)
+        ),
+        (None, Use::Call { .. }) => "definition: none, the tool was never listed".to_owned(),
+        (None, Use::Read { .. }) => "definition: none, the resource was never listed".to_owned(),
+    });
+    lines
+}
+
+/// Where a policy comes from.
+pub(super) fn sources(loaded: &Loaded) -> String {
+    let sources: Vec<_> = loaded.sources.iter().map(ToString::to_string).collect();
+    sources.join(" + ")
+}
+
+/// The answer as an object.
+pub(super) fn object(question: &Question, reply: &Reply, loaded: &Loaded) -> Map<String, Value> {
+    let told = reply.told();
+    let (kind, name) = match &question.wanted {
+        Use::Call { tool, .. } => ("tool_name", tool),
+        Use::Read { uri } => ("uri", uri),
+    };
+    let definition = reply.definition.as_ref();
+    let value = json!({
+        "server_id": question.server,
+        kind: name,
+        "action": reply.outcome.as_str(),
+        "rule": told.map(|opinion| &opinion.rule),
+        "reason": told.map(|opinion| &opinion.reason),
+        "remedy": told.and_then(|opinion| opinion.remedy.as_ref()),
+        "opinions": reply.opinions.iter().map(opinion_object).collect::<Vec<_>>(),
+        "hash": definition.map(|record| record.seen.hash.to_string()),
+        "last_seen": definition.map(|record| form::rfc3339(record.last_seen)),
+        "sources": loaded.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "policy_hash": loaded.hash.to_string(),
+        "not_asked": NOT_ASKED,
+    });
+    let Value::Object(object) = value else {
+        unreachable!("it was written as an object")
+    };
+    object
+}
+
+fn opinion_object(opinion: &Opinion) -> Value {
+    json!({
+        "rule": opinion.rule,
+        "action": word(opinion),
+        "severity": opinion.severity.as_str(),
+        "reason": opinion.reason,
+        "remedy": opinion.remedy,
+        "decides": opinion.decides,
+    })
+}
+
+/// Whether the answer is no.
+pub(super) fn is_refused(reply: &Reply) -> bool {
+    match reply.outcome {
+        Outcome::Blocked => true,
+        Outcome::Allowed | Outcome::Audited | Outcome::WouldBlock => false,
+    }
+}

@@ -1,0 +1,42 @@
+//! A session that a command line names.
+
+use super::{CliError, ErrorKind};
+use crate::record::{Filter, Reader, SessionSummary};
+
+/// Sessions that are named where there is none of that name.
+const KNOWN: u32 = 5;
+
+/// What the store has on a session: its summary, or what its events tell where it was forgotten.
+pub(super) fn find(reader: &Reader, id: &str) -> Result<SessionSummary, CliError> {
+    let known = reader.sessions(u32::MAX)?.into_iter();
+    if let Some(summary) = known.into_iter().find(|summary| summary.id == id) {
+        return Ok(summary);
+    }
+    let filter = Filter {
+        session: Some(id.to_owned()),
+        ..Filter::default()
+    };
+    match (
+        reader.events_after(0, &filter, 1)?.first(),
+        reader.events(&filter, 1)?.last(),
+    ) {
+        (Some(first), Some(last)) => Ok(SessionSummary {
+            id: id.to_owned(),
+            agent: None,
+            started: first.timestamp,
+            ended: Some(last.timestamp),
+            servers: Vec::new(),
+        }),
+        _ => Err(unknown(reader, id)?),
+    }
+}
+
+/// There is no such session; some others are named.
+pub(super) fn unknown(reader: &Reader, id: &str) -> Result<CliError, CliError> {
+    let error = anyhow::anyhow!("there is no session `{id}`");
+    let mut error = CliError::new(ErrorKind::Refused, error);
+    for known in reader.sessions(KNOWN)? {
+        error = error.with_hint(format!("there is `{}`", known.id));
+    }
+    Ok(error)
+}
