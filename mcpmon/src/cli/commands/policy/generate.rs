@@ -178,6 +178,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_only_observed_is_not_allowed() {
+        let mut went_on = sample::called("write_file", 3);
+        went_on.action = Action::WouldBlock;
+        let events = vec![
+            sample::called("read_file", 1),
+            sample::intercepted("write_file", 3, Action::WouldBlock),
+            went_on,
+        ];
+        let args = GenerateArgs {
+            session: "s1".to_owned(),
+            output: None,
+        };
+        let text = scene::shown_under(
+            "version: 1\n",
+            Vec::new(),
+            events,
+            Form::Table,
+            |globals, output| generate(&args, globals, output).map(|()| 0),
+        );
+        let allowed: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("      tool: "))
+            .collect();
+        assert_eq!(allowed, ["      tool: read_file"], "{text}");
+        assert!(text.contains("# It would have been blocked by "), "{text}");
+        assert!(text.contains("    #   tool: write_file\n"), "{text}");
+    }
+
+    #[test]
     fn a_session_that_is_not_there() {
         assert_snapshot!(generated("nope", Form::Table), @"
         ---
