@@ -40,7 +40,7 @@ impl Default for Detection {
 }
 
 /// What a finding in a definition does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnDetection {
     /// It is reported.
     Alert,
@@ -70,7 +70,7 @@ impl Default for OutputInspection {
 }
 
 /// What a finding in a result does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnOutput {
     /// It is reported.
     Alert,
@@ -129,7 +129,7 @@ impl Default for Requests {
 }
 
 /// What is done with a kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handling {
     /// It is let through.
     Allow,
@@ -191,7 +191,7 @@ impl Default for Approvals {
 }
 
 /// What follows when no approval comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnTimeout {
     /// It stays stopped.
     #[default]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
 
+mod admission;
 mod arguments;
 mod cross_server;
 mod environment;
@@ -13,7 +14,9 @@ pub mod network;
 mod rate;
 pub mod rules;
 mod server;
+mod tighten;
 
+pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, Passage};
@@ -114,6 +117,8 @@ pub enum ServerPolicy {
     Allowlist(Vec<NameGlob>),
     /// All but those that match.
     Denylist(Vec<NameGlob>),
+    /// Those that both let through.
+    Both(Box<(Self, Self)>),
 }
 
 impl ServerPolicy {
@@ -124,6 +129,7 @@ impl ServerPolicy {
             Self::None => false,
             Self::Allowlist(allowed) => !is_listed(allowed, server),
             Self::Denylist(denied) => is_listed(denied, server),
+            Self::Both(both) => both.0.denies(server) || both.1.denies(server),
         }
     }
 
@@ -133,6 +139,7 @@ impl ServerPolicy {
         match self {
             Self::None | Self::Allowlist(_) => false,
             Self::Denylist(denied) => is_listed(denied, server),
+            Self::Both(both) => both.0.names_denied(server) || both.1.names_denied(server),
         }
     }
 }

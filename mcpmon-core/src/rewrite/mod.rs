@@ -13,4 +13,4 @@ pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;
 pub use refuse::{Fault, refusal};
-pub use stop::{Stopped, stop};
+pub use stop::{Stopped, denied, stop};

@@ -29,6 +29,11 @@ impl Fault {
 /// An error answer; to nobody's request where the id could not be read.
 #[must_use]
 pub fn refusal(id: Option<&RequestId>, fault: Fault, cause: &str) -> String {
+    error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
+}
+
+/// An error answer with a code of its own.
+pub(super) fn error_answer(id: Option<&RequestId>, code: i64, message: &str) -> String {
     let mut answer = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
     match id {
         Some(RequestId::Number(digits)) => answer.push_str(digits),
@@ -36,7 +41,7 @@ pub fn refusal(id: Option<&RequestId>, fault: Fault, cause: &str) -> String {
         None => answer.push_str("null"),
     }
     answer.push_str(",\"error\":");
-    error_into(fault.code().into(), &format!("[mcpmon] {cause}"), &mut answer);
+    error_into(code, message, &mut answer);
     answer.push('}');
     answer
 }

@@ -1,13 +1,16 @@
 //! What is sent in place of a message that is stopped.
 
-use super::{edit::Edit, refuse::error_into};
+use super::{
+    edit::Edit,
+    refuse::{error_answer, error_into},
+};
 use crate::{
     decode::{
         json::quote_into,
         jsonrpc::{Envelope, Payload, integer},
         mcp::Shape,
     },
-    model::{AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question},
+    model::{AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question, RequestId},
 };
 
 /// JSON-RPC's code for what a policy forbids; none of MCP's own.
@@ -37,6 +40,12 @@ pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: Shape, denial
         Content::Client(said) => stop_client(envelope, said, message.era, denial),
         Content::Server(said) => stop_server(envelope, said, shape, message.era, denial),
     }
+}
+
+/// The answer to a request that nobody will answer any more.
+#[must_use]
+pub fn denied(id: &RequestId, denial: &Denial) -> String {
+    error_answer(Some(id), DENIED, &text("Request", denial))
 }
 
 fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial: &Denial) -> Stopped {

@@ -245,6 +245,7 @@ pub fn ask(
         db: surroundings.db.clone(),
         conversation: conversation.clone(),
         agent: None,
+        loaded: None,
     }));
     let opinions = opinions(&mut monitor, now, &conversation, wanted);
     Reply {

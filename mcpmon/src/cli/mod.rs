@@ -185,7 +185,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
         Command::Setup(options) => setup::run(&options, globals, &mut output),
-        Command::Status(options) => status::run(&options, &mut output),
+        Command::Status(options) => status::run(&options, globals, &mut output),
         Command::Daemon(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Explain(options),

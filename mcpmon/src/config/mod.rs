@@ -10,6 +10,7 @@ mod load;
 mod lock;
 mod mistake;
 mod outline;
+mod own;
 mod raw;
 mod reload;
 mod settings;
@@ -31,6 +32,7 @@ pub use self::{
     lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
     mistake::{Invalid, Problem},
     outline::{Meaning, Outline, Stated},
+    own::on_top,
     reload::Reloader,
     settings::{RecordSettings, Settings, WebhookSettings},
     sources::{LocalConfig, Search, Source, SourceError, Sources},
@@ -85,13 +87,7 @@ pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
 pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
-    for finding in compiled.findings {
-        let related = finding.related.as_ref();
-        let mistake = load::mistake_at(&document.tree, &finding.path, finding.message, related);
-        mistake
-            .into_iter()
-            .for_each(|mistake| document.mistakes.push(mistake));
-    }
+    document.tell(compiled.findings);
     let loaded = Loaded {
         policy: Arc::new(compiled.policy),
         settings: compiled.settings,

@@ -76,18 +76,41 @@ impl Search {
         }
     }
 
+    /// The host's places alone.
+    #[must_use]
+    pub fn of_host(&self) -> Self {
+        Self {
+            explicit: None,
+            variable: None,
+            local: None,
+            user: None,
+            system: self.system.clone(),
+        }
+    }
+
+    /// Reads the user's own file, wherever it is; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where it is there, or named, and cannot be read, or is not believed.
+    pub fn read_own(&self, trust: Trust) -> Result<Option<Sources>, SourceError> {
+        if let Some(path) = self.explicit.as_ref().or(self.variable.as_ref()) {
+            return Sources::read(path, trust).map(Some);
+        }
+        for path in [&self.local, &self.user].into_iter().flatten() {
+            if let Some(text) = read_if_there(path, trust)? {
+                return Ok(Some(Sources(vec![(Source::File(path.clone()), text)])));
+            }
+        }
+        Ok(None)
+    }
+
     /// Reads what is found.
     ///
     /// # Errors
     /// Where a file is there and cannot be read, or is not believed.
     pub fn read(&self, trust: Trust) -> Result<Sources, SourceError> {
-        if let Some(path) = self.explicit.as_ref().or(self.variable.as_ref()) {
-            return Sources::read(path, trust);
-        }
-        for path in [&self.local, &self.user].into_iter().flatten() {
-            if let Some(text) = read_if_there(path, trust)? {
-                return Ok(Sources(vec![(Source::File(path.clone()), text)]));
-            }
+        if let Some(own) = self.read_own(trust)? {
+            return Ok(own);
         }
         let path = self.system.join(FILE_NAME);
         let base = match read_if_there(&path, trust)? {

@@ -7,7 +7,7 @@ use mcpmon_core::{
     decide::pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     inspect::mask::mask_arguments,
     model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
-    policy::{Gate, Mode, OnChange},
+    policy::{Admission, Gate, Mode, OnChange},
 };
 
 use super::{Judge, pins, process, shared::SharedState};
@@ -15,8 +15,6 @@ use crate::record::{Entry, REFUSED_SET};
 
 /// The rule that compares files with pins.
 const RULE: &str = "mcp.version_pinning";
-/// The rule that says which servers may run.
-const SERVER_RULE: &str = "mcp.server_policy";
 
 /// A server that was started.
 #[derive(Clone, Debug)]
@@ -45,16 +43,16 @@ impl Judge {
     pub fn admit(&mut self, now: Timestamp) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;
-        if !policy.server_policy.denies(server) {
+        let admission = policy.admits(server);
+        let Some(denial) = admission.denial(server) else {
             return Verdict::Allow;
-        }
-        let enforced = policy.mode == Mode::Enforce;
-        let denial = Denial {
-            rule: SERVER_RULE.to_owned(),
-            reason: format!("`{server}` may not be used"),
-            remedy: Some("change mcp.allowed_servers or mcp.denied_servers to let it run".to_owned()),
         };
-        let cause = "the server policy refuses this server".to_owned();
+        let enforced = policy.mode == Mode::Enforce;
+        let cause = match admission {
+            Admission::Undeclared => "only declared servers may be used",
+            Admission::Admitted | Admission::Denied => "the server policy refuses this server",
+        };
+        let cause = cause.to_owned();
         let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
         event.action = if enforced {
             Action::Block

@@ -10,6 +10,7 @@ mod kept;
 mod launch;
 mod link;
 mod note;
+mod own;
 pub(crate) mod pins;
 mod process;
 pub(crate) mod protocol;
@@ -35,6 +36,7 @@ use self::{
     daemon::Presence,
     kept::ThroughDaemon,
     link::{Link, LinkError},
+    own::Own,
     reading::Reading,
     shared::{SharedState, Snapshot},
 };
@@ -112,6 +114,8 @@ pub struct Judge {
     shared: SharedState,
     /// Follows the user's own policy; the daemon's is told.
     reloader: Option<Reloader>,
+    /// The user's own policy on top of the daemon's.
+    own: Option<Own>,
     next_poll: Timestamp,
     policy_hash: Digest,
     /// The number of changes that was looked at last.
@@ -213,6 +217,7 @@ impl Judge {
             (None, Some(loaded)) => loaded,
             (None, None) => config::load(&options.search, options.trust)?,
         };
+        let (loaded, own_policy) = Own::over(loaded, options.search, options.trust);
         let parts = Parts {
             member,
             recorder: Recorder::new(Settings {
@@ -221,6 +226,7 @@ impl Judge {
             }),
             shared,
             reloader: None,
+            own: Some(own_policy),
             generation,
             launch: launch::Pins::ByDaemon,
             entrance: Entrance::Told(link, Box::new(snapshot)),
@@ -245,6 +251,7 @@ impl Judge {
             generation: shared.generation(),
             shared,
             reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
+            own: None,
             launch: pins,
             entrance: Entrance::Ask(Box::new(store)),
         };
@@ -286,6 +293,7 @@ impl Judge {
             recorder: parts.recorder,
             shared: parts.shared,
             reloader: parts.reloader,
+            own: parts.own,
             next_poll: now,
             policy_hash: loaded.hash,
             generation: parts.generation,
@@ -486,6 +494,7 @@ struct Parts {
     recorder: Recorder,
     shared: SharedState,
     reloader: Option<Reloader>,
+    own: Option<Own>,
     generation: u64,
     launch: launch::Pins,
     entrance: Entrance,

@@ -32,7 +32,13 @@ impl Judge {
         self.note_changes(&snapshot);
         if let Some(sources) = snapshot.policy {
             match load_sources(&sources) {
-                Ok(loaded) => self.adopt(now, &loaded),
+                Ok(loaded) => {
+                    let loaded = match &mut self.own {
+                        Some(own) => own.adopt(loaded),
+                        None => loaded,
+                    };
+                    self.adopt(now, &loaded);
+                }
                 Err(error) => {
                     tracing::error!(%error, "the daemon's policy cannot be used; the one before stays in force")
                 }
@@ -104,7 +110,11 @@ impl Judge {
     }
 
     pub(super) fn poll_policy(&mut self, now: Timestamp) {
-        let Some(news) = self.reloader.as_mut().and_then(Reloader::poll) else {
+        let news = match (&mut self.own, &mut self.reloader) {
+            (Some(own), _) => own.poll(),
+            (None, reloader) => reloader.as_mut().and_then(Reloader::poll),
+        };
+        let Some(news) = news else {
             return;
         };
         let mut event = match news {

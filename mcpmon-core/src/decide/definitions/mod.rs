@@ -14,7 +14,7 @@ pub(super) use self::{
 };
 use crate::{
     model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp},
-    policy::Policy,
+    policy::{Admission, Policy},
 };
 
 /// Servers whose definitions are kept.
@@ -40,37 +40,6 @@ pub(super) struct Offers {
 
 const KINDS: usize = 5;
 
-/// How a server stands by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// Nothing stands against it.
-    #[default]
-    Admitted,
-    /// The server policy refuses it.
-    Denied,
-    /// It is not declared, and only declared servers may be used.
-    Undeclared,
-}
-
-impl Admission {
-    /// How `server` stands under `policy`.
-    pub(super) fn of(server: &ServerId, policy: &Policy) -> Self {
-        if policy.server_policy.denies(server) {
-            return Self::Denied;
-        }
-        let is_declared = || {
-            policy
-                .servers
-                .iter()
-                .any(|declared| declared.id.is_spelling_of(server))
-        };
-        if policy.fail_closed && !is_declared() {
-            return Self::Undeclared;
-        }
-        Self::Admitted
-    }
-}
-
 impl Offers {
     pub(super) const fn of(&self, kind: DefinitionKind) -> &Offer {
         &self.offers[index(kind)]
@@ -87,7 +56,7 @@ impl Offers {
 
     /// Judges every definition anew, by `policy`.
     pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
-        self.admission = Admission::of(server, policy);
+        self.admission = policy.admits(server);
         for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
             entry.stand(now, policy);
         }
@@ -132,7 +101,7 @@ impl DefinitionBook {
                 return None;
             }
             let offers = Offers {
-                admission: Admission::of(&identity.server, policy),
+                admission: policy.admits(&identity.server),
                 ..Offers::default()
             };
             self.0.insert(identity.clone(), offers);

@@ -8,14 +8,16 @@ pub(super) struct BlockedResources;
 
 impl Rule for BlockedResources {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let (uri, blocked) = (scene.uri()?, &scene.policy.rules.blocked_resources);
-        if blocked.is_empty() {
-            return None;
-        }
+        let uri = scene.uri()?;
+        let mut blocked = scene
+            .policy
+            .rules
+            .layers()
+            .flat_map(|rules| &rules.blocked_resources)
+            .peekable();
+        blocked.peek()?;
         let forms = uris(uri);
-        let glob = blocked
-            .iter()
-            .find(|glob| forms.iter().any(|form| glob.matches(form)))?;
+        let glob = blocked.find(|glob| forms.iter().any(|form| glob.matches(form)))?;
         Some(Objection {
             rule: "blocked_resources".into(),
             effect: Effect::Block,

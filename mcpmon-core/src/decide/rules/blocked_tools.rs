@@ -8,12 +8,16 @@ pub(super) struct BlockedTools;
 
 impl Rule for BlockedTools {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let (tool, blocked) = (scene.tool()?, &scene.policy.rules.blocked_tools);
-        if blocked.is_empty() {
-            return None;
-        }
+        let tool = scene.tool()?;
+        let mut blocked = scene
+            .policy
+            .rules
+            .layers()
+            .flat_map(|rules| &rules.blocked_tools)
+            .peekable();
+        blocked.peek()?;
         let name = Spellings::new(tool, &looks(tool));
-        let glob = blocked.iter().find(|glob| glob.resembles(&name))?;
+        let glob = blocked.find(|glob| glob.resembles(&name))?;
         let how = if glob.names(&name) { "is" } else { "looks like" };
         Some(Objection {
             rule: "blocked_tools".into(),

@@ -10,7 +10,7 @@ use crate::{
     },
     policy::{
         Decision,
-        rules::{ArgumentPath, CallRule, PathGlob, Reading, Spellings},
+        rules::{ArgumentPath, CallRule, PathGlob, Reading, Rules, Spellings},
     },
 };
 
@@ -25,16 +25,18 @@ impl Rule for CallRules {
     }
 
     fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
-        let Some(matcher) = Matcher::of(scene) else {
-            return Vec::new();
-        };
-        let said = |rule: &CallRule| {
-            // A list shows what cannot be called at all.
-            let is_meant = scene.call.is_some() || rule.decision == Decision::Block;
-            let is_met = is_meant && matcher.is_met(rule, rule.decision.reading());
-            is_met.then(|| stated(scene, &rule.id, rule.decision, &rule.reason))?
-        };
-        let mut said: Vec<Objection> = scene.policy.rules.calls.iter().filter_map(said).collect();
+        let mut said = Vec::new();
+        for rules in scene.policy.rules.layers() {
+            let Some(matcher) = Matcher::of(scene, rules) else {
+                continue;
+            };
+            said.extend(rules.calls.iter().filter_map(|rule| {
+                // A list shows what cannot be called at all.
+                let is_meant = scene.call.is_some() || rule.decision == Decision::Block;
+                let is_met = is_meant && matcher.is_met(rule, rule.decision.reading());
+                is_met.then(|| stated(scene, &rule.id, rule.decision, &rule.reason))?
+            }));
+        }
         said.sort_by_key(|objection| objection.effect);
         said
     }
@@ -42,11 +44,11 @@ impl Rule for CallRules {
 
 /// The rules that match beyond doubt: where one does, the default does not hold. Of a tool that is listed, those that
 /// may match its call.
-pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>) -> Vec<&'a CallRule> {
-    let Some(matcher) = Matcher::of(scene) else {
+pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a CallRule> {
+    let Some(matcher) = Matcher::of(scene, rules) else {
         return Vec::new();
     };
-    let rules = scene.policy.rules.calls.iter();
+    let rules = rules.calls.iter();
     rules
         .filter(|rule| match scene.call {
             Some(_) => matcher.is_met(rule, Reading::Narrow),
@@ -70,9 +72,9 @@ struct Value<'a> {
 
 impl<'a> Matcher<'a> {
     /// `None` where no tool is used, or there is no rule.
-    fn of(scene: &Scene<'a>) -> Option<Self> {
+    fn of(scene: &Scene<'a>, rules: &Rules) -> Option<Self> {
         let tool = scene.tool()?;
-        let rules = &scene.policy.rules.calls;
+        let rules = &rules.calls;
         if rules.is_empty() {
             return None;
         }

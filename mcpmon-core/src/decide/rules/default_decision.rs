@@ -4,7 +4,7 @@ use super::{Effect, Objection, Rule, Scene, call_rules, resource_rules, tool_pol
 use crate::{
     decide::wording::command,
     model::{DefinitionKind, Severity},
-    policy::Decision,
+    policy::{Decision, Rules},
 };
 
 /// No rule matches a call or a read beyond doubt, and the list of allowed tools does not name it.
@@ -15,14 +15,22 @@ pub(in crate::decide) const DEFAULTS: &str = "defaults";
 
 impl Rule for DefaultDecision {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let (effect, severity, verb) = match scene.policy.rules.default {
+        let layers = scene.policy.rules.layers();
+        let said = layers.filter_map(|rules| Self::of(scene, rules));
+        said.max_by_key(|objection| objection.effect)
+    }
+}
+
+impl DefaultDecision {
+    fn of(scene: &Scene<'_>, rules: &Rules) -> Option<Objection> {
+        let (effect, severity, verb) = match rules.default {
             Decision::Allow => return None,
             Decision::Audit => (Effect::Audit, Severity::Info, "is noted"),
             Decision::Block => (Effect::Block, Severity::Medium, "is blocked"),
         };
         // A list is not noted.
         let is_listing = scene.is_listing || scene.tool().is_some() && scene.call.is_none();
-        if !holds(scene) || is_listing && effect == Effect::Audit {
+        if !holds(scene, rules) || is_listing && effect == Effect::Audit {
             return None;
         }
         Some(Objection {
@@ -38,13 +46,13 @@ impl Rule for DefaultDecision {
     }
 }
 
-/// Whether the default holds.
-pub(super) fn holds(scene: &Scene<'_>) -> bool {
+/// Whether the default of `rules` holds.
+pub(super) fn holds(scene: &Scene<'_>, rules: &Rules) -> bool {
     match scene.kind() {
         Some(DefinitionKind::Tool) => {
-            !tool_policy::is_allowed(scene) && call_rules::beyond_doubt(scene).is_empty()
+            !tool_policy::is_allowed(scene, rules) && call_rules::beyond_doubt(scene, rules).is_empty()
         }
-        Some(DefinitionKind::Resource) => resource_rules::beyond_doubt(scene).is_empty(),
+        Some(DefinitionKind::Resource) => resource_rules::beyond_doubt(scene, rules).is_empty(),
         // What a template makes is judged when it is read.
         Some(DefinitionKind::Template | DefinitionKind::Prompt | DefinitionKind::Instructions) | None => {
             false

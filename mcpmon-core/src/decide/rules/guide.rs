@@ -96,6 +96,11 @@ pub const GUIDE: &[About] = &[
         what: "what no rule matches and no list allows is let through, noted or blocked",
     },
     About {
+        names: &["argument_inspection"],
+        keys: &["mcp.argument_inspection"],
+        what: "secrets in arguments are reported, stopped, or replaced",
+    },
+    About {
         names: &[],
         keys: &["mcp.value_limits"],
         what: "numbers in arguments outside of their bounds are blocked or noted",
@@ -114,10 +119,22 @@ mod tests {
 
     #[test]
     fn every_rule_has_its_line() {
-        assert_eq!(GUIDE.len(), 1 + RULES.len(), "one for each rule, in the order of RULES");
+        assert_eq!(
+            GUIDE.len(),
+            1 + RULES.len(),
+            "one for each rule, in the order of RULES"
+        );
         for about in GUIDE {
-            assert!(!about.names.is_empty() || !about.keys.is_empty(), "{}", about.what);
-            assert!(about.keys.iter().all(|key| key.starts_with("mcp.")), "{}", about.what);
+            assert!(
+                !about.names.is_empty() || !about.keys.is_empty(),
+                "{}",
+                about.what
+            );
+            assert!(
+                about.keys.iter().all(|key| key.starts_with("mcp.")),
+                "{}",
+                about.what
+            );
         }
     }
 }

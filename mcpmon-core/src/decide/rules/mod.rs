@@ -27,11 +27,11 @@ mod version_pin;
 
 use std::borrow::Cow;
 
+pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 pub use self::{
     guide::{About, GUIDE},
     opinion::Opinion,
 };
-pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 use super::{
     definitions::{Entry, Offer, Offers},
     wording::{command, shown},

@@ -6,7 +6,10 @@ use super::{
     default_decision::{self, DEFAULTS},
     resource_rules, tool_policy,
 };
-use crate::{model::Severity, policy::Decision};
+use crate::{
+    model::Severity,
+    policy::{Decision, Rules},
+};
 
 /// What one rule says of a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +35,8 @@ pub(in crate::decide) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) 
     let ruling = Ruling::of(objections.iter().cloned());
     let told = ruling.told();
     let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();
-    opinions.extend(allowing(scene));
+    let allowing = |rules| allowing(scene, rules);
+    opinions.extend(scene.policy.rules.layers().flat_map(allowing));
     // Whatever blocks first decides; else what allows, for the default does not hold then; else what is told.
     let blocks = ruling.block.as_ref();
     let deciding = opinions.iter().position(|opinion| match (blocks, told) {
@@ -50,19 +54,19 @@ pub(in crate::decide) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) 
     opinions
 }
 
-/// What speaks for a use.
-fn allowing(scene: &Scene<'_>) -> Vec<Opinion> {
+/// What of `rules` speaks for a use.
+fn allowing(scene: &Scene<'_>, rules: &Rules) -> Vec<Opinion> {
     let subject = scene.subject();
-    let calls = call_rules::beyond_doubt(scene)
+    let calls = call_rules::beyond_doubt(scene, rules)
         .into_iter()
         .map(|rule| (rule.decision, &rule.id, &rule.reason));
-    let resources = resource_rules::beyond_doubt(scene)
+    let resources = resource_rules::beyond_doubt(scene, rules)
         .into_iter()
         .map(|rule| (rule.decision, &rule.id, &rule.reason));
-    let rules = calls
+    let stated = calls
         .chain(resources)
         .filter(|(decision, ..)| *decision == Decision::Allow);
-    let mut opinions: Vec<Opinion> = rules
+    let mut opinions: Vec<Opinion> = stated
         .map(|(_, id, reason)| {
             Opinion::allowing(
                 id,
@@ -70,13 +74,13 @@ fn allowing(scene: &Scene<'_>) -> Vec<Opinion> {
             )
         })
         .collect();
-    if tool_policy::is_allowed(scene) {
+    if tool_policy::is_allowed(scene, rules) {
         opinions.push(Opinion::allowing(
             "tool_policy",
             format!("{subject} is among the allowed ones (`mcp.allowed_tools`)"),
         ));
     }
-    if scene.policy.rules.default == Decision::Allow && default_decision::holds(scene) {
+    if rules.default == Decision::Allow && default_decision::holds(scene, rules) {
         opinions.push(Opinion::allowing(
             DEFAULTS,
             format!("{subject} is named by no rule (`mcp.defaults`)"),

@@ -211,6 +211,13 @@ proptest! {
     }
 
     #[test]
+    fn of_two_policies_the_stricter_holds(own in rules(), other in rules(), call in call()) {
+        let both = own.clone().tightened_by(other.clone());
+        let (own, other) = (blocks(own, &call), blocks(other, &call));
+        prop_assert_eq!(blocks(both, &call), own || other);
+    }
+
+    #[test]
     fn a_judgement_depends_on_nothing_else(rules in rules(), call in call()) {
         prop_assert_eq!(judge(rules.clone(), &call), judge(rules, &call));
     }

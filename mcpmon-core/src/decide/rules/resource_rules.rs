@@ -3,7 +3,10 @@
 use super::{Objection, Rule, Scene, stated};
 use crate::{
     inspect::meaning::uris,
-    policy::{Decision, rules::ResourceRule},
+    policy::{
+        Decision,
+        rules::{ResourceRule, Rules},
+    },
 };
 
 /// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
@@ -17,15 +20,18 @@ impl Rule for ResourceRules {
     }
 
     fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
-        let rules = &scene.policy.rules.resources;
-        let Some(uri) = scene.uri().filter(|_| !rules.is_empty()) else {
+        let mut rules = scene
+            .policy
+            .rules
+            .layers()
+            .flat_map(|rules| &rules.resources)
+            .peekable();
+        let Some(uri) = scene.uri().filter(|_| rules.peek().is_some()) else {
             return Vec::new();
         };
         let forms = uris(uri);
         // A list shows what cannot be read at all.
-        let meant = rules
-            .iter()
-            .filter(|rule| !scene.is_listing || rule.decision == Decision::Block);
+        let meant = rules.filter(|rule| !scene.is_listing || rule.decision == Decision::Block);
         let mut said: Vec<Objection> = meant
             .filter(|rule| rule.matches(&forms))
             .filter_map(|rule| stated(scene, &rule.id, rule.decision, &rule.reason))
@@ -36,8 +42,8 @@ impl Rule for ResourceRules {
 }
 
 /// The rules that match beyond doubt: where one does, the default does not hold.
-pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>) -> Vec<&'a ResourceRule> {
-    let rules = &scene.policy.rules.resources;
+pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a ResourceRule> {
+    let rules = &rules.resources;
     let Some(uri) = scene.uri().filter(|_| !rules.is_empty()) else {
         return Vec::new();
     };

@@ -2,11 +2,9 @@
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
-    decide::{
-        definitions::Admission,
-        wording::{command, shown},
-    },
+    decide::wording::{command, shown},
     model::{DefinitionKind, Severity},
+    policy::Admission,
 };
 
 /// The server policy refuses the server, nobody declared it, or what it offers has an attack in it.

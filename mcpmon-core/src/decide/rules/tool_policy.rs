@@ -5,7 +5,7 @@ use crate::{
     decide::wording::command,
     inspect::meaning::looks,
     model::{Digest, Severity},
-    policy::rules::{Reading, Spellings, ToolEntry, ToolPolicy},
+    policy::rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
 };
 
 /// The tool is denied, or is not among those that are allowed, or is listed with another definition.
@@ -14,8 +14,15 @@ pub(super) struct ToolLists;
 impl Rule for ToolLists {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let tool = scene.tool()?;
+        let mut lists = scene.policy.rules.layers().map(|rules| &rules.tools);
+        lists.find_map(|list| Self::refuses(scene, tool, list))
+    }
+}
+
+impl ToolLists {
+    fn refuses(scene: &Scene<'_>, tool: &str, list: &ToolPolicy) -> Option<Objection> {
         let seen = scene.entry().map(|entry| entry.record.seen.hash);
-        match &scene.policy.rules.tools {
+        match list {
             ToolPolicy::None => None,
             ToolPolicy::Denylist(denied) => {
                 let names = Names::of(scene, tool);
@@ -49,9 +56,9 @@ impl Rule for ToolLists {
     }
 }
 
-/// Whether the tool stands among the allowed ones, as it is defined.
-pub(super) fn is_allowed(scene: &Scene<'_>) -> bool {
-    let ToolPolicy::Allowlist(allowed) = &scene.policy.rules.tools else {
+/// Whether the tool stands among those that `rules` allow, as it is defined.
+pub(super) fn is_allowed(scene: &Scene<'_>, rules: &Rules) -> bool {
+    let ToolPolicy::Allowlist(allowed) = &rules.tools else {
         return false;
     };
     let seen = scene.entry().map(|entry| entry.record.seen.hash);

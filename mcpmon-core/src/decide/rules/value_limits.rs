@@ -25,17 +25,20 @@ impl Rule for ValueLimits {
     }
 
     fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
-        let limits = &scene.policy.rules.limits;
+        let mut limits = scene
+            .policy
+            .rules
+            .layers()
+            .flat_map(|rules| &rules.limits)
+            .peekable();
         let Some(tool) = scene
             .tool()
-            .filter(|_| scene.call.is_some() && !limits.is_empty())
+            .filter(|_| scene.call.is_some() && limits.peek().is_some())
         else {
             return Vec::new();
         };
         let name = Spellings::new(tool, &looks(tool));
-        let meant = limits
-            .iter()
-            .filter(|limit| limit.tool.matches(&name, Reading::Wide));
+        let meant = limits.filter(|limit| limit.tool.matches(&name, Reading::Wide));
         let mut said: Vec<Objection> = meant.filter_map(|limit| exceeded(scene, limit)).collect();
         said.sort_by_key(|objection| objection.effect);
         said

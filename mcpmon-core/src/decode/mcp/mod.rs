@@ -179,6 +179,14 @@ impl Dialogue {
         }
     }
 
+    /// Every request of `side` that waits. They wait no longer.
+    pub fn abandon(&mut self, side: Side) -> Vec<RequestId> {
+        match side {
+            Side::Client => self.requests.drain(),
+            Side::Server => self.asks.drain(),
+        }
+    }
+
     /// Requests of `side` that have waited too long. They wait no longer.
     pub fn expire(&mut self, now: Timestamp, side: Side) -> Vec<RequestId> {
         let timeout = self.limits.request_timeout;

@@ -92,6 +92,13 @@ impl<T> Pending<T> {
             .collect()
     }
 
+    /// Removes everything; those whose senders still want an answer.
+    pub(super) fn drain(&mut self) -> Vec<RequestId> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let wanted = waiting.into_iter().filter(|(_, entry)| !entry.cancelled);
+        wanted.map(|(id, _)| id).collect()
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
@@ -153,6 +160,14 @@ mod tests {
         assert_eq!(pending.take(&id(0)), None);
         assert_eq!(pending.take(&id(1)), Some((Timestamp(0), 1)));
         assert_eq!(pending.objection(&id(2)), None);
+    }
+
+    #[test]
+    fn what_is_cancelled_is_not_drained() {
+        let mut pending = full(3);
+        pending.cancel(&id(1));
+        assert_eq!(pending.drain(), [id(0), id(2)]);
+        assert_eq!(pending.len(), 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
         Limits,
         lines::{Line, Lines},
     },
-    model::{ListKind, Message, Side, Timestamp, Verdict},
+    model::{Denial, ListKind, Message, Side, Timestamp, Verdict},
 };
 
 /// Whoever decides what becomes of a message.
@@ -75,6 +75,11 @@ impl Filter {
             Some(Line::TooLong(line)) => self.reader.too_long(side, line, out),
             None => {}
         }
+    }
+
+    /// The server says nothing any more, for this reason: whatever the client waits for is answered with it.
+    pub fn turn_away(&mut self, denial: &Denial, out: &mut Output) {
+        self.reader.turn_away(denial, out);
     }
 
     /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes at all.

@@ -13,8 +13,8 @@ use crate::{
         mcp::{Dialogue, Reading, Unfit},
         oversize::Oversize,
     },
-    model::{Incident, ListKind, RequestId, Side, Timestamp},
-    rewrite::{Fault, Stopped, list_changed, refusal},
+    model::{Denial, Incident, ListKind, RequestId, Side, Timestamp},
+    rewrite::{Fault, Stopped, denied, list_changed, refusal},
 };
 
 /// Reads the lines of both sides.
@@ -130,6 +130,13 @@ impl Reader {
     pub(super) fn list_changed(&self, kind: ListKind, out: &mut Output) {
         for stream in self.dialogue.listeners(kind) {
             out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
+        }
+    }
+
+    /// Answers what the client still waits for: nobody else will.
+    pub(super) fn turn_away(&mut self, denial: &Denial, out: &mut Output) {
+        for id in self.dialogue.abandon(Side::Client) {
+            out.answer(Side::Client, &denied(&id, denial));
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Rules {
     pub resources: Vec<ResourceRule>,
     /// Bounds of numbers in arguments, in the order of the file.
     pub limits: Vec<ValueLimit>,
+    /// What must let a use through as well: see [`Rules::tightened_by`].
+    pub on_top: Option<Box<Self>>,
 }
 
 /// What a rule does.
@@ -143,6 +145,23 @@ pub enum Reading {
     Wide,
     /// It matches where every meaning does.
     Narrow,
+}
+
+impl Rules {
+    /// These rules and `others`: both must let a use through, each by its own lists, rules and default.
+    #[must_use]
+    pub fn tightened_by(mut self, others: Self) -> Self {
+        self.on_top = Some(Box::new(match self.on_top {
+            Some(above) => above.tightened_by(others),
+            None => others,
+        }));
+        self
+    }
+
+    /// Each set of rules that must let a use through.
+    pub fn layers(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |rules| rules.on_top.as_deref())
+    }
 }
 
 impl Decision {

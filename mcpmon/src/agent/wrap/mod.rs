@@ -3,6 +3,7 @@
 mod files;
 mod identity;
 mod nested;
+mod refused;
 
 use std::{
     env,
@@ -139,7 +140,10 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         server: running,
         mut launch,
         verification,
-    } = running?;
+    } = match running {
+        Ok(running) => running,
+        Err(error) => return Err(refused::instead(error, guarded, judge)),
+    };
     judge.serves(clock::now(), launch.process.clone());
     let server = judge.server().clone();
     let filter = Filter::new(limits(judge.policy().limits));
@@ -177,7 +181,10 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     match closing? {
         Closing::Ended(end) => Ok(end.repeat()),
         Closing::Abandoned | Closing::Unguarded => Ok(ExitCode::SUCCESS),
-        Closing::Refused(denial) => Err(WrapError::Denied { server, denial }),
+        Closing::Refused(denial, client) => {
+            refused::turn_away(*client, &server, &denial);
+            Err(WrapError::Denied { server, denial })
+        }
     }
 }
 
@@ -235,8 +242,14 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
 /// With what this conversation is judged. Which server it is with is known by the user's own policy.
 fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let loaded = config::load(&options.search, trust)?;
-    let policy = &loaded.policy;
+    // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.
+    let loaded = config::load(&options.search, trust).ok();
+    let of_host = || config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
+    let policy = match &loaded {
+        Some(loaded) => Arc::clone(&loaded.policy),
+        None => of_host().unwrap_or_default(),
+    };
+    let policy = &policy;
     let argv: Vec<String> = [&options.program]
         .into_iter()
         .chain(&options.arguments)
@@ -256,7 +269,7 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
             layer: Layer::Stdio,
         },
         agent: session.map(|session| session.agent),
-        loaded: Some(loaded),
+        loaded,
     })
 }
 
@@ -283,7 +296,7 @@ fn ended(closing: Option<&Closing>) -> Ended {
     match closing {
         Some(Closing::Ended(End::Exited(code))) => Ended::Exited(i32::from(*code)),
         Some(Closing::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
-        Some(Closing::Abandoned | Closing::Unguarded | Closing::Refused(_)) | None => Ended::Unseen,
+        Some(Closing::Abandoned | Closing::Unguarded | Closing::Refused(..)) | None => Ended::Unseen,
     }
 }
 

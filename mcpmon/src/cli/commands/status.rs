@@ -10,11 +10,12 @@ use crate::{
         status::{Coverage, State, Status},
     },
     cli::{
-        CliError, ErrorKind, Output,
+        CliError, ErrorKind, Globals, Output,
         daemon::{Socket, ask, unexpected},
         output::Form,
         time,
     },
+    config::{LocalConfig, Search, Trust, load_sources},
 };
 
 /// Show what is enforced right now; exit 1 where enforcement is degraded, 3 without a daemon
@@ -24,7 +25,11 @@ pub(in crate::cli) struct Options {
     socket: Socket,
 }
 
-pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     let Answer::Status(status) = ask(&options.socket.path, &Request::Status)? else {
         return Err(unexpected());
     };
@@ -34,13 +39,38 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
                 output.json(&object)?;
             }
         }
-        Form::Table => output.text(&lines(&status))?,
+        Form::Table => {
+            let mut lines = lines(&status);
+            lines.extend(own_policy(&Search::of_process(
+                globals.config.clone(),
+                LocalConfig::Ignore,
+            )));
+            output.text(&lines)?;
+        }
     }
     output.flush()?;
     match status.state {
         State::Enforcing | State::Observing => Ok(()),
         State::Degraded => Err(degraded(&status)),
     }
+}
+
+/// What this user's own policy file, if there is one, adds to the daemon's.
+fn own_policy(search: &Search) -> Vec<String> {
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    let told = match search.read_own(trust) {
+        Ok(None) => return Vec::new(),
+        Ok(Some(own)) => {
+            let names: Vec<_> = own.names().map(ToString::to_string).collect();
+            let what = match load_sources(&own) {
+                Ok(_) => "on top of the daemon's policy: it can only tighten it",
+                Err(_) => "has mistakes and is not in force; see `mcpmon policy check`",
+            };
+            format!("{} {what}", names.join(", "))
+        }
+        Err(error) => format!("not in force: {error}"),
+    };
+    vec![format!("{:<10} {told}", "own policy")]
 }
 
 fn degraded(status: &Status) -> CliError {

@@ -46,6 +46,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
             Compiler::resource,
         ),
         limits: compiler.each(&mcp.value_limits, &section.key("value_limits"), Compiler::limit),
+        on_top: None,
     };
     match mcp.enforce_policy {
         true => rules,

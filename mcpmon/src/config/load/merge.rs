@@ -5,11 +5,29 @@ use super::node::{Entry, Node, Value};
 /// `later` on top of `earlier`: mappings are merged, lists appended, and of two other values the later holds.
 /// A key without a value says nothing.
 pub(in crate::config) fn merge(earlier: Node, later: Node) -> Node {
+    combine(earlier, later, Lists::Append)
+}
+
+/// The same, but that a later list takes the place of an earlier one.
+pub(super) fn overlay(earlier: Node, later: Node) -> Node {
+    combine(earlier, later, Lists::Replace)
+}
+
+/// What becomes of a list on top of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lists {
+    Append,
+    Replace,
+}
+
+fn combine(earlier: Node, later: Node, lists: Lists) -> Node {
     let damaged = earlier.damaged || later.damaged;
     let (place, value) = match (earlier.value, later.value) {
         (Value::Map(below), Value::Map(above)) if below.is_empty() => (later.place, Value::Map(above)),
-        (Value::Map(below), Value::Map(above)) => (earlier.place, Value::Map(merge_entries(below, above))),
-        (Value::List(mut below), Value::List(above)) => {
+        (Value::Map(below), Value::Map(above)) => {
+            (earlier.place, Value::Map(combine_entries(below, above, lists)))
+        }
+        (Value::List(mut below), Value::List(above)) if lists == Lists::Append => {
             below.extend(above);
             (earlier.place, Value::List(below))
         }
@@ -23,7 +41,7 @@ pub(in crate::config) fn merge(earlier: Node, later: Node) -> Node {
     }
 }
 
-fn merge_entries(mut below: Vec<Entry>, above: Vec<Entry>) -> Vec<Entry> {
+fn combine_entries(mut below: Vec<Entry>, above: Vec<Entry>, lists: Lists) -> Vec<Entry> {
     for entry in above {
         match below.iter().position(|known| known.key == entry.key) {
             None => below.push(entry),
@@ -32,7 +50,7 @@ fn merge_entries(mut below: Vec<Entry>, above: Vec<Entry>) -> Vec<Entry> {
                 let merged = Entry {
                     key: entry.key,
                     place: entry.place,
-                    node: merge(known.node, entry.node),
+                    node: combine(known.node, entry.node, lists),
                 };
                 below.insert(position, merged);
             }

@@ -10,8 +10,11 @@ mod reader;
 mod suggest;
 mod yaml;
 
+use std::ops::Range;
+
 use serde::Deserialize as _;
 
+use self::merge::overlay;
 pub(super) use self::{
     merge::merge,
     node::{Entry, KeyPath, Node, Value},
@@ -19,6 +22,7 @@ pub(super) use self::{
     suggest::closest,
 };
 use super::{
+    compile::Finding,
     mistake::{Invalid, Mistake, Mistakes, Origin},
     raw::{Config, VERSION},
 };
@@ -33,21 +37,59 @@ pub(super) struct Document {
     pub(super) mistakes: Mistakes,
 }
 
-/// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
-pub(super) fn read(origins: Vec<Origin>) -> Document {
-    let mut mistakes = Mistakes::new(origins);
-    let mut merged = Node::empty();
-    for index in 0..mistakes.origins().len() {
-        if let Some(tree) = read_one(index, &mut mistakes) {
-            merged = merge(merged, tree);
+impl Document {
+    /// Notes what `compile` found wanting.
+    pub(super) fn tell(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            let related = finding.related.as_ref();
+            let mistake = mistake_at(&self.tree, &finding.path, finding.message, related);
+            mistake
+                .into_iter()
+                .for_each(|mistake| self.mistakes.push(mistake));
         }
     }
+}
+
+/// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
+pub(super) fn read(origins: Vec<Origin>) -> Document {
+    let all = 0..origins.len();
+    let mut mistakes = Mistakes::new(origins);
+    let mut merged = read_all(all, &mut mistakes);
     let config = shape(&mut merged, &mut mistakes);
     Document {
         config,
         tree: merged,
         mistakes,
     }
+}
+
+/// Reads `own` on top of `below`: what it does not say is as `below` says, but for the keys `apart`, of which it says
+/// what it says alone.
+pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath]) -> Document {
+    let (first, all) = (below.len(), below.len() + own.len());
+    let mut mistakes = Mistakes::new(below.into_iter().chain(own).collect());
+    let mut base = read_all(0..first, &mut mistakes);
+    for path in apart {
+        base.remove(path);
+    }
+    let mut merged = overlay(base, read_all(first..all, &mut mistakes));
+    let config = shape(&mut merged, &mut mistakes);
+    Document {
+        config,
+        tree: merged,
+        mistakes,
+    }
+}
+
+/// The trees of these origins as one.
+fn read_all(origins: Range<usize>, mistakes: &mut Mistakes) -> Node {
+    let mut merged = Node::empty();
+    for index in origins {
+        if let Some(tree) = read_one(index, mistakes) {
+            merged = merge(merged, tree);
+        }
+    }
+    merged
 }
 
 /// The tree of a text of any shape.
@@ -142,12 +184,7 @@ fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
 
 /// The mistake of a key that `compile` found wanting, at its own place or at that of what it should stand in.
 /// Nothing where it only follows from an earlier cut.
-pub(super) fn mistake_at(
-    tree: &Node,
-    path: &KeyPath,
-    message: String,
-    related: Option<&KeyPath>,
-) -> Option<Mistake> {
+fn mistake_at(tree: &Node, path: &KeyPath, message: String, related: Option<&KeyPath>) -> Option<Mistake> {
     let node = tree.nearest(path);
     if node.is_incomplete() {
         return None;

@@ -195,6 +195,17 @@ impl Node {
         }
     }
 
+    /// Removes the value of the last key of `path`, as if it had never been there.
+    pub(crate) fn remove(&mut self, path: &KeyPath) {
+        let Some((Step::Key(key), parents)) = path.0.split_last() else {
+            return;
+        };
+        let parent = parents.iter().try_fold(self, Self::child_mut);
+        if let Some(Value::Map(entries)) = parent.map(|parent| &mut parent.value) {
+            entries.retain(|entry| entry.key != *key);
+        }
+    }
+
     /// Whether something was cut out of it or of its direct parts, so that what it lacks may have been there.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.damaged

@@ -3,6 +3,7 @@
 mod crossing;
 mod meaning;
 mod mistakes;
+mod own;
 mod places;
 mod rules;
 mod shipped;

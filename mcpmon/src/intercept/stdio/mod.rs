@@ -5,6 +5,7 @@
 //! Whichever of them, of the server's processes or of the client ends, nothing is left running.
 
 mod check;
+mod client;
 mod end;
 mod family;
 mod guard;
@@ -19,6 +20,7 @@ mod sys;
 
 pub use self::{
     check::{Begins, Holds, Verification},
+    client::Client,
     end::End,
     guard::{Guarded, Half, divide},
     program::{Program, ProgramError},

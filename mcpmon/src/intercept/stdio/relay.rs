@@ -21,6 +21,7 @@ use nix::{
 
 use super::{
     check::{Check, Verification},
+    client::Client,
     end::End,
     family::Family,
     guard::{Guarded, Told},
@@ -31,13 +32,13 @@ use super::{
 };
 
 /// Bytes read at a time: what a pipe holds.
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 /// Bytes that wait for a side before the other one is read no further.
-const WAITING: usize = 256 * 1024;
+pub(super) const WAITING: usize = 256 * 1024;
 /// Bytes of answers that wait for the side that provoked them, before it is read no further.
 const ANSWERS: usize = 4 << 20;
 /// How long a server may go on that has neither a client to hear nor one to speak to.
-const ABANDONED: Duration = Duration::from_secs(5);
+pub(super) const ABANDONED: Duration = Duration::from_secs(5);
 /// How often whatever waits for time to pass is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// Bytes of noise that standard error takes without waiting.
@@ -57,12 +58,12 @@ pub enum Seen<'a> {
 }
 
 /// How a conversation came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Closing {
     /// The server ended.
     Ended(End),
-    /// It runs from files that are not trusted, and was killed.
-    Refused(Denial),
+    /// It runs from files that are not trusted, and was killed; its client waits for answers.
+    Refused(Denial, Box<Client>),
     /// The client is gone, and the server went on; it was ended.
     Abandoned,
     /// The guard was killed, and the server with it.
@@ -166,19 +167,27 @@ impl<'a> Relay<'a> {
     /// # Errors
     /// Where a system call fails; the server is killed.
     pub fn run(mut self) -> Result<Closing, RelayError> {
-        let closing = self.relay();
-        match &closing {
-            Ok(Closing::Ended(_) | Closing::Abandoned) => self.guarded.family.end_all()?,
-            Ok(Closing::Unguarded | Closing::Refused(_)) | Err(_) => self.guarded.family.kill_all()?,
+        let parting = self.relay();
+        match &parting {
+            Ok(Parting::Ended(_) | Parting::Abandoned) => self.guarded.family.end_all()?,
+            Ok(Parting::Unguarded | Parting::Refused(_)) | Err(_) => self.guarded.family.kill_all()?,
         }
-        closing
+        Ok(match parting? {
+            Parting::Ended(end) => Closing::Ended(end),
+            Parting::Abandoned => Closing::Abandoned,
+            Parting::Unguarded => Closing::Unguarded,
+            Parting::Refused(denial) => {
+                let client = Client::left(self.guarded, self.client_in, self.client_out, self.filter);
+                Closing::Refused(denial, Box::new(client))
+            }
+        })
     }
 
-    fn relay(&mut self) -> Result<Closing, RelayError> {
+    fn relay(&mut self) -> Result<Parting, RelayError> {
         loop {
             let ready = self.wait()?;
             if ready.control && self.heed_guard()? == Told::Gone {
-                return Ok(Closing::Unguarded);
+                return Ok(Parting::Unguarded);
             }
             if ready.signals {
                 self.heed_signals()?;
@@ -186,7 +195,7 @@ impl<'a> Relay<'a> {
             if ready.checked
                 && let Some(denial) = self.settle()
             {
-                return Ok(Closing::Refused(denial));
+                return Ok(Parting::Refused(denial));
             }
             self.hear(Side::Client, ready.to_client);
             self.hear(Side::Server, ready.to_server);
@@ -424,7 +433,7 @@ impl<'a> Relay<'a> {
     }
 
     /// Tells a side that has heard everything that nothing more comes, and the conversation's end from a pause.
-    fn closing(&mut self) -> Result<Option<Closing>, RelayError> {
+    fn closing(&mut self) -> Result<Option<Parting>, RelayError> {
         if self.client_in.is_none() && self.server_in.as_ref().is_some_and(|sink| sink.waiting() == 0) {
             self.server_in = None;
         }
@@ -432,7 +441,7 @@ impl<'a> Relay<'a> {
             self.client_out = None;
         }
         if let (Some(end), None, None) = (self.ended, &self.server_out, &self.client_out) {
-            return Ok(Some(Closing::Ended(end)));
+            return Ok(Some(Parting::Ended(end)));
         }
         if self.client_in.is_some() || self.client_out.is_some() {
             self.abandoned = None;
@@ -440,14 +449,22 @@ impl<'a> Relay<'a> {
         }
         let since = *self.abandoned.get_or_insert_with(Instant::now);
         match since.elapsed() >= ABANDONED {
-            true => Ok(Some(Closing::Abandoned)),
+            true => Ok(Some(Parting::Abandoned)),
             false => Ok(None),
         }
     }
 }
 
+/// As [`Closing`], before anything is done about it.
+enum Parting {
+    Ended(End),
+    Refused(Denial),
+    Abandoned,
+    Unguarded,
+}
+
 /// What a read brought.
-enum Chunk {
+pub(super) enum Chunk {
     Bytes(usize),
     Later,
     End,
@@ -463,7 +480,7 @@ fn has_data(descriptor: &OwnedFd) -> bool {
             .is_some_and(|events| events.contains(PollFlags::POLLIN))
 }
 
-fn read_once(descriptor: &OwnedFd, buffer: &mut [u8]) -> Result<Chunk, RelayError> {
+pub(super) fn read_once(descriptor: &OwnedFd, buffer: &mut [u8]) -> Result<Chunk, RelayError> {
     match read(descriptor, buffer) {
         Ok(0) => Ok(Chunk::End),
         Ok(count) => Ok(Chunk::Bytes(count)),

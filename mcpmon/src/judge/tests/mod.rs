@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mcpmon_core::model::{
-    Call, DefinitionKind, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId, ServerType,
-    Trace,
+    Call, DefinitionKind, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId, ServerType, Trace,
 };
 
 use super::*;

@@ -12,6 +12,7 @@ mod health;
 mod killed;
 mod launches;
 mod network;
+mod own_policy;
 mod pins;
 mod policy;
 mod real;

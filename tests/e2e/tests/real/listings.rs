@@ -180,6 +180,9 @@ fn a_session_is_reported_in_three_forms() -> Result<()> {
     let run = program::run(["report", "none", "--db", &store])?;
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.stderr.contains("there is no session `none`"), "{run:?}");
-    assert!(run.stderr.contains(&session), "those that are there are named: {run:?}");
+    assert!(
+        run.stderr.contains(&session),
+        "those that are there are named: {run:?}"
+    );
     Ok(())
 }

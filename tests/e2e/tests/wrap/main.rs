@@ -17,6 +17,7 @@ mod policy;
 mod privacy;
 mod protected;
 mod records;
+mod refused;
 mod rules;
 mod sessions;
 mod setup;

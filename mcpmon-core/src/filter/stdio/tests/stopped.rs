@@ -279,3 +279,25 @@ fn the_items_of_a_batch_are_stopped_one_by_one() {
     let written = conversation.client(&format!("[{sh}]"));
     assert_eq!(written.to_server, "");
 }
+
+#[test]
+fn what_waits_is_answered_when_the_server_is_given_up() {
+    let mut conversation = allowed();
+    for id in ["1", "2", "\"x\""] {
+        conversation.client(&request(id, "ping", "{}"));
+    }
+    conversation.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    let mut out = Output::default();
+    conversation.filter.turn_away(&denial(), &mut out);
+    let expected = format!(
+        "{}\n{}\n",
+        error("1", -32_003, "Request"),
+        error("\"x\"", -32_003, "Request")
+    );
+    assert_eq!(written(out).to_client, expected);
+    assert_eq!(
+        conversation.server(&result("1", "{}")).to_client,
+        "",
+        "it is answered already"
+    );
+}

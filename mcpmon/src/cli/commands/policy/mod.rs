@@ -107,6 +107,7 @@ fn check(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let is_own = args.files.is_empty() && matches!(search.read_own(trust), Ok(Some(_)));
     let results: Vec<_> = if args.files.is_empty() {
         vec![("the configuration".to_owned(), config::load(search, trust))]
     } else {
@@ -128,6 +129,12 @@ fn check(
             (Ok(loaded), false) => writeln!(out, "{}", summary(&loaded))?,
             (Err(error), false) => writeln!(err, "{:#}\n", anyhow::Error::new(error))?,
         }
+    }
+    if is_own && !args.json {
+        writeln!(
+            err,
+            "note: where a daemon runs, this file can only tighten the daemon's policy"
+        )?;
     }
     Ok(outcome)
 }
@@ -249,6 +256,29 @@ mod tests {
         let (outcome, out, err) = policy(&["check"]);
         assert_eq!((outcome.exit_code(), err.as_str()), (0, ""));
         assert_snapshot!(out, @"ok: embedded default (0 servers, 9 network rules)");
+    }
+
+    #[test]
+    fn a_file_of_the_user_is_told_from_the_host_s() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("mcpmon.yaml");
+        std::fs::write(&file, "mode: enforce\n").expect("written");
+        let search = Search {
+            explicit: None,
+            variable: None,
+            local: None,
+            user: Some(file),
+            system: directory.path().join("etc"),
+        };
+        let args = CommandLine::try_parse_from(["policy", "check"])
+            .expect("valid")
+            .args;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        run(&args, &search, Trust::Anyone, &mut out, &mut err).expect("written");
+        assert_eq!(
+            String::from_utf8(err).expect("text"),
+            "note: where a daemon runs, this file can only tighten the daemon's policy\n"
+        );
     }
 
     #[test]

@@ -1,0 +1,36 @@
+//! A server that may not run: its client is answered in its place, so that it can tell its user why.
+
+use mcpmon_core::{
+    filter::stdio::Filter,
+    model::{Denial, ServerId},
+};
+
+use super::{WrapError, clock, limits};
+use crate::{
+    intercept::stdio::{Client, Guarded},
+    judge::Judge,
+};
+
+/// Answers the client of a server that was not started, where that was refused. Gives back why.
+pub(super) fn instead(error: WrapError, guarded: Box<Guarded>, judge: Judge) -> WrapError {
+    let filter = Filter::new(limits(judge.policy().limits));
+    judge.close(clock::now());
+    if let WrapError::Denied { server, denial } = &error {
+        match Client::of_process(guarded, filter) {
+            Ok(client) => turn_away(client, server, denial),
+            Err(error) => tracing::warn!(%error, "the client is not answered"),
+        }
+    }
+    error
+}
+
+/// Answers whatever the client asks, until it leaves.
+pub(super) fn turn_away(client: Client, server: &ServerId, denial: &Denial) {
+    let told = Denial {
+        reason: format!("the MCP server {server} may not run: {}", denial.reason),
+        ..denial.clone()
+    };
+    if let Err(error) = client.turn_away(clock::now, &told) {
+        tracing::warn!(%error, "the client is not answered any more");
+    }
+}
