@@ -2,16 +2,16 @@
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    os::{fd::AsFd as _, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use nix::sys::socket::{MsgFlags, recv};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 
 use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
@@ -29,6 +29,8 @@ struct Shared {
     hello: Mutex<Hello>,
     stream: Mutex<Option<BufReader<UnixStream>>>,
     is_up: AtomicBool,
+    /// The same connection, for a look at it while somebody waits for an answer.
+    probe: Mutex<Option<UnixStream>>,
 }
 
 /// Why there is no connection, or none any more.
@@ -69,6 +71,7 @@ impl Link {
             hello: Mutex::new(hello),
             stream: Mutex::new(None),
             is_up: AtomicBool::new(false),
+            probe: Mutex::new(None),
         }));
         let state = link.connect(&mut link.lock())?;
         Ok((link, state))
@@ -79,13 +82,8 @@ impl Link {
         if !self.0.is_up.load(Ordering::Relaxed) {
             return false;
         }
-        // While an answer is awaited, whoever waits for it finds out.
-        let stream = match self.0.stream.try_lock() {
-            Ok(stream) => stream,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return true,
-        };
-        stream.as_ref().is_some_and(|stream| is_open(stream.get_ref()))
+        let probe = self.0.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        probe.as_ref().is_some_and(is_open)
     }
 
     /// Says something and waits for the answer; connects again where the connection is gone.
@@ -130,6 +128,8 @@ impl Link {
             .set_read_timeout(Some(PATIENCE))
             .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
             .map_err(|source| self.broken(source))?;
+        let probe = connected.try_clone().map_err(|source| self.broken(source))?;
+        *self.0.probe.lock().unwrap_or_else(PoisonError::into_inner) = Some(probe);
         *stream = Some(BufReader::new(connected));
         let hello = self
             .0
@@ -178,6 +178,7 @@ impl Link {
 
     fn close(&self, stream: &mut Option<BufReader<UnixStream>>) {
         *stream = None;
+        *self.0.probe.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.0.is_up.store(false, Ordering::Relaxed);
     }
 
@@ -209,8 +210,13 @@ fn converse(stream: &mut BufReader<UnixStream>, say: &impl Serialize) -> io::Res
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Between two exchanges nothing is to be read: what can be read then is the end.
+/// Whether the other end is there, whatever there is to be read.
 fn is_open(stream: &UnixStream) -> bool {
-    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-    recv(stream.as_raw_fd(), &mut [0], flags) == Err(nix::errno::Errno::EAGAIN)
+    let mut looked_at = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let is_gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    let looked = poll(&mut looked_at, PollTimeout::ZERO).is_ok();
+    looked
+        && !looked_at[0]
+            .revents()
+            .is_some_and(|seen| seen.intersects(is_gone))
 }
