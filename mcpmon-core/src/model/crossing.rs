@@ -47,6 +47,8 @@ pub enum Label {
     SensitivePath,
     /// The tool's name says that it hands out secrets.
     SecretTool,
+    /// The result was not looked at: there was too much at once.
+    Unread,
 }
 
 impl Label {
@@ -57,6 +59,7 @@ impl Label {
             Self::Secret => "secret",
             Self::SensitivePath => "sensitive_path",
             Self::SecretTool => "secret_tool",
+            Self::Unread => "unread",
         }
     }
 }
@@ -261,6 +264,17 @@ impl Recent {
         }
     }
 
+    /// The same, no later than `now`: nobody can say what will happen.
+    #[must_use]
+    pub fn not_after(mut self, now: Timestamp) -> Self {
+        let at = match &mut self {
+            Self::Call(call) => &mut call.at,
+            Self::Output(output) => &mut output.at,
+        };
+        *at = now.min(*at);
+        self
+    }
+
     /// The server it is of.
     #[must_use]
     pub const fn server(&self) -> &ServerId {
@@ -341,6 +355,8 @@ pub enum EvidenceKind {
     SecretTool,
     /// A part of what was read is in the arguments.
     Overlap,
+    /// What was read was not looked at: there was too much at once.
+    Unread,
 }
 
 impl EvidenceKind {
@@ -352,6 +368,7 @@ impl EvidenceKind {
             Self::SensitivePath => "a file that holds secrets was read",
             Self::SecretTool => "a tool that hands out secrets was called",
             Self::Overlap => "a part of what was read is in the arguments",
+            Self::Unread => "what was read came too fast to be looked at",
         }
     }
 }
@@ -362,6 +379,7 @@ impl From<Label> for EvidenceKind {
             Label::Secret => Self::Secret,
             Label::SensitivePath => Self::SensitivePath,
             Label::SecretTool => Self::SecretTool,
+            Label::Unread => Self::Unread,
         }
     }
 }

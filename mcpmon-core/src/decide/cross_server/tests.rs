@@ -588,3 +588,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn long_names_do_not_fill_memory() {
+    let mut window = Window::default();
+    let policy = Policy::default();
+    for number in 0..4000_i64 {
+        let long = SharedCall {
+            at: Timestamp(number),
+            tool: "x".repeat(4096),
+            ..call(0.0, "a", "x")
+        };
+        window.admit(&policy, &long);
+    }
+    let bytes: usize = window.calls().map(|known| known.tool.len()).sum();
+    assert!(bytes <= 1 << 19, "{bytes}");
+}

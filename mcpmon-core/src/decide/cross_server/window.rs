@@ -12,8 +12,10 @@ use crate::{
 const MAX_CALLS: usize = 4096;
 /// Results that are kept.
 const MAX_OUTPUTS: usize = 1024;
-/// Hashes of all results together: 1 MiB.
-const MAX_HASHES: usize = 1 << 17;
+/// Hashes and names of all results together, bytes.
+const MAX_OUTPUT_BYTES: usize = 1 << 19;
+/// Names and ids of all calls together, bytes.
+const MAX_CALL_BYTES: usize = 1 << 19;
 /// Servers whose buckets are kept.
 const MAX_BUCKETS: usize = 1024;
 
@@ -24,7 +26,8 @@ pub struct Window {
     calls: VecDeque<RecentCall>,
     /// By time.
     outputs: VecDeque<RecentOutput>,
-    hashes: usize,
+    call_bytes: usize,
+    output_bytes: usize,
     buckets: BTreeMap<ServerId, Level>,
 }
 
@@ -80,17 +83,18 @@ impl Window {
                 if let Some(left) = call.left {
                     self.fill(&call, left);
                 }
+                self.call_bytes += bytes_of_call(&call);
                 let position = self.calls.partition_point(|known| known.at <= call.at);
                 self.calls.insert(position, call);
-                if self.calls.len() > MAX_CALLS {
-                    self.calls.pop_front();
+                while self.calls.len() > MAX_CALLS || self.call_bytes > MAX_CALL_BYTES {
+                    self.drop_call();
                 }
             }
             Recent::Output(output) => {
-                self.hashes += output.print.len();
+                self.output_bytes += bytes_of_output(&output);
                 let position = self.outputs.partition_point(|known| known.at <= output.at);
                 self.outputs.insert(position, output);
-                while self.outputs.len() > MAX_OUTPUTS || self.hashes > MAX_HASHES {
+                while self.outputs.len() > MAX_OUTPUTS || self.output_bytes > MAX_OUTPUT_BYTES {
                     self.drop_output();
                 }
             }
@@ -117,7 +121,7 @@ impl Window {
     fn prune(&mut self, now: Timestamp, policy: &Policy) {
         let reach = policy.cross_server.reach();
         while self.calls.front().is_some_and(|call| now.since(call.at) > reach) {
-            self.calls.pop_front();
+            self.drop_call();
         }
         while self
             .outputs
@@ -133,9 +137,15 @@ impl Window {
         });
     }
 
+    fn drop_call(&mut self) {
+        if let Some(call) = self.calls.pop_front() {
+            self.call_bytes -= bytes_of_call(&call);
+        }
+    }
+
     fn drop_output(&mut self) {
         if let Some(output) = self.outputs.pop_front() {
-            self.hashes -= output.print.len();
+            self.output_bytes -= bytes_of_output(&output);
         }
     }
 
@@ -163,4 +173,13 @@ impl Window {
             *known = level;
         }
     }
+}
+
+fn bytes_of_call(call: &RecentCall) -> usize {
+    let ids = [&call.request, &call.turn].into_iter().flatten();
+    call.server.as_str().len() + call.tool.len() + ids.map(|id| id.len()).sum::<usize>()
+}
+
+fn bytes_of_output(output: &RecentOutput) -> usize {
+    output.server.as_str().len() + output.tool.len() + output.print.len() * size_of::<u32>()
 }

@@ -22,7 +22,7 @@ use crate::{
 
 impl Traffic {
     /// An answer, by what was asked.
-    pub(super) fn answer(&self, teller: &Teller<'_>, answer: &Answer<'_>) -> Judgement {
+    pub(super) fn answer(&mut self, teller: &Teller<'_>, answer: &Answer<'_>) -> Judgement {
         let mut judgement = Judgement::default();
         let mut ruling = Ruling::default();
         if let AnswerOutcome::Result {
@@ -31,6 +31,10 @@ impl Traffic {
         } = answer.outcome
         {
             self.input_requests(teller, result, &mut ruling, &mut judgement);
+            if let Question::Call { tool: Some(tool) } = &answer.to.what {
+                let session = self.companies.session(teller.conversation);
+                session.asks(&teller.conversation.identity.server, cut(tool, MAX_TEXT));
+            }
         }
         let subject = subject(&answer.to.what, &answer.outcome);
         let tool = tool(&answer.to.what);

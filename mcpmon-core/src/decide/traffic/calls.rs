@@ -202,10 +202,13 @@ impl Traffic {
             .category(&self.policy, server, &call.tool, definition);
         let session = self.companies.session(teller.conversation);
         let looks_back = session.is_several && self.policy.cross_server.wants_outputs();
+        let tool = cut(&call.tool, MAX_TEXT);
+        // A client can say so of any call.
+        let resumes = call.resumes.is_some() && session.goes_on(server, tool);
         SharedCall {
             at: teller.now,
             server: server.clone(),
-            tool: cut(&call.tool, MAX_TEXT).to_owned(),
+            tool: tool.to_owned(),
             category,
             request: teller.message.id.map(|id| cut(&id.to_string(), MAX_TEXT).into()),
             turn: None,
@@ -214,7 +217,7 @@ impl Traffic {
                 true => fingerprint::of_arguments(arguments),
                 false => Fingerprint::default(),
             },
-            resumes: call.resumes.is_some(),
+            resumes,
             several: session.is_several,
         }
     }

@@ -16,6 +16,9 @@ use crate::{
 
 /// Sessions that are kept.
 const MAX_SESSIONS: usize = 1024;
+/// Tools of a session that wait for input, and how often one does.
+const MAX_ASKING: usize = 256;
+const MAX_ASKED: u32 = 1024;
 /// Definitions whose category is kept.
 const MAX_CATEGORIES: usize = 1 << 14;
 
@@ -55,6 +58,33 @@ pub(super) struct Session {
     pub(super) client: Option<Client>,
     /// The calls that were made through this process.
     pub(super) window: Window,
+    /// How many calls of a tool were answered with a request for input, and did not go on yet.
+    asking: BTreeMap<(ServerId, String), u32>,
+}
+
+impl Session {
+    /// A call was answered with a request for input. One that is not kept is counted again when it goes on.
+    pub(super) fn asks(&mut self, server: &ServerId, tool: &str) {
+        let key = (server.clone(), tool.to_owned());
+        if self.asking.len() >= MAX_ASKING && !self.asking.contains_key(&key) {
+            return;
+        }
+        let asked = self.asking.entry(key).or_default();
+        *asked = MAX_ASKED.min(*asked + 1);
+    }
+
+    /// Whether a call that says so goes on with one that asked for input; each does once for every request.
+    pub(super) fn goes_on(&mut self, server: &ServerId, tool: &str) -> bool {
+        let key = (server.clone(), tool.to_owned());
+        let Some(asked) = self.asking.get_mut(&key) else {
+            return false;
+        };
+        *asked -= 1;
+        if *asked == 0 {
+            self.asking.remove(&key);
+        }
+        true
+    }
 }
 
 impl Companies {

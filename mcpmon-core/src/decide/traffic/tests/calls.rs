@@ -315,3 +315,38 @@ fn a_category_is_as_the_policy_says() {
         Some("read_then_send")
     );
 }
+
+/// Whether a call that says to go on with another is counted, after such an answer to one before.
+#[test_case(ResultKind::InputRequired, "search" => false; "input was asked for")]
+#[test_case(ResultKind::InputRequired, "other" => true; "of another tool")]
+#[test_case(ResultKind::Complete, "search" => true; "nothing was asked for")]
+fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str) -> bool {
+    let mut world = World::new(policy());
+    let asked = Question::Call {
+        tool: Some("search".into()),
+    };
+    world.result(asked, r#"{"inputRequests":{}}"#, answered);
+    let mut is_counted = |tool: &str| {
+        let request = RequestId::Number("7".into());
+        let message = Message {
+            era: Era::Handshake,
+            id: Some(&request),
+            trace: Trace::default(),
+            size: 300,
+            content: Content::Client(FromClient::Call(Call {
+                tool: Cow::Borrowed(tool),
+                arguments: None,
+                resumes: Some(RawJson::trusted("{}")),
+            })),
+        };
+        let seen = Observation::Message(&world.conversation, &message);
+        let judgement = world.monitor.observe(world.now, seen);
+        judgement
+            .orders
+            .iter()
+            .any(|order| matches!(order, Order::Share(_)))
+    };
+    let first = is_counted(tool);
+    assert!(is_counted(tool), "once for every request");
+    first
+}
