@@ -26,8 +26,8 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, Digest, Event, FromClient, Incident, ListKind, Message,
-        ProcessRef, ServerId, SessionId, SharedCall, Timestamp, Verdict,
+        Content, Conversation, DefinitionKey, Digest, Event, FromClient, Incident, Label, ListKind, Message,
+        ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -170,9 +170,11 @@ impl Judge {
         Ok(judge)
     }
 
-    fn admitted(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
+    fn admitted(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
+        let session = options.conversation.session.get_or_insert_with(lone_session);
+        let session = session.clone();
         let member = Member {
-            session: session(&options.conversation),
+            session,
             agent: options.agent.clone(),
             identity: options.conversation.identity.clone(),
             process: process::identify(std::process::id()).ok_or(JudgeError::NoProcess)?,
@@ -210,7 +212,7 @@ impl Judge {
             .or_else(record::own_store)
             .ok_or(JudgeError::NoPlace)?;
         let shared = SharedState::daemon(link.clone(), &state.generation);
-        let generation = shared.generation();
+        let generation = shared.as_of(state.changes);
         let mut snapshot = shared::snapshot(state);
         let loaded = match (snapshot.policy.take(), options.loaded) {
             (Some(sources), _) => load_sources(&sources)?,
@@ -270,9 +272,15 @@ impl Judge {
                 (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
             }
             Some(Entrance::Ask(mut store)) => {
+                let before = self.shared.generation();
                 let members = store.join(now, &self.member)?;
-                // What changes from here on is looked at with the next message.
-                self.generation = self.shared.generation();
+                // Its own change is no news. One of another in the meantime may not be in what was read: that is
+                // looked at with the next message, as is all that changes from here on.
+                let after = self.shared.generation();
+                self.generation = match after == before.wrapping_add(1) {
+                    true => after,
+                    false => before,
+                };
                 let snapshot = shared::told_by(&mut store, &self.member, members, process::lives)?;
                 (Box::new(Reading(*store)), snapshot)
             }
@@ -370,6 +378,7 @@ impl Judge {
         }
         // What is not there yet would be taken for forgotten.
         if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            self.heed_kills();
             return self.tell_away(now, &unsettled.to_string());
         }
         match self.shared.look(self.policy_hash) {
@@ -451,10 +460,14 @@ impl Judge {
                     Entry::ForgetDefinition(key)
                 }
                 Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),
-                Order::ShareResult { output, result } => {
-                    // While much waits to be written, results are not read: memory is bounded by it.
+                Order::ShareResult { mut output, result } => {
+                    // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
+                    // then what was in them.
                     let result = match self.recorder.status().queued > MANY_QUEUED {
-                        true => Box::default(),
+                        true => {
+                            output.labels.push(Label::Unread);
+                            Box::default()
+                        }
                         false => result,
                     };
                     Entry::Unread(self.member.session.clone(), output, result)
@@ -525,12 +538,10 @@ pub(crate) fn outlets(settings: &RecordSettings) -> OutletSettings {
     }
 }
 
-/// A conversation without a session is one of its own.
-fn session(conversation: &Conversation) -> SessionId {
-    conversation
-        .session
-        .clone()
-        .unwrap_or_else(|| SessionId::new(format!("pid-{}", std::process::id())))
+/// A conversation without a session is one of its own, on this host and in every container of it.
+fn lone_session() -> SessionId {
+    let unique = Digest::of(uuid::Uuid::now_v7().as_bytes()).short(SESSION_ROOT);
+    SessionId::new(format!("pid-{}-{unique}", std::process::id()))
 }
 
 /// Whether the client asks a server to do something, or for something of it that a model reads.

@@ -141,4 +141,7 @@ pub(crate) struct State {
     pub(crate) kills: Kills,
     /// File whose number rises when any of this changes.
     pub(crate) generation: PathBuf,
+    /// That number before any of this was looked up.
+    #[serde(default)]
+    pub(crate) changes: u64,
 }

@@ -27,6 +27,14 @@ impl Judge {
         self.carry_out(joined);
     }
 
+    /// Takes over what persons stopped, and no more.
+    pub(super) fn heed_kills(&mut self) {
+        match self.shared.look(self.policy_hash) {
+            Ok(snapshot) => drop(self.monitor.stop(snapshot.kills)),
+            Err(error) => tracing::warn!(%error, "the kill switch is not heard of"),
+        }
+    }
+
     /// Takes over what is shared.
     pub(super) fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
         self.note_changes(&snapshot);

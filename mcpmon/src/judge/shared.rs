@@ -116,6 +116,15 @@ impl SharedState {
         }
     }
 
+    /// The number to go by where what is known is as of `changes`; 0 where none can be read.
+    pub(super) fn as_of(&self, changes: u64) -> u64 {
+        match self {
+            Self::Daemon { generation, .. } | Self::Store { generation, .. } => {
+                generation.as_ref().map_or(0, |_| changes)
+            }
+        }
+    }
+
     /// Whether it can be asked.
     pub(super) fn is_up(&self) -> bool {
         match self {

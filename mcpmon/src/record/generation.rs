@@ -69,6 +69,11 @@ impl Counter {
         Ok(Self(file))
     }
 
+    /// The number now.
+    pub(super) fn now(&self) -> u64 {
+        read(&self.0)
+    }
+
     /// Tells everyone that something changed.
     pub(super) fn raise(&self) -> io::Result<()> {
         let file = Flock::lock(self.0.try_clone()?, FlockArg::LockExclusive)

@@ -326,6 +326,12 @@ impl Store {
         self.append(&stored)
     }
 
+    /// How often anything changed that other processes hold.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.generation.now()
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -1,4 +1,7 @@
 //! The recent calls of every session, held for its wrappers: each call is checked and counted in one step.
+//!
+//! What a wrapper says is believed of its own session alone. What time it is, is not for it to say: calls would be
+//! forgotten that others have to be checked against.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +20,24 @@ use crate::{
     record::Member,
 };
 
-/// Sessions whose calls are held.
+/// Sessions whose calls are held, of all users and of one.
 const MAX_SESSIONS: usize = 1024;
+const MAX_OF_USER: usize = 128;
 
 /// Recent calls by user and session, and the policy they are checked by.
 #[derive(Debug)]
 pub(super) struct Sessions {
     policy: Mutex<Arc<Policy>>,
-    windows: Mutex<BTreeMap<(u32, SessionId), Window>>,
+    windows: Mutex<Windows>,
+}
+
+type Windows = BTreeMap<(u32, SessionId), Held>;
+
+/// The recent calls of one session.
+#[derive(Debug, Default)]
+struct Held {
+    window: Window,
+    used: Timestamp,
 }
 
 impl Sessions {
@@ -49,32 +62,183 @@ impl Sessions {
         }
     }
 
-    /// Checks a call of `member`, and counts it.
-    pub(super) fn check(&self, member: &Member, call: &SharedCall) -> Checked {
+    /// Checks a call that `member` makes now, and counts it.
+    pub(super) fn check(&self, now: Timestamp, member: &Member, call: SharedCall) -> Checked {
         let policy = Arc::clone(&lock(&self.policy));
-        self.with(member, call.at, |window| window.admit(&policy, call).0)
+        let call = SharedCall { at: now, ..call };
+        self.with(now, member, |window| window.admit(&policy, &call).0)
     }
 
     /// Takes in what happened to `member`.
-    pub(super) fn take(&self, member: &Member, recent: Vec<Recent>) {
-        let Some(latest) = recent.iter().map(Recent::at).max() else {
+    pub(super) fn take(&self, now: Timestamp, member: &Member, recent: Vec<Recent>) {
+        if recent.is_empty() {
             return;
-        };
-        self.with(member, latest, |window| {
-            recent.into_iter().for_each(|recent| window.take(recent))
+        }
+        self.with(now, member, |window| {
+            for recent in recent {
+                window.take(recent.not_after(now));
+            }
         });
     }
 
-    fn with<T>(&self, member: &Member, now: Timestamp, work: impl FnOnce(&mut Window) -> T) -> T {
+    fn with<T>(&self, now: Timestamp, member: &Member, work: impl FnOnce(&mut Window) -> T) -> T {
         let mut windows = lock(&self.windows);
         let key = (member.identity.uid, member.session.clone());
-        if !windows.contains_key(&key) && windows.len() >= MAX_SESSIONS {
+        if !windows.contains_key(&key) {
             let policy = Arc::clone(&lock(&self.policy));
-            windows.retain(|_, window| !window.is_over(now, &policy));
-            if windows.len() >= MAX_SESSIONS {
-                windows.pop_first();
-            }
+            make_room(&mut windows, key.0, now, &policy);
         }
-        work(windows.entry(key).or_default())
+        let held = windows.entry(key).or_default();
+        held.used = now;
+        work(&mut held.window)
+    }
+}
+
+/// Makes room for one more session of a user: what is over goes first, then what is oldest of that user where it has
+/// too many, else of the one who has most. Nobody pushes out another's by opening sessions.
+fn make_room(windows: &mut Windows, user: u32, now: Timestamp, policy: &Policy) {
+    let is_full = |windows: &Windows| {
+        let of_user = windows.keys().filter(|(uid, _)| *uid == user).count();
+        (windows.len() >= MAX_SESSIONS, of_user >= MAX_OF_USER)
+    };
+    if is_full(windows) == (false, false) {
+        return;
+    }
+    windows.retain(|_, held| !held.window.is_over(now, policy));
+    let from = match is_full(windows) {
+        (_, true) => Some(user),
+        (true, false) => heaviest(windows),
+        (false, false) => None,
+    };
+    let oldest = windows
+        .iter()
+        .filter(|((uid, _), _)| Some(*uid) == from)
+        .min_by_key(|(_, held)| held.used)
+        .map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        windows.remove(&oldest);
+    }
+}
+
+/// The user who has most sessions.
+fn heaviest(windows: &Windows) -> Option<u32> {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for (uid, _) in windows.keys() {
+        *counts.entry(*uid).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(uid, _)| uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::{Action, RecentCall, ServerId, ToolCategory};
+
+    use super::*;
+    use crate::record::sample;
+
+    const NOW: Timestamp = Timestamp(sample::NOON);
+    const SECOND: i64 = sample::SECOND;
+
+    fn sessions() -> Sessions {
+        let policy = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
+        let parts = vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())];
+        Sessions::new(&Sources::of_parts(parts).expect("a part"))
+    }
+
+    fn member(uid: u32, session: &str, server: &str) -> Member {
+        let mut member = sample::member(session, server, 100);
+        member.identity.uid = uid;
+        member
+    }
+
+    fn call(at: Timestamp, server: &str, category: ToolCategory) -> SharedCall {
+        SharedCall {
+            at,
+            server: ServerId::new(server).expect("an id"),
+            tool: "x".to_owned(),
+            category,
+            request: None,
+            turn: None,
+            labels: Vec::new(),
+            arguments: Default::default(),
+            resumes: false,
+            several: true,
+        }
+    }
+
+    fn read(sessions: &Sessions, uid: u32, session: &str) {
+        let files = member(uid, session, "files");
+        let checked = sessions.check(NOW, &files, call(NOW, "files", ToolCategory::Read));
+        assert!(!checked.blocks());
+    }
+
+    fn is_remembered(sessions: &Sessions, uid: u32, session: &str) -> bool {
+        let now = Timestamp(NOW.0 + SECOND);
+        let mail = member(uid, session, "mail");
+        let checked = sessions.check(now, &mail, call(now, "mail", ToolCategory::Send));
+        checked.blocks()
+    }
+
+    #[test]
+    fn a_call_of_the_future_makes_nobody_forget() {
+        for at in [i64::MAX, i64::MIN, NOW.0 + 3600 * SECOND] {
+            let sessions = sessions();
+            read(&sessions, 1000, "s1");
+            let forged = call(Timestamp(at), "evil", ToolCategory::Unknown);
+            sessions.check(NOW, &member(1000, "s1", "evil"), forged);
+            assert!(is_remembered(&sessions, 1000, "s1"), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_happened_later_than_now_happened_now() {
+        let sessions = sessions();
+        let read = Recent::Call(RecentCall {
+            at: Timestamp(i64::MAX),
+            server: ServerId::new("files").expect("an id"),
+            tool: "x".to_owned(),
+            category: ToolCategory::Read,
+            request: None,
+            turn: None,
+            action: Action::Allow,
+            labels: Vec::new(),
+            left: None,
+        });
+        sessions.take(NOW, &member(1000, "s1", "files"), vec![read]);
+        let far = Timestamp(NOW.0 + 3600 * SECOND);
+        let mail = member(1000, "s1", "mail");
+        let checked = sessions.check(far, &mail, call(far, "mail", ToolCategory::Send));
+        assert!(!checked.blocks(), "it ends as everything does");
+    }
+
+    #[test]
+    fn who_opens_sessions_pushes_out_nobody_elses() {
+        let sessions = sessions();
+        read(&sessions, 1000, "s1");
+        for number in 0..2 * MAX_SESSIONS {
+            read(&sessions, 2000, &format!("s-{number}"));
+        }
+        assert!(is_remembered(&sessions, 1000, "s1"));
+        assert!(is_remembered(
+            &sessions,
+            2000,
+            &format!("s-{}", 2 * MAX_SESSIONS - 1)
+        ));
+        assert!(lock(&sessions.windows).len() <= MAX_OF_USER + 1);
+    }
+
+    #[test]
+    fn many_users_share_what_room_there_is() {
+        let sessions = sessions();
+        read(&sessions, 1, "s1");
+        for number in 0..2 * MAX_SESSIONS {
+            let user = 2000 + u32::try_from(number % 16).expect("small");
+            read(&sessions, user, &format!("s-{number}"));
+        }
+        assert!(is_remembered(&sessions, 1, "s1"));
+        assert!(lock(&sessions.windows).len() <= MAX_SESSIONS);
     }
 }

@@ -154,7 +154,6 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             if !recent.iter().all(is_own) {
                 return Hear::Error("a wrapper speaks for its own server".to_owned());
             }
-            wrappers.0.sessions.take(member, recent);
             let mut entries = Vec::new();
             for (fields, entry) in events
                 .into_iter()
@@ -172,15 +171,19 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             }
             entries.extend(definitions.into_iter().map(Entry::Definition));
             entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
-            match entries.iter().all(|entry| is_of(entry, &member.identity)) {
-                true => wrappers.keep(entries).await,
-                false => Hear::Error("a wrapper speaks for its own server".to_owned()),
+            if !entries.iter().all(|entry| is_of(entry, &member.identity)) {
+                return Hear::Error("a wrapper speaks for its own server".to_owned());
             }
+            wrappers.0.sessions.take(clock::now(), member, recent);
+            wrappers.keep(entries).await
         }
         Say::Check { call } if call.server != member.identity.server || !call.is_bounded() => {
             Hear::Error("a wrapper speaks for its own server".to_owned())
         }
-        Say::Check { call } => Hear::Checked(Box::new(wrappers.0.sessions.check(member, &call))),
+        Say::Check { call } => {
+            let checked = wrappers.0.sessions.check(clock::now(), member, *call);
+            Hear::Checked(Box::new(checked))
+        }
         Say::State { policy } => {
             let member = member.clone();
             let state = in_the_background(wrappers, move |wrappers| wrappers.state(&member, Some(policy)));
@@ -281,6 +284,7 @@ impl Wrappers {
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a wrapper may not hear the latest");
         }
+        let changes = lock(&self.0.store).changes();
         let policy = {
             let policy = lock(&self.0.policy);
             (held != Some(policy.0)).then(|| policy.1.parts().to_vec())
@@ -307,6 +311,7 @@ impl Wrappers {
             pinned: store.pinned_servers(member.identity.uid)?,
             kills: store.kills()?,
             generation: self.0.generation.clone(),
+            changes,
         })
     }
 }

@@ -424,11 +424,13 @@ fn what_one_server_read_another_does_not_send_by_the_daemons_rules() {
     let mut files = host.judge("files");
     let mut mail = host.judge("mail");
     assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
-    let Verdict::Block(denial) = use_tool(&mut mail, later(3), "send_email") else {
-        panic!("it is blocked");
-    };
-    assert_eq!(denial.rule, "read_then_send");
-    assert_eq!(use_tool(&mut mail, later(60), "send_email"), Verdict::Allow);
+    // What time it is, only the daemon says.
+    for seconds in [-3600, 3, 3600] {
+        let Verdict::Block(denial) = use_tool(&mut mail, later(seconds), "send_email") else {
+            panic!("it is blocked");
+        };
+        assert_eq!(denial.rule, "read_then_send");
+    }
     files.close(NOW);
     mail.close(NOW);
     assert!(kinds(&host.events("daemon.db")).contains(&"mcp_cross_server_blocked"));
@@ -438,11 +440,11 @@ fn what_one_server_read_another_does_not_send_by_the_daemons_rules() {
 fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
     let host = Host::new(CROSS_SERVER);
     let mut files = host.judge("files");
-    assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
+    assert_eq!(use_tool(&mut files, clock::now(), "read_file"), Verdict::Allow);
     let mut mail = host.judge("mail");
     // It comes with the first batch of events.
     let deadline = Instant::now() + PATIENCE;
-    while use_tool(&mut mail, later(3), "send_email") == Verdict::Allow {
+    while use_tool(&mut mail, clock::now(), "send_email") == Verdict::Allow {
         assert!(Instant::now() < deadline, "it never came");
         std::thread::yield_now();
     }
@@ -452,7 +454,7 @@ fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
 
 #[test]
 fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
-    const ROUNDS: usize = 300;
+    const ROUNDS: usize = 50;
     let host = Host::new(CROSS_SERVER);
     let mut judges: Vec<Judge> = (0..8)
         .map(|number| host.judge(&format!("server-{number}")))
@@ -468,8 +470,7 @@ fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
                 scope.spawn(move || {
                     let mut passed = Vec::new();
                     for round in 0..ROUNDS {
-                        // Rounds are too far apart to see each other.
-                        let now = later(round as i64 * 100);
+                        let now = clock::now();
                         barrier.wait();
                         let tool = if number % 2 == 0 {
                             "read_file"
@@ -502,4 +503,31 @@ fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
     });
     assert!(sent <= 4 * ROUNDS);
     judges.into_iter().for_each(|judge| drop(judge.close(NOW)));
+}
+
+#[test]
+fn who_joins_at_the_same_time_hears_of_the_other_through_the_daemon() {
+    let host = Host::new("version: 1\n");
+    for round in 0..40 {
+        let barrier = std::sync::Barrier::new(2);
+        let judge = |server: &str| {
+            let mut options = host.options(server);
+            options.conversation.session = Some(SessionId::new(format!("s-{round}")));
+            barrier.wait();
+            let mut judge = Judge::open(NOW, options).expect("a judge");
+            barrier.wait();
+            judge.refresh(NOW);
+            judge
+        };
+        let judges = std::thread::scope(|scope| {
+            let other = scope.spawn(|| judge("mail"));
+            [judge("files"), other.join().expect("no panic")]
+        });
+        for judge in &judges {
+            assert_eq!(judge.others().len(), 1, "round {round}: {}", judge.server());
+        }
+        for judge in judges {
+            judge.close(NOW);
+        }
+    }
 }

@@ -309,3 +309,101 @@ fn a_burst_cannot_be_raced() {
     });
     assert_eq!(passed.load(Ordering::SeqCst), 100, "the bucket held a hundred");
 }
+
+#[test]
+fn who_joins_at_the_same_time_hears_of_the_other() {
+    let home = Home::new("version: 1\n");
+    drop(home.store());
+    for round in 0..100 {
+        let barrier = Barrier::new(2);
+        let judge = |server: &str| {
+            let mut options = home.options(server);
+            options.conversation.session = Some(SessionId::new(format!("s-{round}")));
+            let mut judge = Judge::prepare(NOW, options).expect("a judge");
+            barrier.wait();
+            judge.join(NOW).expect("joined");
+            barrier.wait();
+            judge.refresh(NOW);
+            judge
+        };
+        let judges = std::thread::scope(|scope| {
+            let other = scope.spawn(|| judge("mail"));
+            [judge("files"), other.join().expect("no panic")]
+        });
+        for judge in &judges {
+            assert_eq!(judge.others().len(), 1, "round {round}: {}", judge.server());
+        }
+    }
+}
+
+#[test]
+fn what_came_too_fast_to_be_read_is_told_as_such() {
+    let home = Home::new(
+        "version: 1\nmcp: {cross_server: {burst: {enabled: false}}, rate_limits: {enabled: false}}\n",
+    );
+    let mut mail = home.judge("mail");
+    let mut files = home.judge("files");
+    mail.refresh(NOW);
+    // Nothing is written while another holds the store.
+    let store = rusqlite::Connection::open(home.path("mcpmon.db")).expect("the store");
+    store.execute_batch("BEGIN IMMEDIATE").expect("held");
+    files.others.clear();
+    files.introduce(NOW);
+    for number in 0..=MANY_QUEUED as i64 {
+        use_tool(&mut files, later(number), "read_file", "{}");
+    }
+    answer(&mut files, later(1000), "one word");
+    store.execute_batch("COMMIT").expect("let go");
+    files.recorder.flush(Duration::from_secs(10)).expect("written");
+    let verdict = use_tool(&mut mail, later(2000), "send_email", "{}");
+    assert_eq!(rule(&verdict), Some("read_then_send"));
+    files.close(NOW);
+    mail.close(NOW);
+    let events = home.store();
+    drop(events);
+    let told = Reader::open(&home.path("mcpmon.db")).expect("the store");
+    let told = told.events(&Filter::default(), 10_000).expect("events");
+    let told = told
+        .iter()
+        .find(|event| event.kind == "mcp_cross_server_blocked")
+        .expect("told");
+    assert_eq!(told.data["evidence"][0]["kind"], "unread");
+}
+
+#[test]
+fn the_kill_switch_is_heard_while_nothing_can_be_written() {
+    let home = Home::new("version: 1\n");
+    let mut files = home.judge("files");
+    assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
+    let kill = mcpmon_core::model::Kill {
+        by: "ann".to_owned(),
+        at: NOW,
+    };
+    home.store().kill(None, &kill).expect("stopped");
+    let store = rusqlite::Connection::open(home.path("mcpmon.db")).expect("the store");
+    store.execute_batch("BEGIN IMMEDIATE").expect("held");
+    files.push(sample::started("files", 2));
+    let verdict = use_tool(&mut files, later(1), "read_file", "{}");
+    assert_eq!(rule(&verdict), Some("kill_switch"));
+    store.execute_batch("COMMIT").expect("let go");
+    files.close(NOW);
+}
+
+#[test]
+fn a_session_without_a_root_can_be_stopped() {
+    let home = Home::new("version: 1\n");
+    let mut options = home.options("files");
+    options.conversation.session = None;
+    let mut files = Judge::open(NOW, options).expect("a judge");
+    assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
+    let session = files.member.session.clone();
+    let kill = mcpmon_core::model::Kill {
+        by: "ann".to_owned(),
+        at: NOW,
+    };
+    assert!(home.store().knows_session(&session).expect("asked"));
+    home.store().kill(Some(&session), &kill).expect("stopped");
+    let verdict = use_tool(&mut files, later(1), "read_file", "{}");
+    assert_eq!(rule(&verdict), Some("kill_switch"));
+    files.close(NOW);
+}
