@@ -15,6 +15,8 @@ use mcpmon_core::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::json::rfc3339;
+
 /// Arguments of a call that are kept, in characters; what is cut off ends with `…`.
 const LONGEST_INPUT: usize = 16 << 10;
 
@@ -84,6 +86,10 @@ impl StoredEvent {
     #[must_use]
     pub fn parse_kind(&self) -> Option<EventKind> {
         let mut fields = self.data.clone();
+        for_related_times(&mut fields, |time| {
+            let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
+            Some(i64::try_from(time.as_nanosecond()).ok()?.into())
+        });
         fields.insert("type".to_owned(), Value::String(self.kind.clone()));
         serde_json::from_value(Value::Object(fields)).ok()
     }
@@ -124,10 +130,25 @@ fn mask_input(kind: &mut EventKind) {
     }
 }
 
+/// Changes when related calls were made: a number within this program, and a time as all others where it is read.
+fn for_related_times(fields: &mut Map<String, Value>, change: impl Fn(&Value) -> Option<Value>) {
+    let Some(Value::Array(calls)) = fields.get_mut("related_calls") else {
+        return;
+    };
+    for time in calls.iter_mut().filter_map(|call| call.get_mut("timestamp")) {
+        if let Some(changed) = change(time) {
+            *time = changed;
+        }
+    }
+}
+
 fn own_fields(kind: &EventKind) -> Map<String, Value> {
     match serde_json::to_value(kind) {
         Ok(Value::Object(mut fields)) => {
             fields.shift_remove("type");
+            for_related_times(&mut fields, |time| {
+                Some(rfc3339(Timestamp(time.as_i64()?)).into())
+            });
             fields
         }
         other => unreachable!("an event kind is an object with text keys and lossy paths, not {other:?}"),
@@ -136,6 +157,8 @@ fn own_fields(kind: &EventKind) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_core::model::{RelatedCall, ServerId, ToolCategory};
+
     use super::*;
     use crate::record::sample;
 
@@ -189,6 +212,33 @@ mod tests {
         assert_eq!((seconds, nanoseconds / 1_000_000), (1_700_000_000, 123));
         assert_eq!(id.get_version_num(), 7);
         assert_eq!(new_id(Timestamp(-1)).get_version_num(), 7);
+    }
+
+    #[test]
+    fn related_calls_have_times_as_all_others() {
+        let related = RelatedCall {
+            timestamp: Timestamp(1_700_000_000_123_456_789),
+            server_id: ServerId::new("files").unwrap(),
+            tool_name: "read_file".to_owned(),
+            request_id: None,
+            action: Action::Allow,
+            category: ToolCategory::Read,
+        };
+        let kind = EventKind::CrossServerBlocked {
+            blocked_tool_name: "send".to_owned(),
+            related_calls: vec![related],
+            evidence: Vec::new(),
+        };
+        let event = Event::new(Timestamp(7), Layer::Stdio, kind.clone());
+        let mut stored = StoredEvent::new(Uuid::nil(), "laptop", event);
+        let told = &mut stored.data["related_calls"][0]["timestamp"];
+        assert_eq!(*told, "2023-11-14T22:13:20.123456789Z");
+        // As it was written before.
+        let number = Value::from(1_700_000_000_123_456_789_i64);
+        let text = std::mem::replace(told, number);
+        assert_eq!(stored.parse_kind(), Some(kind.clone()));
+        stored.data["related_calls"][0]["timestamp"] = text;
+        assert_eq!(stored.parse_kind(), Some(kind));
     }
 
     #[test]

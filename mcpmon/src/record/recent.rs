@@ -12,6 +12,9 @@ use super::{Store, StoreError};
 const CALLS_KEPT: Duration = Duration::from_hours(1);
 /// How long results are kept: as long as the longest window that a configuration can have.
 const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
+/// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
+const MOST_OUTPUTS: u32 = 4096;
+const MOST_CALLS: u32 = 1 << 16;
 /// Rows between two looks for what is too old.
 const BETWEEN_LOOKS: i64 = 256;
 /// Rows that are read at once: what is kept of one window holds no more.
@@ -84,8 +87,16 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     };
     connection
         .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
-        .execute([before(CALLS_KEPT), before(OUTPUTS_KEPT)])
-        .map(drop)
+        .execute([before(CALLS_KEPT), before(OUTPUTS_KEPT)])?;
+    for (is_output, most) in [(true, MOST_OUTPUTS), (false, MOST_CALLS)] {
+        connection
+            .prepare_cached(
+                "DELETE FROM recent WHERE is_output = ?1 AND seq <= \
+                     (SELECT seq FROM recent WHERE is_output = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+            )?
+            .execute(params![is_output, most])?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -168,5 +179,22 @@ mod tests {
             .unwrap();
         let rest = [call(60 * minute), call(61 * minute), call(75 * minute)];
         assert_eq!(seen(&mut store, "s1", 0), rest);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_its_share_of_the_disk() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        store
+            .write(|transaction| {
+                for _ in 0..MOST_OUTPUTS + 300 {
+                    put(transaction, &session, &output(7))?;
+                }
+                put(transaction, &session, &call(7))?;
+                prune(transaction, Timestamp(7))
+            })
+            .unwrap();
+        let kept = seen(&mut store, "s1", 0);
+        assert_eq!(kept.len(), MOST_OUTPUTS as usize + 1);
     }
 }
