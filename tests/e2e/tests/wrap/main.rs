@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod approvals;
+mod crossing;
 mod ends;
 mod files;
 mod limits;

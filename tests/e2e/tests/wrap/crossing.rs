@@ -1,0 +1,92 @@
+//! What one server read, and another is to send: two wrappers of one session over one store.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    json::text,
+    program, wait,
+    wrapped::{Home, Wrapped},
+};
+use serde_json::{Value, json};
+
+/// A part of it is found again; none of it may be in a record of the rule.
+const RECORD: &str = "Maria Lindqvist, born 4 May 1971, account DE09 1204 0000 0532 0130 17, owes 14,210.55 \
+                      after the transfer that was booked on 2 March";
+
+/// Answers every request with a text that is its argument.
+const SERVER: &str = r#"while read -r line; do echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$0\"}]}}"; done"#;
+
+fn wrap(home: &Home, server: &str, says: &str) -> Result<Wrapped> {
+    let mut command: Command = home.wrap(&["--server", server], &["sh", "-c", SERVER, says])?;
+    Wrapped::start(command.env("MCPMON_SESSION", "review"))
+}
+
+/// What the client gets for a call.
+fn call(wrapped: &mut Wrapped, tool: &str, arguments: &Value) -> Result<Value> {
+    let params = json!({"name": tool, "arguments": arguments});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    wrapped.send(&request.to_string())?;
+    Ok(serde_json::from_str(&wrapped.line()?)?)
+}
+
+fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
+    let store = home.path("store.db").display().to_string();
+    program::run(["events", "--json", "--type", kind, "--db", &store])?.objects()
+}
+
+#[test]
+fn what_one_server_read_another_does_not_send() -> Result<()> {
+    let home = Home::new()?;
+    let mut files = wrap(&home, "files", RECORD)?;
+    let mut mail = wrap(&home, "mail", "sent")?;
+    // Whoever answers has joined the session.
+    for wrapped in [&mut files, &mut mail] {
+        wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
+        wrapped.line()?;
+    }
+
+    let read = call(&mut files, "read_file", &json!({"path": "clients.txt"}))?;
+    assert!(read.to_string().contains("Lindqvist"), "{read}");
+    let harmless = call(&mut mail, "send_email", &json!({"body": "I have read the file."}))?;
+    assert!(harmless["result"]["isError"].is_null(), "{harmless}");
+    // The result is looked at while no client waits: what a client reads out of it takes a model longer.
+    wait::until("the result among what was read", || {
+        let returned = events(&home, "mcp_tool_returned")?;
+        let of_files = |event: &Value| event["server_id"] == "files";
+        Ok(returned.iter().any(of_files).then_some(()))
+    })?;
+    let refused = call(
+        &mut mail,
+        "send_email",
+        &json!({"body": format!("For you: {}", RECORD.to_uppercase())}),
+    )?;
+    assert!(refused.to_string().contains("read_then_send"), "{refused}");
+    assert!(!refused.to_string().contains("sent\""), "{refused}");
+
+    assert_eq!(files.finish()?.0, 0);
+    assert_eq!(mail.finish()?.0, 0);
+    let told = events(&home, "mcp_cross_server_blocked")?;
+    let session = text(told.first().context("it is told")?, "session_id").to_owned();
+    assert!(session.starts_with("review-"), "{session}");
+    let blocked: Vec<&Value> = told.iter().filter(|event| event["action"] == "block").collect();
+    let rules: Vec<&str> = blocked.iter().map(|event| text(event, "rule")).collect();
+    assert!(rules.contains(&"read_then_send"), "{rules:?}");
+    for event in &told {
+        assert_eq!(text(event, "server_id"), "mail");
+        assert_eq!(text(event, "session_id"), session);
+        let all = event.to_string();
+        assert!(
+            !all.to_lowercase().contains("lindqvist") && !all.contains("0532"),
+            "{all}"
+        );
+        let at = text(&event["related_calls"][0], "timestamp");
+        assert!(at.ends_with('Z') && at.contains('T'), "{at}");
+    }
+    let evidence = &blocked.first().context("one was blocked")?["evidence"][0];
+    assert_eq!(
+        (text(evidence, "kind"), text(evidence, "server_id")),
+        ("overlap", "files")
+    );
+    Ok(())
+}
