@@ -5,11 +5,19 @@ use std::{borrow::Cow, ops::Range};
 use super::walk::{self, Part, Scalar, Step};
 use crate::model::RawJson;
 
+/// Keys and values of one call that are kept.
+pub const MAX_ARGUMENTS: usize = 1 << 17;
+/// Steps of all their paths, long names counted as several: deep nesting would make memory quadratic.
+const MAX_STEPS: usize = 1 << 19;
+/// Bytes of a name that count as one step.
+const STEP: usize = 64;
+
 /// The arguments of a call, in the order of the text.
 #[derive(Debug, Default)]
 pub struct Arguments<'a> {
     steps: Vec<Step<'a>>,
     entries: Vec<Entry<'a>>,
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -41,11 +49,24 @@ pub struct Argument<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Walks the arguments of a call. The text is trusted to be valid.
+    /// Walks the arguments of a call. The text is trusted to be valid. Of more than can be kept the first ones are:
+    /// see [`Self::is_cut`].
     #[must_use]
     pub fn walk(json: RawJson<'a>) -> Self {
         let mut arguments = Self::default();
+        let mut room = MAX_STEPS;
         walk::scalars(json, |path, scalar, text, place| {
+            if arguments.is_cut {
+                return;
+            }
+            let weight = path.steps().iter().map(weight).sum();
+            match room.checked_sub(weight) {
+                Some(left) if arguments.entries.len() < MAX_ARGUMENTS => room = left,
+                Some(_) | None => {
+                    arguments.is_cut = true;
+                    return;
+                }
+            }
             let from = arguments.steps.len();
             arguments.steps.extend_from_slice(path.steps());
             arguments.entries.push(Entry {
@@ -62,6 +83,12 @@ impl<'a> Arguments<'a> {
         arguments
     }
 
+    /// Whether there is more than was kept. What nobody looked at must not go on.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Every key and value, a key before what it names.
     pub fn iter(&self) -> impl Iterator<Item = Argument<'_>> {
         self.entries.iter().map(|entry| Argument {
@@ -70,6 +97,13 @@ impl<'a> Arguments<'a> {
             text: &entry.text,
             place: &entry.place,
         })
+    }
+}
+
+fn weight(step: &Step<'_>) -> usize {
+    match step {
+        Step::Member(name) => 1 + name.len() / STEP,
+        Step::Item(_) => 1,
     }
 }
 
@@ -106,8 +140,12 @@ impl<'a> Argument<'a> {
 
     /// Whether both are in one object, or in one list.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
-        let around = |steps: &'a [Step<'a>]| steps.split_last().map(|(_, around)| around);
-        around(self.steps) == around(other.steps)
+        self.around() == other.around()
+    }
+
+    /// The way to the object, or to the list, that it is in; `None` at the root.
+    pub(super) fn around(&self) -> Option<&'a [Step<'a>]> {
+        self.steps.split_last().map(|(_, around)| around)
     }
 
     /// Names of the members on the way, outermost first; a key's own is the last.
@@ -151,5 +189,40 @@ mod tests {
         let expected = expected
             .map(|(kind, path, name, text)| (kind, path.to_owned(), name.to_owned(), text.to_owned()));
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn there_is_an_end() {
+        let walked = |count: usize| {
+            let json = format!("[{}1]", "1,".repeat(count - 1));
+            let arguments = Arguments::walk(RawJson::trusted(&json));
+            (arguments.iter().count(), arguments.is_cut())
+        };
+        assert_eq!(walked(MAX_ARGUMENTS), (MAX_ARGUMENTS, false));
+        assert_eq!(walked(MAX_ARGUMENTS + 1), (MAX_ARGUMENTS, true));
+    }
+
+    #[test]
+    fn depth_counts() {
+        let deep = |open: &str, close: &str, depth: usize, count: usize| {
+            format!(
+                "{}{}1{}",
+                open.repeat(depth),
+                "1,".repeat(count),
+                close.repeat(depth)
+            )
+        };
+        let is_cut = |json: &str| {
+            let arguments = Arguments::walk(RawJson::trusted(json));
+            assert!(arguments.steps.len() <= MAX_STEPS);
+            arguments.is_cut()
+        };
+        assert!(!is_cut(&deep("[", "]", 10, 10_000)));
+        assert!(is_cut(&deep("[", "]", 100, 10_000)));
+        let long = format!(r#"{{"{}":["#, "k".repeat(1 << 16));
+        assert!(
+            is_cut(&deep(&long, "]}", 4, 10_000)),
+            "long names are copied and compared"
+        );
     }
 }

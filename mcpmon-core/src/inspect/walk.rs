@@ -29,7 +29,7 @@ pub(super) enum Scalar {
 pub(super) struct Path<'a>(Vec<Step<'a>>);
 
 /// One step on the way to a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step<'a> {
     /// Into a member of an object.
     Member(Cow<'a, str>),

@@ -19,6 +19,7 @@ mod protected_files;
 mod resource_rules;
 mod server;
 mod stale;
+mod too_much;
 mod tool_policy;
 mod unapproved;
 mod unknown;
@@ -145,6 +146,7 @@ const RULES: &[&dyn Rule] = &[
     &blocked_resources::BlockedResources,
     &resource_rules::ResourceRules,
     &default_decision::DefaultDecision,
+    &too_much::TooMuch,
     &argument_content::ArgumentContent,
     &value_limits::ValueLimits,
     &protected_files::ProtectedFiles,
@@ -152,6 +154,7 @@ const RULES: &[&dyn Rule] = &[
 
 /// The rule over secrets in the arguments of calls.
 pub(super) use argument_content::RULE as ARGUMENT_INSPECTION;
+pub(super) use too_much::objection as too_much;
 
 /// What the rules say together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

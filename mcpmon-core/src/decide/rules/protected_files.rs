@@ -15,7 +15,15 @@ impl Rule for ProtectedFiles {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let extra = &scene.policy.guard.extra_paths;
         let touches = match (scene.call, scene.used) {
-            (Some(calling), _) => touched(calling.call, calling.arguments, scene.files, extra),
+            (Some(calling), _) => {
+                let touched = touched(calling.call, calling.arguments, scene.files, extra);
+                let is_written = |touch: &Touch| touch.category != Category::Credential;
+                if touched.is_cut && !touched.files.iter().any(is_written) {
+                    let what = format!("a call of {}", scene.subject());
+                    return Some(super::too_much(&what, "names more files than are looked at"));
+                }
+                touched.files
+            }
             (
                 None,
                 Used::Offered {

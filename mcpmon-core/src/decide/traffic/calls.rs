@@ -37,7 +37,11 @@ impl Traffic {
             secrets: &secrets,
         };
         let (mut ruling, redactions) = self.call_ruling(teller, calling, &mut judgement);
-        let disclosed = Disclosed { secrets, redactions };
+        let disclosed = Disclosed {
+            secrets,
+            redactions,
+            is_cut: arguments.is_cut(),
+        };
         if let Some(crossing) = self.shadow(teller, &call.tool) {
             judgement.events.push(self.crossed(teller, &call.tool, &crossing));
             precede(&mut ruling, objection(&crossing));
@@ -270,7 +274,8 @@ impl Traffic {
         let trace = &teller.message.trace;
         let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
         let arguments = || {
-            let given = call.arguments?;
+            // Secrets were not looked for in all of what is too much.
+            let given = call.arguments.filter(|_| !disclosed.is_cut)?;
             Some(input(given.as_str(), &disclosed.secrets))
         };
         if ruling.is_notable() {

@@ -15,6 +15,8 @@ pub(in crate::decide) struct Disclosed {
     pub(super) secrets: Vec<Secret>,
     /// What is replaced before the call goes on.
     pub(super) redactions: Vec<Redaction>,
+    /// Whether there are arguments in which nobody looked.
+    pub(super) is_cut: bool,
 }
 
 /// An event for each secret in the arguments of a call that is not accepted.

@@ -62,6 +62,7 @@ impl Traffic {
     fn completion(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let arguments = Arguments::walk(params);
         let mut ruling = self.server_ruling(teller);
+        note(&mut ruling, beyond(&arguments, "a completion"));
         for (member, kind) in [
             ("uri", DefinitionKind::Template),
             ("name", DefinitionKind::Prompt),
@@ -82,10 +83,12 @@ impl Traffic {
     fn subscriptions(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let arguments = Arguments::walk(params);
         let uris = texts_at(&arguments, ["notifications", "resourceSubscriptions"]);
-        if uris.is_empty() {
+        let beyond = beyond(&arguments, "a subscription");
+        if uris.is_empty() && beyond.is_none() {
             return Judgement::default();
         }
-        let ruling = self.ruling_of_all(teller, DefinitionKind::Resource, &uris);
+        let mut ruling = self.ruling_of_all(teller, DefinitionKind::Resource, &uris);
+        note(&mut ruling, beyond);
         judged(teller, method, &format!("{} resources", uris.len()), &ruling)
     }
 
@@ -209,6 +212,12 @@ impl Traffic {
             files: &self.files,
         })
     }
+}
+
+/// What is to be said of parameters that are more than is looked at.
+fn beyond(arguments: &Arguments<'_>, what: &str) -> Option<Objection> {
+    let objection = || rules::too_much(what, "holds more values than are looked at");
+    arguments.is_cut().then(objection)
 }
 
 /// The texts that stand at the end of a way of members, in any case: readers do not agree on it.

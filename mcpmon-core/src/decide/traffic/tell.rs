@@ -2,7 +2,7 @@
 
 use crate::{
     decide::rules::{Effect, Objection, Ruling},
-    inspect::secrets::Secret,
+    inspect::secrets::{MAX_SECRETS, Secret},
     model::{
         Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, Message, ResultKind, Severity,
         Subject, Timestamp, redacted,
@@ -110,9 +110,11 @@ pub(super) fn reason(reason: &str, remedy: Option<&str>) -> String {
     }
 }
 
-/// Arguments as far as they are told, without the secrets that were found in them.
+/// Arguments as far as they are told, without the secrets that were found in them. With more secrets than are
+/// kept they are not told: one would be left.
 pub(super) fn input(text: &str, secrets: &[Secret]) -> String {
     match secrets {
+        _ if secrets.len() >= MAX_SECRETS => format!("[mcpmon: {} bytes with many secrets]", text.len()),
         [] => cut(text, MAX_INPUT).to_owned(),
         found => cut(&redacted(text, &Secret::masks(found)), MAX_INPUT).to_owned(),
     }

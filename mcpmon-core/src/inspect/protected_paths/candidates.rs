@@ -1,10 +1,8 @@
 //! Which texts in a call's arguments are paths, and what the call does to the files they name.
 
-use std::collections::HashSet;
-
 use super::{
-    Access, is_relative, patch,
-    shell::{self, Use},
+    Access, is_relative, patch, shell, spelling,
+    uses::Uses,
     words::{self, Meaning, Verbs},
 };
 use crate::{
@@ -17,23 +15,24 @@ const MAX_DEPTH: usize = 2;
 /// Directories that relative paths of the same call are tried in.
 const MAX_BASES: usize = 4;
 /// Words of a list that are read as one command.
-const MAX_WORDS: usize = 4096;
+const MAX_WORDS: usize = 1 << 16;
 
 /// Every path in the arguments of a call of `tool`, and what is done to it.
-pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Vec<Use> {
+pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Uses {
     let mut reader = Reader {
         verbs: Verbs::of(tool),
-        found: Vec::new(),
+        found: Uses::default(),
     };
-    reader.read(arguments, MAX_DEPTH);
-    let mut known = HashSet::new();
-    reader.found.retain(|one| known.insert(one.clone()));
+    match arguments.is_cut() {
+        true => reader.found.cut(),
+        false => reader.read(arguments, MAX_DEPTH),
+    }
     reader.found
 }
 
 struct Reader {
     verbs: Verbs,
-    found: Vec<Use>,
+    found: Uses,
 }
 
 /// What one set of arguments says as a whole.
@@ -54,8 +53,11 @@ impl Reader {
                 ArgumentKind::Key => self.key(&call, &argument),
                 ArgumentKind::Text => {
                     self.text(&call, &argument, depth);
-                    if is_command(&call, &argument) && command.len() < MAX_WORDS {
-                        command.push(argument.text());
+                    if is_command(&call, &argument) {
+                        match command.len() < MAX_WORDS {
+                            true => command.push(argument.text()),
+                            false => self.found.cut(),
+                        }
                     }
                 }
                 ArgumentKind::Literal => {}
@@ -63,7 +65,7 @@ impl Reader {
         }
         if command.len() > 1 {
             let directory = call.bases.first().map(String::as_str);
-            self.found.extend(shell::files_of_words(&command, directory));
+            shell::files_of_words(&command, directory, &mut self.found);
         }
     }
 
@@ -105,7 +107,7 @@ impl Reader {
             self.command(call, text);
         }
         let names_file = match meaning {
-            Meaning::Path => is_line(text),
+            Meaning::Path => self.is_path(call, text, name),
             Meaning::Prose | Meaning::Content | Meaning::WeakContent => false,
             Meaning::Command => !text.contains(' ') && may_be_path(text),
             Meaning::Other => may_be_path(text),
@@ -124,13 +126,17 @@ impl Reader {
         if serde_json::from_str::<serde_json::Value>(trimmed).is_err() {
             return false;
         }
-        self.read(&Arguments::walk(RawJson::trusted(trimmed)), depth);
+        let arguments = Arguments::walk(RawJson::trusted(trimmed));
+        if arguments.is_cut() {
+            self.found.cut();
+        }
+        self.read(&arguments, depth);
         true
     }
 
     fn command(&mut self, call: &Call, line: &str) {
         let directory = call.bases.first().map(String::as_str);
-        self.found.extend(shell::files(line, directory));
+        shell::files(line, directory, &mut self.found);
         // A program in another language has its paths in quotes.
         if line.contains('(') {
             for (path, access) in super::code::paths(line) {
@@ -143,12 +149,27 @@ impl Reader {
         let text = text.trim();
         if is_relative(text) {
             for base in &call.bases {
-                let path = format!("{base}/{text}");
-                self.found.push(Use { path, access });
+                self.found.add(format!("{base}/{text}"), access);
             }
         }
-        let path = text.to_owned();
-        self.found.push(Use { path, access });
+        self.found.add(text.to_owned(), access);
+    }
+
+    /// Whether the text of a member that says where something is can be taken as it is. In one of several lines each
+    /// can be a path, and what is too long for one can be short for whoever resolves it first.
+    fn is_path(&mut self, call: &Call, text: &str, name: &str) -> bool {
+        if text.len() > spelling::MAX_TEXT {
+            if let Some(short) = spelling::shortened(text) {
+                self.path(call, &short, call.access(name));
+            }
+            return false;
+        }
+        if text.trim().contains('\n') {
+            for line in text.lines().filter(|line| may_be_path(line)) {
+                self.path(call, line, call.access(name));
+            }
+        }
+        !text.is_empty()
     }
 }
 
@@ -261,8 +282,8 @@ mod tests {
         let arguments = Arguments::walk(RawJson::trusted(arguments));
         let found = candidates(tool, &arguments);
         found
-            .into_iter()
-            .map(|Use { path, access }| format!("{} {path}", access.verb()))
+            .iter()
+            .map(|one| format!("{} {}", one.access.verb(), one.path))
             .collect()
     }
 

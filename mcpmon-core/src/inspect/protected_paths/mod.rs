@@ -14,16 +14,21 @@ mod spelling;
 mod table;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod words;
+
+use std::collections::{HashMap, HashSet};
 
 pub(crate) use self::places::NO_FILES;
 pub use self::places::{Files, Places, RealPath};
-use self::{shell::Use, table::TABLE};
+use self::{table::TABLE, uses::Use};
 use super::arguments::Arguments;
 use crate::model::{Call, MAX_PATH, Meeting, PathPattern, PlainPath};
 
 /// Paths of one call that are looked up.
-pub const MAX_LOOKUPS: usize = 32;
+pub const MAX_LOOKUPS: usize = 1024;
+/// Paths with wildcards in one call: each is held against everything that is protected.
+const MAX_GLOBS: usize = 1024;
 
 /// Why a file is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,30 +117,49 @@ pub struct Touch {
     pub path: String,
 }
 
+/// The protected files that a call touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// The first of each kind.
+    pub files: Vec<Touch>,
+    /// Whether the call names more than was looked at.
+    pub is_cut: bool,
+}
+
 /// The protected files that a call touches: writes of any, reads of those with secrets.
 ///
-/// `extra` are further protected paths. The first touch of a kind is told, not each.
+/// `extra` are further protected paths.
 #[must_use]
-pub fn touched(
-    call: &Call<'_>,
-    arguments: &Arguments<'_>,
-    files: &Files,
-    extra: &[PathPattern],
-) -> Vec<Touch> {
+pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra: &[PathPattern]) -> Touched {
     let mut found: Vec<Touch> = Vec::new();
-    for Use { path, access } in candidates::candidates(&call.tool, arguments) {
-        let real = files.real.iter().filter(|real| real.given == path);
-        for text in [path.as_str()]
-            .into_iter()
-            .chain(real.map(|real| real.real.as_str()))
-        {
+    let uses = candidates::candidates(&call.tool, arguments);
+    let mut is_cut = uses.is_cut();
+    let mut globs = 0;
+    let mut real: HashMap<&str, Vec<&str>> = HashMap::new();
+    for RealPath { given, real: leads } in &files.real {
+        real.entry(given).or_default().push(leads);
+    }
+    for Use { path, access } in uses.iter() {
+        let leads = real.get(path.as_str()).into_iter().flatten().copied();
+        for text in [path.as_str()].into_iter().chain(leads) {
             for path in spelling::paths(text, &files.places) {
-                let touch = meet(&path, access, &files.places, extra);
+                if has_wildcards(&path.names) {
+                    globs += 1;
+                    if globs > MAX_GLOBS {
+                        is_cut = true;
+                        continue;
+                    }
+                }
+                let touch = meet(&path, *access, &files.places, extra);
                 found.extend(touch.filter(|touch| !is_told(&found, touch)));
             }
         }
     }
-    found
+    Touched { files: found, is_cut }
+}
+
+fn has_wildcards(names: &[String]) -> bool {
+    names.iter().any(|name| name.contains(['*', '?', '[']))
 }
 
 fn is_told(found: &[Touch], touch: &Touch) -> bool {
@@ -169,16 +193,14 @@ pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<To
 /// [`MAX_LOOKUPS`].
 #[must_use]
 pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
-    let mut found: Vec<Lookup> = Vec::new();
-    for Use { path, access } in candidates::candidates(&call.tool, arguments) {
-        if access != Access::Read && !found.iter().any(|lookup| lookup.given == path) {
-            found.extend(Lookup::of(path));
-        }
-        if found.len() == MAX_LOOKUPS {
-            break;
-        }
-    }
-    found
+    let uses = candidates::candidates(&call.tool, arguments);
+    let changed = uses.iter().filter(|one| one.access != Access::Read);
+    let mut known = HashSet::new();
+    changed
+        .filter(|one| known.insert(&one.path))
+        .filter_map(|one| Lookup::of(one.path.clone()))
+        .take(MAX_LOOKUPS)
+        .collect()
 }
 
 /// A path to be looked up.
@@ -212,9 +234,8 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
         Some(Meeting::Above) => access == Access::Remove && category != Category::GitConfig,
         None => false,
     };
-    let has_wildcards = names.iter().any(|name| name.contains(['*', '?', '[']));
     let rows = match access {
-        _ if has_wildcards => TABLE.all(),
+        _ if has_wildcards(&names) => TABLE.all(),
         Access::Remove => TABLE.rows_below(&names),
         Access::Read | Access::Write => TABLE.rows(&names),
     };
@@ -236,11 +257,32 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     let mut guarded = rows.iter().filter(|row| !is_secret(row));
     if let Some(row) = guarded.find(|row| meets(&row.pattern, row.category))
         && !TABLE.is_sample(&names)
+        && !(row.category == Category::AgentInstructions && is_documentation(path))
     {
         return Some(touch(row.category));
     }
     let is_extra = extra.iter().any(|pattern| meets(pattern, Category::Extra));
     is_extra.then(|| touch(Category::Extra)).or_else(secret)
+}
+
+/// Whether a file is about agents rather than for them: `docs/agents.md`. No client looks for `AGENTS.md` there in
+/// lower case.
+fn is_documentation(path: &PlainPath) -> bool {
+    const PLACES: [&str; 8] = [
+        "docs",
+        "doc",
+        "documentation",
+        "guides",
+        "website",
+        "site",
+        "blog",
+        "wiki",
+    ];
+    let Some((name, directories)) = path.names.split_last() else {
+        return false;
+    };
+    let is_one = |name: &String| PLACES.contains(&name.to_lowercase().as_str());
+    matches!(name.as_str(), "agents.md" | "claude.md" | "gemini.md") && directories.iter().any(is_one)
 }
 
 /// Whether a path is relative to a directory that it does not name.

@@ -4,7 +4,7 @@ use super::{fold, places::Places};
 use crate::model::{MAX_PATH, PathStart, PlainPath};
 
 /// A path with every byte percent-encoded is three times as long.
-const MAX_TEXT: usize = 3 * MAX_PATH;
+pub(super) const MAX_TEXT: usize = 3 * MAX_PATH;
 /// Schemes of URIs that name files.
 const SCHEMES: [&str; 6] = [
     "file",
@@ -68,6 +68,30 @@ pub(super) fn address(text: &str) -> String {
         Some(_) | None => located,
     }
 }
+
+/// A text that is too long for a path without what resolving it leaves out; `None` where it is too long even so.
+pub(super) fn shortened(text: &str) -> Option<String> {
+    let mut text = text.replace('\\', "/");
+    for _ in 0..MAX_DECODED {
+        match fold::percent_decoded(&text) {
+            Some(decoded) => text = decoded.replace('\\', "/"),
+            None => break,
+        }
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in text.split('/') {
+        match name.trim() {
+            "" | "." if !names.is_empty() => {}
+            ".." if names.len() > 1 && names.last() != Some(&"..") => drop(names.pop()),
+            _ => names.push(name),
+        }
+    }
+    let short = names.join("/");
+    (short.len() <= MAX_TEXT).then_some(short)
+}
+
+/// How often a long text is decoded.
+const MAX_DECODED: usize = 3;
 
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| {
@@ -341,6 +365,14 @@ mod tests {
     #[test_case("src/../a" => "src/../a"; "as it is")]
     fn addresses(text: &str) -> String {
         address(text)
+    }
+
+    #[test_case(&format!("~/{}.bashrc", "./".repeat(MAX_TEXT)) => Some("~/.bashrc".to_owned()); "no steps")]
+    #[test_case(&format!("/{}etc/x", "a/../".repeat(MAX_TEXT)) => Some("/etc/x".to_owned()); "there and back")]
+    #[test_case(&format!("/{}etc/x", "%2e/".repeat(MAX_TEXT)) => Some("/etc/x".to_owned()); "encoded")]
+    #[test_case(&format!("/{}", "x".repeat(MAX_TEXT)) => None; "long even so")]
+    fn what_is_long_may_be_short(text: &str) -> Option<String> {
+        shortened(text)
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn touches_of(tool: &str, arguments: &str, files: &Files, extra: &[PathPattern])
         arguments: Some(json),
         resumes: None,
     };
-    touched(&call, &Arguments::walk(json), files, extra)
+    touched(&call, &Arguments::walk(json), files, extra).files
 }
 
 /// The category of the first protected file that is written, or `credential`.
@@ -321,7 +321,7 @@ fn what_is_written_is_looked_up() {
     assert_eq!(looked_up("read_file", r#"{"path":"a"}"#), [""; 0]);
     assert_eq!(looked_up("run", r#"{"command":"echo x > a"}"#), ["a"]);
     assert_eq!(looked_up("put", r#"{"url":"https://example.com/x"}"#), [""; 0]);
-    let many = (0..100)
+    let many = (0..2000)
         .map(|n| format!(r#""/f{n}""#))
         .collect::<Vec<_>>()
         .join(",");
@@ -398,4 +398,61 @@ fn long_texts(text: String) {
             drop(touches(tool, &json));
         }
     }
+}
+
+#[test_case("docs/agents.md" => false; "about agents")]
+#[test_case("/repo/website/guides/claude.md" => false; "about a client")]
+#[test_case("docs/AGENTS.md" => true; "as clients look for it")]
+#[test_case("agents.md" => true; "anywhere else")]
+#[test_case("docs/.claude/agents/x.md" => true; "an agent of a client")]
+fn documentation_is_no_instruction(path: &str) -> bool {
+    let arguments = serde_json::json!({"path": path, "content": "x"}).to_string();
+    !touches("write_file", &arguments).is_empty()
+}
+
+#[test_case("run", r#"{"command":"eval eval eval eval eval 'echo k >> ~/.bashrc'"}"# => true; "lines in lines")]
+#[test_case("write_file", r#"{"path":"/home/me/a\n/../.bashrc","content":"x"}"# => true; "a name of two lines")]
+#[test_case("delete", r#"{"paths":"/tmp/a\n/home/me/.bashrc"}"# => true; "paths in lines")]
+fn nothing_is_skipped(tool: &str, arguments: &str) -> bool {
+    !touches(tool, arguments).is_empty()
+}
+
+#[test]
+fn what_is_padded_is_read() {
+    let long = format!(r#"{{"path":"~/{}.bashrc","content":"x"}}"#, "./".repeat(20_000));
+    assert!(!touches("write_file", &long).is_empty());
+}
+
+/// Whether more is named than was looked at.
+fn is_cut(tool: &str, arguments: &str) -> bool {
+    let call = Call {
+        tool: tool.into(),
+        arguments: Some(RawJson::trusted(arguments)),
+        resumes: None,
+    };
+    let walked = Arguments::walk(RawJson::trusted(arguments));
+    touched(&call, &walked, &Files::default(), &[]).is_cut
+}
+
+#[test]
+fn what_is_not_read_is_told() {
+    let list = |count: usize, name: &dyn Fn(usize) -> String| {
+        let paths: Vec<String> = (0..count).map(|n| format!("\"{}\"", name(n))).collect();
+        format!(r#"{{"paths":[{}]}}"#, paths.join(","))
+    };
+    assert!(!is_cut("delete", &list(20_000, &|n| format!("/tmp/{n}"))));
+    assert!(is_cut("delete", &list(40_000, &|n| format!("/tmp/{n}"))));
+    assert!(!is_cut("delete", &list(500, &|n| format!("/tmp/{n}*"))));
+    assert!(is_cut("delete", &list(2000, &|n| format!("/tmp/{n}*"))));
+    let based =
+        list(2000, &|n| n.to_string()).replacen('{', &format!(r#"{{"cwd":"/{}","#, "x".repeat(4000)), 1);
+    assert!(is_cut("delete", &based), "each path in a long directory");
+    let line = |line: &str| format!(r#"{{"command":"{line}"}}"#);
+    assert!(is_cut("run", &line(&format!("echo {}", "x".repeat(300 << 10)))));
+    assert!(is_cut("run", &line(&format!("{}x", "eval ".repeat(20)))));
+    assert!(is_cut(
+        "run",
+        &line(&format!("find {}-exec rm {{}} ;", "a ".repeat(20)))
+    ));
+    assert!(!is_cut("run", &line("find a b -exec rm {} ;")));
 }

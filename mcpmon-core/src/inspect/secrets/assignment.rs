@@ -97,22 +97,27 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     anchor.start - before..end
 }
 
-/// The secret that the identifier at `name` names.
-pub(super) fn at(text: &str, name: &Range<usize>) -> Option<Hit> {
+/// The secret that the identifier at `name` names, and how many bytes were judged for it.
+pub(super) fn at(text: &str, name: &Range<usize>) -> (usize, Option<Hit>) {
     let spelled = text[name.clone()].trim_start_matches(['-', '.']);
-    let mut claim = names::claim(spelled)?;
+    let Some(mut claim) = names::claim(spelled) else {
+        return (0, None);
+    };
     if claim == Claim::Key && is_second_word(text, name) {
         claim = Claim::Generated;
     }
-    let assigned = follow(text, name.end)?;
+    let Some(assigned) = follow(text, name.end) else {
+        return (0, None);
+    };
     let is_flag = text[name.clone()].starts_with('-');
     let is_loud = spelled.bytes().all(|byte| !byte.is_ascii_lowercase());
-    judge(claim, &assigned, is_flag, is_loud, spelled).or_else(|| {
+    let hit = judge(claim, &assigned, is_flag, is_loud, spelled).or_else(|| {
         let is_pair = claim == Claim::Password
             && assigned.separator == Separator::Sign
             && follows_user(text, name.start);
         is_pair.then(|| plain(&assigned))?
-    })
+    });
+    (assigned.value.len(), hit)
 }
 
 /// Whether a user was named shortly before.

@@ -33,28 +33,59 @@ pub enum Place {
 pub(super) struct Collector<'a> {
     json: RawJson<'a>,
     secrets: Vec<Secret>,
+    /// What is as severe as this, or less, has no room any more.
+    floor: Severity,
     /// Names of members that are secrets, with what stands for them in paths.
     keys: Vec<(String, String)>,
 }
 
 impl<'a> Collector<'a> {
+    /// Whether nothing worse can be found any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_full() && self.least().is_some_and(|(_, least)| least == Severity::Critical)
+    }
+
+    /// The least severe one.
+    fn least(&self) -> Option<(usize, Severity)> {
+        let severities = self.secrets.iter().map(|secret| secret.finding.severity);
+        severities.enumerate().min_by_key(|(_, severity)| *severity)
+    }
+
+    /// Whether one of this severity is still told: where there is no room, a less severe one makes it.
+    fn takes(&mut self, severity: Severity) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        if self.floor >= severity {
+            return false;
+        }
+        let least = self.least().filter(|(_, least)| *least < severity);
+        if let Some((at, _)) = least {
+            self.secrets.remove(at);
+        } else {
+            self.floor = severity;
+        }
+        least.is_some()
+    }
+
     pub(super) const fn new(json: RawJson<'a>) -> Self {
         Self {
             json,
             secrets: Vec::new(),
+            floor: Severity::Low,
             keys: Vec::new(),
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.secrets.len() >= MAX_SECRETS
     }
 
     /// What was found in one key or value.
     pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<Hit>) {
         for hit in hits {
-            if self.is_full() {
-                return;
+            if !self.takes(hit.severity) {
+                continue;
             }
             let place = match argument.kind() {
                 ArgumentKind::Key => {
@@ -76,7 +107,7 @@ impl<'a> Collector<'a> {
 
     /// A secret whose pieces are these keys or values.
     pub(super) fn take_pieces(&mut self, pieces: &[Argument<'_>], kind: &'static str, severity: Severity) {
-        let Some(first) = pieces.first().filter(|_| !self.is_full()) else {
+        let Some(first) = pieces.first().filter(|_| self.takes(severity)) else {
             return;
         };
         let place = match first.kind() {

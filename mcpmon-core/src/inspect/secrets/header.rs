@@ -10,6 +10,8 @@ use crate::model::Severity;
 
 /// Longest token that is looked at, bytes.
 const LONGEST: usize = 16 << 10;
+/// Longest header of a web token.
+const HEADER: usize = 1 << 10;
 /// Shortest part of a web token.
 const PART: usize = 6;
 
@@ -21,6 +23,16 @@ pub(super) fn web_token(text: &str, start: usize) -> Option<Hit> {
     }
     let is_part =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+');
+    // Most of what begins like one is none: its first parts tell, and the header is short.
+    let part = |from: usize, most: usize| {
+        let near = bytes.get(from..bytes.len().min(from + most))?;
+        let length = near.iter().position(|byte| !is_part(byte) || *byte == b'.');
+        Some(length.unwrap_or(near.len())).filter(|length| *length >= PART)
+    };
+    let length = part(start, HEADER)?;
+    if bytes.get(start + length) != Some(&b'.') || part(start + length + 1, PART).is_none() {
+        return None;
+    }
     let near = &bytes[start..bytes.len().min(start + LONGEST)];
     let length = near.iter().position(|byte| !is_part(byte)).unwrap_or(near.len());
     let token = text[start..start + length].trim_end_matches('.');

@@ -23,9 +23,12 @@ mod text;
 mod url;
 mod value;
 
-use std::ops::Range;
+use std::{cell::OnceCell, collections::HashSet, ops::Range};
 
-use super::arguments::{Argument, ArgumentKind, Arguments};
+use super::{
+    arguments::{Argument, ArgumentKind, Arguments},
+    walk::Step,
+};
 use crate::model::{RawJson, Severity};
 
 pub use found::{Place, Secret};
@@ -64,7 +67,7 @@ impl Hit {
     }
 }
 
-/// Secrets of one call that are told; a call with more is not let through in part.
+/// Secrets of one call that are told, the worst ones; a call with more is not let through in part.
 pub const MAX_SECRETS: usize = 64;
 
 /// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
@@ -76,19 +79,24 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     }
     let mut found = found::Collector::new(json);
     let mut context = Context::default();
+    let declared = OnceCell::new();
     for argument in arguments.iter() {
         let mut hits = text::hits(argument.text());
         match argument.kind() {
             ArgumentKind::Text => {
                 context.named(argument, &mut hits);
-                if hits.iter().any(|hit| hit.kind == "base64_blob") && is_declared(argument, arguments) {
+                if hits.iter().any(|hit| hit.kind == "base64_blob")
+                    && declared
+                        .get_or_init(|| declared_places(arguments))
+                        .contains(&argument.around())
+                {
                     hits.retain(|hit| hit.kind != "base64_blob" && hit.kind != "high_entropy");
                 }
             }
             ArgumentKind::Key | ArgumentKind::Literal => {}
         }
         found.take(argument, hits);
-        if found.is_full() {
+        if found.is_done() {
             break;
         }
     }
@@ -146,16 +154,23 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Whether a member beside says what kind of data it is.
-fn is_declared(argument: Argument<'_>, arguments: &Arguments<'_>) -> bool {
-    arguments.iter().any(|other| {
-        let is_kind = matches!(
-            other.name().to_ascii_lowercase().replace(['_', '-'], "").as_str(),
-            "mimetype" | "contenttype" | "mediatype"
-        );
-        is_kind
-            && other.kind() == ArgumentKind::Text
-            && other.text().contains('/')
-            && other.is_beside(&argument)
-    })
+/// Objects in which a member says what kind of data there is.
+fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step<'a>]>> {
+    let declares = |argument: &Argument<'_>| {
+        let name = argument.name();
+        let is_kind = name.len() <= LONGEST_KIND
+            && matches!(
+                name.to_ascii_lowercase().replace(['_', '-'], "").as_str(),
+                "mimetype" | "contenttype" | "mediatype"
+            );
+        is_kind && argument.kind() == ArgumentKind::Text && argument.text().contains('/')
+    };
+    arguments
+        .iter()
+        .filter(declares)
+        .map(|argument| argument.around())
+        .collect()
 }
+
+/// Longest name of a member that says so.
+const LONGEST_KIND: usize = 16;

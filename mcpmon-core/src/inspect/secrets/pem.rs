@@ -12,6 +12,8 @@ pub(super) const PUTTY: &str = "putty-user-key-file-";
 
 /// Longest armoured key that is looked for, bytes.
 const LONGEST: usize = 64 << 10;
+/// Longest public part before a private one in PuTTY's format.
+const PUBLIC: usize = 8 << 10;
 /// Longest label, `OPENSSH PRIVATE KEY`.
 const LABEL: usize = 64;
 /// Characters of base64 from which on there is a key, and from which on it is a whole one.
@@ -72,7 +74,8 @@ fn key(inside: &str) -> (usize, usize) {
 pub(super) fn putty(text: &str, start: usize) -> Option<Hit> {
     let end = text.floor_char_boundary(start + LONGEST);
     let inside = &text[start..end];
-    let lines = inside.find("Private-Lines:")?;
+    let public = &inside[..inside.floor_char_boundary(PUBLIC)];
+    let lines = public.find("Private-Lines:")?;
     let close = inside.find("Private-MAC:").unwrap_or(inside.len());
     let span: Range<usize> = start..start + close.max(lines);
     Some(Hit::new("private_key", Severity::Critical, span))

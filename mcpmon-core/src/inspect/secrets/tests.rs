@@ -518,3 +518,44 @@ proptest! {
         }
     }
 }
+
+/// A token that is one beyond doubt.
+fn token() -> String {
+    format!(
+        "{}{}",
+        concat!("gh", "p_"),
+        "0000000000000000000000000000002C8GjS"
+    )
+}
+
+#[test]
+fn the_worst_are_told_however_many_there_are() {
+    let filler = "api_key=YOUR_API_KEY ".repeat(2000);
+    let items = vec![r#""api_key=YOUR_API_KEY""#; 500].join(",");
+    for json in [
+        format!(r#"{{"content":"{filler}{}"}}"#, token()),
+        format!(r#"{{"items":[{items},"{}"]}}"#, token()),
+        format!(r#"{{"items":[{items}],"content":"{filler}{}"}}"#, token()),
+    ] {
+        let json = RawJson::trusted(&json);
+        let found = inspect(json, &Arguments::walk(json));
+        assert!(found.len() <= MAX_SECRETS);
+        assert!(
+            found
+                .iter()
+                .any(|secret| secret.finding.severity >= Severity::High)
+        );
+    }
+}
+
+#[test]
+fn names_within_values_do_not_end_the_search() {
+    let json = format!(r#"{{"content":"{} {}"}}"#, "password:".repeat(20_000), token());
+    let json = RawJson::trusted(&json);
+    let found = inspect(json, &Arguments::walk(json));
+    assert!(
+        found
+            .iter()
+            .any(|secret| secret.finding.severity >= Severity::High)
+    );
+}

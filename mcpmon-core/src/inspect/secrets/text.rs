@@ -9,8 +9,13 @@ use super::{
 };
 use crate::model::Severity;
 
-/// Most hits of one text; where there are more, it holds secrets anyway.
+/// Hits of one text: with more, those that say little are left out, and with many more all others, for it holds
+/// secrets anyway.
 const MAX_HITS: usize = 256;
+const MOST: usize = 1024;
+/// How often each byte of a text may be part of a value that is judged.
+const MAX_READ: usize = 16;
+const LEAST_READ: usize = 64 << 10;
 
 /// The secrets in `text`, in their order, none overlapping another.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
@@ -31,7 +36,8 @@ fn within(text: &str, depth: usize) -> Vec<Hit> {
             });
             // What only looks random says nothing more when it is decoded.
             let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
-            if !is_known && !is_weak && found.len() < MAX_HITS {
+            let has_room = found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MOST;
+            if !is_known && !is_weak && has_room {
                 found.push(Hit {
                     span: layer.origin.clone(),
                     decoded: true,
@@ -50,6 +56,8 @@ fn direct(text: &str) -> Vec<Hit> {
         hits: Vec::new(),
         shapes: vec![Vec::new(); shapes::SHAPES.len()],
         words: vec![0; ISSUED.len()],
+        most: MAX_HITS,
+        read: 0,
         name: 0,
         names: Vec::new(),
     };
@@ -58,6 +66,9 @@ fn direct(text: &str) -> Vec<Hit> {
             scan.open(*anchor, start, end);
         }
         if scan.hits.len() >= MAX_HITS {
+            scan.make_room();
+        }
+        if scan.hits.len() >= MOST {
             break;
         }
     }
@@ -71,6 +82,10 @@ struct Scan<'t> {
     shapes: Vec<Vec<usize>>,
     /// How far there are plain words behind the prefix of each row.
     words: Vec<usize>,
+    /// With how many hits room is made.
+    most: usize,
+    /// Bytes of values that were judged.
+    read: usize,
     /// Where the last name ended.
     name: usize,
     /// Secrets by their names: what has a form of its own is known by that.
@@ -78,6 +93,19 @@ struct Scan<'t> {
 }
 
 impl Scan<'_> {
+    /// Leaves out what overlaps, and what says little where that is not enough.
+    fn make_room(&mut self) {
+        if self.hits.len() < self.most {
+            return;
+        }
+        self.hits = apart(std::mem::take(&mut self.hits));
+        if self.hits.len() >= MAX_HITS {
+            self.hits.retain(|hit| hit.severity >= Severity::High);
+        }
+        // Not again for each one that follows.
+        self.most = self.hits.len() + MAX_HITS;
+    }
+
     fn open(&mut self, anchor: Anchor, start: usize, end: usize) {
         let text = self.text;
         let found = match anchor {
@@ -136,7 +164,17 @@ impl Scan<'_> {
         }
         let name = assignment::identifier(self.text, start..end);
         self.name = name.end.max(start + 1);
-        self.names.extend(assignment::at(self.text, &name));
+        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+            return;
+        }
+        let (length, hit) = assignment::at(self.text, &name);
+        self.read += length;
+        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+            // Names within values within values: nobody writes that, and nobody has the time to read it.
+            let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
+            return self.names.push(all);
+        }
+        self.names.extend(hit);
     }
 
     fn finish(mut self) -> Vec<Hit> {

@@ -5,53 +5,52 @@ mod lex;
 mod programs;
 
 use self::lex::Command;
-use super::{Access, code};
+use super::{Access, code, uses::Uses};
 
 /// Bytes of a line that are read; a kernel takes no longer argument.
 const MAX_LINE: usize = 256 << 10;
 /// Lines within lines that are read.
-const MAX_DEPTH: usize = 4;
+const MAX_DEPTH: usize = 8;
 
 /// Directories of one `find` for which it is asked what is run in them.
 const MAX_STARTS: usize = 16;
 
-/// A path on a command line, and what is done to it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Use {
-    pub(super) path: String,
-    pub(super) access: Access,
-}
-
 /// Reads lines one after the other.
-struct Reader {
+struct Reader<'u> {
     directory: Option<String>,
-    found: Vec<Use>,
+    found: &'u mut Uses,
 }
 
-/// The files that `line` names, run in `directory` where that is known.
-pub(super) fn files(line: &str, directory: Option<&str>) -> Vec<Use> {
+/// Adds the files that `line` names, run in `directory` where that is known.
+pub(super) fn files(line: &str, directory: Option<&str>, found: &mut Uses) {
+    if line.len() > MAX_LINE {
+        found.cut();
+    }
     let mut reader = Reader {
         directory: directory.map(str::to_owned),
-        found: Vec::new(),
+        found,
     };
     reader.line(&line[..line.floor_char_boundary(MAX_LINE)], MAX_DEPTH);
-    reader.found
 }
 
-/// The files that a command in words names.
-pub(super) fn files_of_words(words: &[&str], directory: Option<&str>) -> Vec<Use> {
+/// Adds the files that a command in words names.
+pub(super) fn files_of_words(words: &[&str], directory: Option<&str>, found: &mut Uses) {
     let mut reader = Reader {
         directory: directory.map(str::to_owned),
-        found: Vec::new(),
+        found,
     };
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
     reader.words(&words, "", MAX_DEPTH);
-    reader.found
 }
 
-impl Reader {
+impl Reader<'_> {
     fn line(&mut self, line: &str, depth: usize) {
-        let Some(depth) = depth.checked_sub(1) else { return };
+        if line.is_empty() {
+            return;
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.found.cut();
+        };
         let script = lex::script(line);
         for Command {
             words,
@@ -88,8 +87,9 @@ impl Reader {
                     .iter()
                     .position(|word| !word.starts_with('-'))
                     .unwrap_or(rest.len());
-                if let Some(depth) = depth.checked_sub(1) {
-                    self.words(&rest[command..], "", depth);
+                match depth.checked_sub(1) {
+                    Some(depth) => self.words(&rest[command..], "", depth),
+                    None => self.found.cut(),
                 }
             }
             program if programs::is_shell(program) => {
@@ -138,9 +138,13 @@ impl Reader {
             return;
         }
         let runs = |word: &String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
-        if let Some(at) = words.iter().position(runs)
-            && let Some(depth) = depth.checked_sub(1)
-        {
+        if let Some(at) = words.iter().position(runs) {
+            let Some(depth) = depth.checked_sub(1) else {
+                return self.found.cut();
+            };
+            if starts.clone().nth(MAX_STARTS).is_some() {
+                self.found.cut();
+            }
             for start in starts.take(MAX_STARTS) {
                 let put = |word: &String| word.replace("{}", start);
                 let command = words[at + 1..]
@@ -162,8 +166,11 @@ impl Reader {
         if path.is_empty() || path.starts_with('-') || path == lex::UNKNOWN {
             return;
         }
+        if self.found.is_cut() {
+            return;
+        }
         let path = self.placed(path);
-        self.found.push(Use { path, access });
+        self.found.add(path, access);
     }
 
     /// A path as it is from the directory that the command runs in.
@@ -195,9 +202,11 @@ mod tests {
     use super::*;
 
     fn told(line: &str) -> Vec<String> {
-        let mut told: Vec<_> = files(line, None)
-            .into_iter()
-            .map(|Use { path, access }| format!("{} {path}", access.verb()))
+        let mut uses = Uses::default();
+        files(line, None, &mut uses);
+        let mut told: Vec<_> = uses
+            .iter()
+            .map(|one| format!("{} {}", one.access.verb(), one.path))
             .collect();
         told.dedup();
         told

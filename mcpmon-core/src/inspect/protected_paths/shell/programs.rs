@@ -1,6 +1,7 @@
 //! What common programs do with their operands.
 
 use super::Access;
+use crate::model::MAX_PATH;
 
 /// Words before a command that run it.
 const PREFIXES: &[&str] = &[
@@ -183,14 +184,18 @@ fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>)
     found.extend(plain.iter().map(|path| ((*path).clone(), source)));
     found.push((target.clone(), Access::Write));
     // More of them than one transfer names would make the work quadratic in a long target.
-    for path in plain.iter().take(MAX_SOURCES) {
+    for path in plain
+        .iter()
+        .take(MAX_SOURCES)
+        .filter(|_| target.len() <= MAX_PATH)
+    {
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         found.push((format!("{}/{name}", target.trim_end_matches('/')), Access::Write));
     }
 }
 
 /// Sources of which it is asked what they become in a directory.
-const MAX_SOURCES: usize = 256;
+const MAX_SOURCES: usize = 4096;
 
 /// Settings with which git runs commands, or goes elsewhere.
 const GIT_KEYS: &[&str] = &[

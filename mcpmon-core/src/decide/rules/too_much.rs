@@ -1,0 +1,45 @@
+//! Arguments beyond what is looked at.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::model::Severity;
+
+/// There is more in the arguments than any rule gets to see: what nobody looked at does not go on.
+pub(super) struct TooMuch;
+
+/// Its name, whatever there is too much of.
+pub(in crate::decide) const RULE: &str = "arguments_too_large";
+
+impl Rule for TooMuch {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        scene.call.filter(|calling| calling.arguments.is_cut())?;
+        let what = format!("the arguments of {}", scene.subject());
+        Some(objection(&what, "hold more values than are looked at"))
+    }
+}
+
+/// `what` is beyond what is looked at.
+pub(in crate::decide) fn objection(what: &str, beyond: &str) -> Objection {
+    Objection {
+        rule: RULE.into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!("{what} {beyond}: nothing goes on that was not inspected"),
+        remedy: Some("send it in several smaller calls".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::{decide::rules::fixture::Stage, inspect::arguments::MAX_ARGUMENTS, policy::Policy};
+
+    #[test_case(10 => None; "few")]
+    #[test_case(MAX_ARGUMENTS => Some(Effect::Block); "more than are kept")]
+    fn calls(count: usize) -> Option<Effect> {
+        let arguments = format!(r#"{{"rows":[{}1]}}"#, "1,".repeat(count));
+        let objection = Stage::new(Policy::default()).judge_call(&TooMuch, "insert", &arguments);
+        objection.map(|objection| objection.effect)
+    }
+}
