@@ -96,6 +96,11 @@ pub const GUIDE: &[About] = &[
         what: "what no rule matches and no list allows is let through, noted or blocked",
     },
     About {
+        names: &["arguments_too_large"],
+        keys: &[],
+        what: "arguments with more in them than is looked at are blocked",
+    },
+    About {
         names: &["argument_inspection"],
         keys: &["mcp.argument_inspection"],
         what: "secrets in arguments are reported, stopped, or replaced",
