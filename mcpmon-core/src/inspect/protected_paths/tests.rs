@@ -410,7 +410,7 @@ fn documentation_is_no_instruction(path: &str) -> bool {
     !touches("write_file", &arguments).is_empty()
 }
 
-#[test_case("run", r#"{"command":"eval eval eval eval eval 'echo k >> ~/.bashrc'"}"# => true; "lines in lines")]
+#[test_case("run", r#"{"command":"echo $(echo $(echo $(echo $(echo $(echo k >> ~/.bashrc)))))"}"# => true; "lines in lines")]
 #[test_case("write_file", r#"{"path":"/home/me/a\n/../.bashrc","content":"x"}"# => true; "a name of two lines")]
 #[test_case("delete", r#"{"paths":"/tmp/a\n/home/me/.bashrc"}"# => true; "paths in lines")]
 fn nothing_is_skipped(tool: &str, arguments: &str) -> bool {
