@@ -2,6 +2,7 @@
 
 use std::{
     cell::OnceCell,
+    collections::BTreeMap,
     ops::Range,
     sync::{LazyLock, OnceLock},
 };
@@ -130,26 +131,20 @@ fn in_lower_case(pattern: &str) -> String {
 
 impl Anchors {
     fn of(chosen: fn(Signal) -> bool) -> Self {
-        let shapes: Vec<&'static Shape> = signals::shapes().collect();
-        let chosen = |shape: &&&'static Shape| chosen(shape.signal);
-        let mut literals: Vec<&'static str> = shapes
-            .iter()
-            .filter(chosen)
-            .flat_map(|shape| shape.anchors)
-            .copied()
-            .collect();
-        literals.sort_unstable();
-        literals.dedup();
-        let opened = |literal: &&'static str| {
-            let shapes = shapes.iter().enumerate().filter(|(_, shape)| chosen(shape));
-            shapes
-                .filter(|(_, shape)| shape.anchors.contains(literal))
-                .map(|(index, _)| index)
-                .collect()
-        };
+        let mut opens: BTreeMap<&'static str, Vec<usize>> = BTreeMap::new();
+        for (index, shape) in signals::shapes().enumerate() {
+            for anchor in shape.anchors.iter().filter(|_| chosen(shape.signal)) {
+                let opened = opens.entry(anchor).or_default();
+                // A shape may have an anchor twice.
+                if opened.last() != Some(&index) {
+                    opened.push(index);
+                }
+            }
+        }
+        let (literals, opens) = opens.into_iter().unzip();
         Self {
-            opens: literals.iter().map(opened).collect(),
             literals: Literals::new(literals),
+            opens,
         }
     }
 }
