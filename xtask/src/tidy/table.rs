@@ -185,6 +185,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "serde_json",
             "thiserror",
             "tracing",
+            "uuid",
         ],
     },
     Unit {
