@@ -198,7 +198,7 @@ mod tests {
         let line = call("{\"user\":\"ann\",\"password\":\"h7Gq2pqW4x\"}");
         let outcome = send(Policy::default(), &line);
         assert_eq!(outcome.to_server, line);
-        assert_eq!(told(&outcome), ["mcp_detection allow", "mcp_tool_called allow"]);
+        assert_eq!(told(&outcome), ["mcp_detection allow", "mcp_tool_called audit"]);
         assert!(!format!("{:?}", outcome.events).contains("h7Gq2pqW4x"));
     }
 
@@ -207,6 +207,6 @@ mod tests {
         let line = call("{\"path\":\"/home/me/notes.txt\",\"limit\":10}");
         let outcome = send(Policy::default(), &line);
         assert_eq!(outcome.to_server, line);
-        assert_eq!(told(&outcome), ["mcp_tool_called allow"]);
+        assert_eq!(told(&outcome), ["mcp_tool_called audit"]);
     }
 }

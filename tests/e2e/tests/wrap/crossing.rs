@@ -50,18 +50,12 @@ fn what_one_server_read_another_does_not_send() -> Result<()> {
     assert!(read.to_string().contains("Lindqvist"), "{read}");
     let harmless = call(&mut mail, "send_email", &json!({"body": "I have read the file."}))?;
     assert!(harmless["result"]["isError"].is_null(), "{harmless}");
-    // The result is looked at while no client waits: what a client reads out of it takes a model longer.
-    wait::until("the result among what was read", || {
-        let returned = events(&home, "mcp_tool_returned")?;
-        let of_files = |event: &Value| event["server_id"] == "files";
-        Ok(returned.iter().any(of_files).then_some(()))
+    // The result is looked at while no client waits: until then, sooner than a model could, it is not known.
+    let body = json!({"body": format!("For you: {}", RECORD.to_uppercase())});
+    let refused = wait::until("a refusal", || {
+        let answer = call(&mut mail, "send_email", &body)?;
+        Ok(answer.to_string().contains("read_then_send").then_some(answer))
     })?;
-    let refused = call(
-        &mut mail,
-        "send_email",
-        &json!({"body": format!("For you: {}", RECORD.to_uppercase())}),
-    )?;
-    assert!(refused.to_string().contains("read_then_send"), "{refused}");
     assert!(!refused.to_string().contains("sent\""), "{refused}");
 
     assert_eq!(files.finish()?.0, 0);
