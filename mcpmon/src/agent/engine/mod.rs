@@ -1,6 +1,7 @@
 //! The thread that owns the kernel sense and the Monitor: records in, judgements out, orders carried out.
 
 mod coalesce;
+mod descent;
 mod losses;
 mod observe;
 mod orders;
@@ -292,7 +293,7 @@ impl Core {
                 files,
             } => {
                 let judgement = self.monitor.hashed(clock::now(), instance, attempt, *files);
-                self.carry_out(judgement, None);
+                self.carry_out_about(Some(instance), judgement, None);
             }
             Message::Install {
                 policy,
@@ -376,6 +377,8 @@ impl Core {
             self.kill_doomed();
         }
         self.tell_waiting(Instant::now());
+        let monitor = &self.monitor;
+        self.starts.descent.retain(|instance| monitor.follows(instance));
         self.look_for_losses();
         if self.scan.wanted && self.scan.done.elapsed() >= RESCAN {
             self.scan();

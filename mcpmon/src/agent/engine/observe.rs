@@ -8,7 +8,7 @@ use mcpmon_common::{
     watch::RULE_CANARY,
 };
 use mcpmon_core::{
-    decide::Order,
+    decide::{Judgement, Order},
     model::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId, Timestamp, Transport},
 };
 
@@ -30,11 +30,13 @@ impl Core {
         match record {
             Record::Exec(exec) => self.exec(now, &exec),
             Record::Fork(fork) => {
-                let judgement = self.monitor.fork(Fork {
+                let observed = Fork {
                     process: host::process_id(fork.process),
                     parent: host::process_id(fork.parent),
                     instance: instance(fork.entry),
-                });
+                };
+                self.starts.descent.forked(observed.process, observed.parent);
+                let judgement = self.monitor.fork(observed);
                 self.carry_out(judgement, None);
                 if fork.entry.has(ProcessEntry::FLAG_DOOMED) {
                     self.kill_doomed();
@@ -81,8 +83,24 @@ impl Core {
             owner: Some(record.owner),
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
         };
-        let judgement = self.monitor.exec(now, &observed);
+        let judgement = self.judge_exec(now, &observed);
         self.carry_out(judgement, Some(record.entry));
+    }
+
+    fn judge_exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+        let judgement = self.monitor.exec(now, exec);
+        let descent = &mut self.starts.descent;
+        descent.executes(exec);
+        for order in &judgement.orders {
+            if let Order::Track {
+                process, instance, ..
+            } = order
+                && *process == exec.process
+            {
+                descent.launches(*instance, exec);
+            }
+        }
+        judgement
     }
 
     fn connect(&mut self, now: Timestamp, connect: &records::Connect) {
@@ -132,7 +150,7 @@ impl Core {
             if entry.instance != 0 {
                 continue; // a descendant of one that was found
             }
-            let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
+            let judgement = self.judge_exec(clock::now(), &found.exec(entry));
             let launched = judgement
                 .orders
                 .iter()
@@ -151,7 +169,7 @@ impl Core {
             let Some(found) = host::identify(pid).and_then(Found::look) else {
                 continue;
             };
-            let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
+            let judgement = self.judge_exec(clock::now(), &found.exec(entry));
             self.carry_out(judgement, Some(entry));
         }
     }
@@ -166,7 +184,7 @@ impl Core {
             .collect();
         for (pid, entry) in waiting {
             if let Some(found) = host::identify(pid).and_then(Found::look) {
-                let judgement = self.monitor.exec(clock::now(), &found.exec(entry));
+                let judgement = self.judge_exec(clock::now(), &found.exec(entry));
                 self.carry_out(judgement, Some(entry));
             }
         }

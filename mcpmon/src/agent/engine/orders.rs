@@ -22,6 +22,16 @@ const KILL_PASSES: usize = 3;
 
 impl Core {
     pub(super) fn carry_out(&mut self, judgement: Judgement, entry: Option<ProcessEntry>) {
+        self.carry_out_about(None, judgement, entry);
+    }
+
+    /// The same of a judgement about one server.
+    pub(super) fn carry_out_about(
+        &mut self,
+        about: Option<InstanceId>,
+        judgement: Judgement,
+        entry: Option<ProcessEntry>,
+    ) {
         for mut event in judgement.events {
             if let Some(process) = event
                 .process
@@ -30,7 +40,7 @@ impl Core {
             {
                 self.describer.describe(&mut event, process);
             }
-            self.tell_in_order(event);
+            self.tell_in_order(event, about);
         }
         for order in judgement.orders {
             self.order(order, entry);
@@ -61,6 +71,7 @@ impl Core {
                 attempt,
                 stage,
             } => {
+                self.starts.descent.serves(instance, process);
                 self.hashes.push(HashJob {
                     instance,
                     process,

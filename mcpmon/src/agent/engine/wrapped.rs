@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use mcpmon_core::{
     inspect::{session::session, starter::Ancestor},
-    model::{Action, Event, EventKind, InstanceId, ProcessId, Severity},
+    model::{Action, Event, EventKind, InstanceId, Severity},
     policy::{Mode, Unwrapped},
 };
 use serde::{Deserialize, Serialize};
 
-use super::Core;
+use super::{
+    Core,
+    descent::{Above, Descent},
+};
 use crate::agent::host;
 
 /// How long a start below this program waits for the wrapper to say that it is its own: the wrapper connects while
@@ -34,6 +37,7 @@ pub struct Coverage {
 /// Starts of which it is not known yet.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
+    pub(super) descent: Descent,
     waiting: Vec<Waiting>,
     pub(super) coverage: Coverage,
 }
@@ -42,36 +46,36 @@ pub(super) struct Starts {
 struct Waiting {
     since: Instant,
     event: Event,
-    ancestors: Vec<Ancestor>,
+    above: Above,
     /// Its end, if that came meanwhile: it is told after the start.
     end: Option<Event>,
 }
 
 impl Core {
-    /// Records an event. A start is told as wrapped or not; one that may still turn out to be wrapped waits, and its
-    /// end with it.
-    pub(super) fn tell_in_order(&mut self, event: Event) {
-        if let EventKind::ServerStarted { launcher_pid, .. } = &event.kind {
-            return self.tell_start(*launcher_pid, event);
+    /// Records an event, `about` that server where it is known. A start is told as wrapped or not; one that may
+    /// still turn out to be wrapped waits, and its end with it.
+    pub(super) fn tell_in_order(&mut self, event: Event, about: Option<InstanceId>) {
+        if let EventKind::ServerStarted { .. } = &event.kind {
+            let above = about.map(|instance| self.starts.descent.above(instance));
+            return self.tell_start(above.unwrap_or_default(), event);
         }
         if let Some(event) = self.starts.hold_end(event) {
             self.tell(event);
         }
     }
 
-    fn tell_start(&mut self, launcher_pid: u32, event: Event) {
-        let ancestors = ancestors(launcher_pid, &event);
-        let event = self.of_session(event, &ancestors);
-        if self.wrappers.cover(&ancestors) {
+    fn tell_start(&mut self, above: Above, event: Event) {
+        let event = self.of_session(event, &above);
+        if self.wrappers.cover(&above.processes) {
             return self.tell_wrapped(event);
         }
-        if !self.wrappers.may_cover(&ancestors) {
-            return self.tell_unwrapped(event, &ancestors);
+        if !self.wrappers.may_cover(&above.processes) {
+            return self.tell_unwrapped(event, &above.ancestors);
         }
         self.starts.waiting.push(Waiting {
             since: Instant::now(),
             event,
-            ancestors,
+            above,
             end: None,
         });
         if self.starts.waiting.len() > MAX_WAITING {
@@ -84,7 +88,7 @@ impl Core {
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.starts.waiting) {
             let is_due = now.duration_since(waiting.since) >= PATIENCE;
-            if is_due || self.wrappers.cover(&waiting.ancestors) {
+            if is_due || self.wrappers.cover(&waiting.above.processes) {
                 self.tell_settled(waiting);
             } else {
                 self.starts.waiting.push(waiting);
@@ -100,13 +104,13 @@ impl Core {
     }
 
     fn tell_settled(&mut self, mut waiting: Waiting) {
-        if let Some(session) = self.wrappers.session_of(&waiting.ancestors) {
+        if let Some(session) = self.wrappers.session_of(&waiting.above.processes) {
             waiting.event.session_id = Some(session);
-            waiting.event = self.of_session(waiting.event, &waiting.ancestors);
+            waiting.event = self.of_session(waiting.event, &waiting.above);
         }
-        match self.wrappers.cover(&waiting.ancestors) {
+        match self.wrappers.cover(&waiting.above.processes) {
             true => self.tell_wrapped(waiting.event),
-            false => self.tell_unwrapped(waiting.event, &waiting.ancestors),
+            false => self.tell_unwrapped(waiting.event, &waiting.above.ancestors),
         }
         if let Some(end) = waiting.end {
             self.tell(end);
@@ -114,9 +118,9 @@ impl Core {
     }
 
     /// A start with its session, which the Monitor hears too: as its wrapper says, else as its ancestors tell.
-    fn of_session(&mut self, mut event: Event, ancestors: &[Ancestor]) -> Event {
-        let told = self.wrappers.session_of(ancestors);
-        let by_root = || session(ancestors.get(1..)?, None, &host::boot()).map(|session| session.id);
+    fn of_session(&mut self, mut event: Event, above: &Above) -> Event {
+        let told = self.wrappers.session_of(&above.processes);
+        let by_root = || session(above.ancestors.get(1..)?, None, &host::boot()).map(|session| session.id);
         let Some(session) = event.session_id.take().or(told).or_else(by_root) else {
             return event;
         };
@@ -227,17 +231,12 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
     Some(event)
 }
 
-/// The serving process and what is above it; the launcher and what is above it, where the server is gone. The
-/// launcher of a wrapped server is the wrapper itself: what the wrapper started is below it.
-fn ancestors(launcher: u32, event: &Event) -> Vec<Ancestor> {
-    let serving = event.process.as_ref().map(|process| process.pid);
-    let of = |pid| host::identify(pid).map(|process: ProcessId| host::ancestors(process));
-    serving.and_then(of).or_else(|| of(launcher)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::{inspect::starter::Terminal, model::Timestamp};
+    use mcpmon_core::{
+        inspect::starter::Terminal,
+        model::{ProcessId, Timestamp},
+    };
     use test_case::test_case;
 
     use super::*;
@@ -267,7 +266,7 @@ mod tests {
         let waiting = |pid| Waiting {
             since: Instant::now(),
             event: sample::started("files", pid),
-            ancestors: Vec::new(),
+            above: Above::default(),
             end: None,
         };
         let mut starts = Starts {

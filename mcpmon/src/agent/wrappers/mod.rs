@@ -16,10 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::{
-    inspect::starter::Ancestor,
-    model::{Digest, Event, Kills, ProcessId, SessionId},
-};
+use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
 use tokio::{net::UnixStream, sync::Semaphore};
 
 use self::{calls::Sessions, peer::OwnProgram};
@@ -39,8 +36,8 @@ const MAX_OF_USER: usize = 256;
 /// How long the recorder may take to write what wrappers said before.
 const FLUSH: Duration = Duration::from_secs(1);
 /// How long it is known whose servers were those of a wrapper that left: what the kernel saw of a short-lived one
-/// may be judged after it.
-const REMEMBERED: Duration = Duration::from_secs(15);
+/// is told once its files are hashed.
+const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// What the daemon has for wrappers. Clones share it.
 #[derive(Clone, Debug)]
@@ -57,7 +54,7 @@ struct Shared {
     sessions: Sessions,
     connected: Mutex<BTreeMap<u64, Connected>>,
     /// Servers of wrappers that left, latest last.
-    left: Mutex<VecDeque<(Instant, ProcessId)>>,
+    left: Mutex<VecDeque<Left>>,
     slots: Arc<Semaphore>,
 }
 
@@ -67,6 +64,15 @@ struct Connected {
     member: Member,
     /// What it started to serve.
     child: Option<ProcessId>,
+}
+
+/// A wrapper that left.
+#[derive(Clone, Debug)]
+struct Left {
+    since: Instant,
+    /// What it had started to serve: its number and start are those of no other process, whether it lives or not.
+    child: ProcessId,
+    session: SessionId,
 }
 
 impl Wrappers {
@@ -149,54 +155,53 @@ impl Wrappers {
         done.map_err(|error| error.to_string())
     }
 
-    /// Of which session a wrapper is that started a server with these ancestors, itself among them.
-    pub(crate) fn session_of(&self, ancestors: &[Ancestor]) -> Option<SessionId> {
+    /// Of which session the wrapper is, or was, that started a server of which it is known that it comes from these
+    /// processes, itself among them.
+    pub(crate) fn session_of(&self, processes: &[ProcessId]) -> Option<SessionId> {
         let connected = lock(&self.0.connected);
-        let mut wrappers = connected.values();
-        wrappers.find_map(|wrapper| {
-            let child = wrapper.child?;
-            let is_above = ancestors.iter().any(|ancestor| ancestor.process == child);
-            is_above.then(|| wrapper.member.session.clone())
-        })
-    }
-
-    /// Whether a server with these ancestors was started by a wrapper, itself among them.
-    pub(crate) fn cover(&self, ancestors: &[Ancestor]) -> bool {
-        let is_above = |child: ProcessId| ancestors.iter().any(|ancestor| ancestor.process == child);
-        let connected = lock(&self.0.connected);
-        if connected
+        let mut claims = connected
             .values()
-            .filter_map(|wrapper| wrapper.child)
-            .any(is_above)
-        {
-            return true;
+            .filter_map(|wrapper| Some((wrapper.child?, wrapper)));
+        let claim = claims.find(|(child, _)| processes.contains(child));
+        if let Some((_, wrapper)) = claim {
+            return Some(wrapper.member.session.clone());
         }
         let left = lock(&self.0.left);
-        left.iter()
-            .any(|(since, child)| since.elapsed() < REMEMBERED && is_above(*child))
+        let mut left = left.iter().filter(|left| left.since.elapsed() < REMEMBERED);
+        let claim = left.find(|left| processes.contains(&left.child))?;
+        Some(claim.session.clone())
+    }
+
+    /// Whether a wrapper started a server of which it is known that it comes from these processes, itself among
+    /// them.
+    pub(crate) fn cover(&self, processes: &[ProcessId]) -> bool {
+        self.session_of(processes).is_some()
     }
 
     /// A wrapper is gone.
     fn remove(&self, number: u64) {
         let mut connected = lock(&self.0.connected);
-        let Some(child) = connected.remove(&number).and_then(|wrapper| wrapper.child) else {
+        let Some(wrapper) = connected.remove(&number) else {
             return;
         };
+        let Some(child) = wrapper.child else { return };
         let mut left = lock(&self.0.left);
         while left
             .front()
-            .is_some_and(|(since, _)| since.elapsed() >= REMEMBERED || left.len() >= MAX_WRAPPERS)
+            .is_some_and(|first| first.since.elapsed() >= REMEMBERED || left.len() >= MAX_WRAPPERS)
         {
             left.pop_front();
         }
-        left.push_back((Instant::now(), child));
+        left.push_back(Left {
+            since: Instant::now(),
+            child,
+            session: wrapper.member.session,
+        });
     }
 
     /// Whether one of these processes runs this program, and may yet say that it is a wrapper.
-    pub(crate) fn may_cover(&self, ancestors: &[Ancestor]) -> bool {
-        ancestors
-            .iter()
-            .any(|ancestor| self.0.own.is_run_by(ancestor.process))
+    pub(crate) fn may_cover(&self, processes: &[ProcessId]) -> bool {
+        processes.iter().any(|process| self.0.own.is_run_by(*process))
     }
 
     /// How many are connected.

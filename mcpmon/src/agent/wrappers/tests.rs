@@ -341,12 +341,12 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
         .arg("60")
         .spawn()
         .expect("sleep");
-    let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
-    assert!(!host.wrappers.cover(&ancestors), "it was not claimed yet");
-    assert!(host.wrappers.may_cover(&ancestors), "its parent is this program");
+    let processes = above(child.id());
+    assert!(!host.wrappers.cover(&processes), "it was not claimed yet");
+    assert!(host.wrappers.may_cover(&processes), "its parent is this program");
     judge.serves(NOW, launch(child.id()).process);
-    assert!(host.wrappers.cover(&ancestors));
-    let unrelated = crate::agent::host::ancestors(crate::agent::host::identify(1).expect("init"));
+    assert!(host.wrappers.cover(&processes));
+    let unrelated = above(1);
     assert!(!host.wrappers.cover(&unrelated));
     judge.close(NOW);
     child.kill().expect("it is ours");
@@ -362,7 +362,7 @@ fn a_wrapper_that_left_covers_its_server_for_a_while() {
         .arg("60")
         .spawn()
         .expect("sleep");
-    let ancestors = crate::agent::host::ancestors(crate::agent::host::identify(child.id()).expect("it runs"));
+    let processes = above(child.id());
     judge.serves(NOW, launch(child.id()).process);
     judge.close(NOW);
     let deadline = Instant::now() + PATIENCE;
@@ -370,13 +370,21 @@ fn a_wrapper_that_left_covers_its_server_for_a_while() {
         assert!(Instant::now() < deadline, "it never left");
         std::thread::yield_now();
     }
-    assert!(host.wrappers.cover(&ancestors), "it has only just left");
-    for (since, _) in lock(&host.wrappers.0.left).iter_mut() {
-        *since -= REMEMBERED;
+    assert!(host.wrappers.cover(&processes), "it has only just left");
+    assert!(host.wrappers.session_of(&processes).is_some(), "its session too");
+    for left in lock(&host.wrappers.0.left).iter_mut() {
+        left.since -= REMEMBERED;
     }
-    assert!(!host.wrappers.cover(&ancestors), "too long ago");
+    assert!(!host.wrappers.cover(&processes), "too long ago");
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
+}
+
+/// A process and those above it.
+fn above(pid: u32) -> Vec<ProcessId> {
+    let process = crate::agent::host::identify(pid).expect("it runs");
+    let ancestors = crate::agent::host::ancestors(process);
+    ancestors.iter().map(|ancestor| ancestor.process).collect()
 }
 
 fn launch(pid: u32) -> crate::judge::Launch {

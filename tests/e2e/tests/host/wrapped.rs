@@ -396,14 +396,13 @@ fn a_policy_can_demand_the_daemon() -> Result<()> {
 
 /// What is over before its wrapper was heard of, or right after: a start by a wrapper all the same, and then an end.
 #[test]
-fn servers_that_end_soon_are_told_in_order() -> Result<()> {
+fn servers_that_end_at_once_are_told_in_order() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
         return Ok(());
     };
     let daemon = Daemon::start(&host, &policy(""))?;
     let mut servers = Vec::new();
-    // One that is gone before anybody looks at what started it may be told as unwrapped: see docs/wrapper.md.
-    for delay in ["0.5", "0.5", "1"] {
+    for delay in ["0", "0", "0.3", "1"] {
         let server = ToolServer::write(&daemon.site.path(""))?;
         let mut command = daemon.site.wrap(program::path()?, server.words());
         let mut client = Client::start(&mut command)?;
@@ -423,7 +422,7 @@ fn servers_that_end_soon_are_told_in_order() -> Result<()> {
         assert_eq!(kinds, ["mcp_server_started", "mcp_server_exited"], "{events:?}");
         assert!(is_wrapped(&daemon, &server.name)?);
     }
-    assert_eq!(number(&daemon.status()?["coverage"], "wrapped"), 3);
+    assert_eq!(number(&daemon.status()?["coverage"], "wrapped"), 4);
     Ok(())
 }
 

@@ -1,0 +1,280 @@
+//! What a server comes from. Its start is told once its files are hashed, and by then the server and all that
+//! started it may be gone: what the kernel told of them, and what was above its launch then, is kept until it is.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter,
+};
+
+use mcpmon_core::{
+    inspect::starter::{Ancestor, Terminal},
+    model::{Exec, InstanceId, ProcessId},
+};
+
+use crate::agent::host;
+
+/// Processes whose parent is remembered; the oldest is forgotten first.
+const MAX_PARENTS: usize = 16 << 10;
+/// Longest line that is climbed.
+const MAX_LINE: usize = 64;
+
+/// What servers that are followed come from.
+#[derive(Debug, Default)]
+pub(super) struct Descent {
+    parents: Parents,
+    launches: BTreeMap<InstanceId, Launch>,
+}
+
+/// What is above a process that serves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Above {
+    /// The process itself, then what is above it, as far as it could be looked up.
+    pub(super) ancestors: Vec<Ancestor>,
+    /// Every process from which it is known to come, itself among them, whether they live or not.
+    pub(super) processes: Vec<ProcessId>,
+}
+
+/// One launch.
+#[derive(Debug)]
+struct Launch {
+    /// Its first process.
+    first: ProcessId,
+    /// That process and what was above it when it was seen; nothing where it was gone.
+    above: Vec<Ancestor>,
+    /// The process that serves.
+    serving: Option<ProcessId>,
+}
+
+/// Who started whom, as the kernel told it.
+#[derive(Debug, Default)]
+struct Parents {
+    of: BTreeMap<ProcessId, ProcessId>,
+    order: VecDeque<ProcessId>,
+}
+
+impl Descent {
+    /// A process started another one.
+    pub(super) fn forked(&mut self, process: ProcessId, parent: ProcessId) {
+        self.parents.note(process, parent);
+    }
+
+    /// A process executes.
+    pub(super) fn executes(&mut self, exec: &Exec) {
+        self.parents.note(exec.process, exec.parent);
+    }
+
+    /// A process that executes launches a server.
+    pub(super) fn launches(&mut self, instance: InstanceId, exec: &Exec) {
+        let launch = || Launch {
+            first: exec.process,
+            above: chain_at(exec),
+            serving: None,
+        };
+        self.launches.entry(instance).or_insert_with(launch);
+    }
+
+    /// It is this process that serves.
+    pub(super) fn serves(&mut self, instance: InstanceId, process: ProcessId) {
+        if let Some(launch) = self.launches.get_mut(&instance) {
+            launch.serving = Some(process);
+        }
+    }
+
+    /// Forgets servers.
+    pub(super) fn retain(&mut self, mut is_followed: impl FnMut(InstanceId) -> bool) {
+        self.launches.retain(|instance, _| is_followed(*instance));
+    }
+
+    /// What is above the process that serves.
+    pub(super) fn above(&self, instance: InstanceId) -> Above {
+        let Some(launch) = self.launches.get(&instance) else {
+            return Above::default();
+        };
+        let now = launch.serving.map(chain).unwrap_or_default();
+        let ancestors = launch.joined(now);
+        let mut processes: Vec<ProcessId> = ancestors.iter().map(|ancestor| ancestor.process).collect();
+        processes.extend(
+            launch
+                .serving
+                .into_iter()
+                .flat_map(|process| self.parents.line(process)),
+        );
+        processes.extend(self.parents.line(launch.first));
+        Above { ancestors, processes }
+    }
+}
+
+impl Launch {
+    /// What is above the process that serves now, up to the first of the launch, and from there on as it was then:
+    /// whoever loses its parent is given another one.
+    fn joined(&self, mut now: Vec<Ancestor>) -> Vec<Ancestor> {
+        let position = now.iter().position(|ancestor| ancestor.process == self.first);
+        match position {
+            _ if self.above.is_empty() => now,
+            Some(position) => {
+                now.truncate(position);
+                now.extend_from_slice(&self.above);
+                now
+            }
+            None => self.above.clone(),
+        }
+    }
+}
+
+impl Parents {
+    fn note(&mut self, process: ProcessId, parent: ProcessId) {
+        // What is told first is who started it; later it may have been given another parent.
+        if parent.pid == 0 || self.of.contains_key(&process) {
+            return;
+        }
+        if self.order.len() >= MAX_PARENTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.of.remove(&oldest);
+        }
+        self.of.insert(process, parent);
+        self.order.push_back(process);
+    }
+
+    /// A process, who started it, and so on.
+    fn line(&self, process: ProcessId) -> impl Iterator<Item = ProcessId> {
+        iter::successors(Some(process), |process| self.of.get(process).copied()).take(MAX_LINE)
+    }
+}
+
+/// A process that executes, and its ancestors; none where they are gone.
+fn chain_at(exec: &Exec) -> Vec<Ancestor> {
+    let own = chain(exec.process);
+    if !own.is_empty() {
+        return own;
+    }
+    let gone = Ancestor {
+        process: exec.process,
+        comm: exec.comm.clone(),
+        terminal: Terminal::Other,
+    };
+    let above = chain(exec.parent);
+    let own = (!above.is_empty()).then_some(gone);
+    own.into_iter().chain(above).collect()
+}
+
+/// A process and its ancestors; none where its number is another one's by now, or nobody's.
+fn chain(process: ProcessId) -> Vec<Ancestor> {
+    let chain = host::ancestors(process);
+    match chain.first() {
+        Some(first) if first.process == process => chain,
+        Some(_) | None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::FileId;
+    use test_case::test_case;
+
+    use super::*;
+
+    const INSTANCE: InstanceId = InstanceId(1);
+
+    const fn process(pid: u32) -> ProcessId {
+        // Of no process of this host.
+        ProcessId { pid, start: 1 }
+    }
+
+    fn chain_of(pids: &[u32]) -> Vec<Ancestor> {
+        let ancestor = |pid: &u32| Ancestor {
+            process: process(*pid),
+            comm: format!("p{pid}"),
+            terminal: Terminal::Other,
+        };
+        pids.iter().map(ancestor).collect()
+    }
+
+    fn exec(process: ProcessId, parent: ProcessId) -> Exec {
+        Exec {
+            process,
+            parent,
+            instance: None,
+            pending: false,
+            argv: Vec::new(),
+            filename: String::new(),
+            comm: "gone".to_owned(),
+            uid: 0,
+            file: FileId::default(),
+            links: 0,
+            owner: None,
+            killed: false,
+        }
+    }
+
+    #[test_case(&[30, 20, 10], &[40, 30, 20, 10] => vec![40, 30, 20, 10]; "all of it lives")]
+    #[test_case(&[30, 20, 10], &[40, 30, 1] => vec![40, 30, 20, 10]; "the parent has ended since")]
+    #[test_case(&[30, 20, 10], &[] => vec![30, 20, 10]; "the server has ended since")]
+    #[test_case(&[30, 20, 10], &[40, 1] => vec![30, 20, 10]; "the launch has ended since")]
+    #[test_case(&[], &[] => Vec::<u32>::new(); "nothing could be looked at")]
+    #[test_case(&[], &[40, 30, 5] => vec![40, 30, 5]; "looked at only later")]
+    fn what_was_above_a_launch_then_counts(then: &[u32], now: &[u32]) -> Vec<u32> {
+        let launch = Launch {
+            first: process(30),
+            above: chain_of(then),
+            serving: None,
+        };
+        let joined = launch.joined(chain_of(now));
+        joined.iter().map(|ancestor| ancestor.process.pid).collect()
+    }
+
+    #[test]
+    fn what_the_kernel_told_holds_of_processes_that_are_gone() {
+        let mut descent = Descent::default();
+        descent.executes(&exec(process(30), process(20)));
+        descent.launches(INSTANCE, &exec(process(30), process(20)));
+        descent.forked(process(35), process(30));
+        descent.executes(&exec(process(35), process(1)));
+        descent.executes(&exec(process(40), process(35)));
+        descent.executes(&exec(process(41), process(36)));
+        descent.serves(INSTANCE, process(40));
+        let above = descent.above(INSTANCE);
+        assert!(above.ancestors.is_empty(), "{above:?}");
+        assert_eq!(
+            above.processes,
+            [40, 35, 30, 20, 30, 20].map(process),
+            "and neither another server nor who took in what was left behind"
+        );
+        descent.retain(|_| false);
+        assert!(descent.above(INSTANCE).processes.is_empty());
+    }
+
+    #[test]
+    fn a_number_alone_is_no_process() {
+        let own = host::identify(std::process::id()).expect("own stat");
+        let before = ProcessId { start: 1, ..own };
+        let mut descent = Descent::default();
+        descent.launches(INSTANCE, &exec(before, own));
+        let above = descent.above(INSTANCE);
+        assert_eq!(
+            (above.ancestors[0].process, &*above.ancestors[0].comm),
+            (before, "gone")
+        );
+        assert_eq!(above.ancestors[1].process, own);
+        let mut descent = Descent::default();
+        descent.launches(INSTANCE, &exec(before, ProcessId { start: 2, ..own }));
+        descent.serves(INSTANCE, before);
+        assert!(!descent.above(INSTANCE).processes.contains(&own));
+    }
+
+    #[test]
+    fn who_starts_many_is_not_remembered_for_ever() {
+        let mut parents = Parents::default();
+        let many = u32::try_from(2 * MAX_PARENTS).expect("small");
+        for pid in 2..many {
+            parents.note(process(pid), process(1));
+        }
+        assert_eq!(
+            (parents.of.len(), parents.order.len()),
+            (MAX_PARENTS, MAX_PARENTS)
+        );
+        assert!(parents.of.contains_key(&process(many - 1)));
+        parents.note(process(1), process(many - 1));
+        assert_eq!(parents.line(process(1)).count(), MAX_LINE, "a circle ends");
+    }
+}
