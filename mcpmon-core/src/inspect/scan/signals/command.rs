@@ -140,7 +140,19 @@ pub(super) const SHAPES: &[Shape] = &[
         anchors: &[
             "follow", "obey", "carry", "execute", "whatever", "act on", "perform",
         ],
-        pattern: r"\b(?:follow|obey|carry out|execute|perform|act on|comply with)(?:s|ing)?%w%(?:any|all|every|whatever|each)%w%(?:[a-z]+%w%){0,2}?(?:instructions?|commands?|orders?|requests?|steps?|directions?)\b%near%\b(?:page|results?|output|issue|contents?|e-?mail|message|document|file|website|response|text|it|returned|tool)\b|\bdo(?:es)?%w%(?:whatever|what)%w%(?:it|the%w%[a-z]+)%w%(?:says?|tells?|asks?|instructs?)\b|\b(?:commands?|instructions?|orders?)\b[^!?]*?\b(?:carry%w%them%w%out|execute%w%them|follow%w%them|obey%w%them|run%w%them)\b",
+        pattern: r"\b(?:follow|obey|carry out|execute|perform|act on|comply with)(?:s|ing)?%w%(?:any|all|every|whatever|each)%w%(?:[a-z]+%w%){0,2}?(?:instructions?|commands?|orders?|requests?|steps?|directions?)\b%near%\b(?:page|results?|output|issue|contents?|e-?mail|message|document|file|website|response|text|it|returned|tool)\b|\bdo(?:es)?%w%(?:whatever|what)%w%(?:it|the%w%[a-z]+)%w%(?:says?|tells?|asks?|instructs?)\b",
+    },
+    // Orders that some data holds, and that are to be followed. Those of a server itself may be.
+    Shape {
+        signal: Signal::Follow,
+        anchors: &[
+            "carry them",
+            "execute them",
+            "follow them",
+            "obey them",
+            "run them",
+        ],
+        pattern: r"(?:\b(?:commands?|instructions?|orders?)\b%near%\b(?:pages?|results?|outputs?|issues?|contents?|e-?mails?|messages?|documents?|files?|websites?|responses?|texts?|returned)|\b(?:pages?|results?|outputs?|issues?|contents?|e-?mails?|messages?|documents?|files?|websites?|responses?|texts?|returned)\b%near%\b(?:commands?|instructions?|orders?))\b%near%(?:[.;]%near%){0,2}?\b(?:carry%w%them%w%out|(?:execute|follow|obey|run)%w%them)\b",
     },
     Shape {
         signal: Signal::Shell,
