@@ -12,7 +12,7 @@ use serde_json::json;
 /// What a well-formed call leaves behind, which follows a line in question on the same path.
 const MARKER: &str = "after";
 
-/// A line, and which of the three servers execute it: TypeScript 1.x, Python 1.x, Python 2.x.
+/// A line whose call leaves a text behind that begins with its name, and which of the three servers execute it: TypeScript 1.x, Python 1.x, Python 2.x.
 struct Row {
     name: &'static str,
     line: Vec<u8>,
@@ -25,49 +25,51 @@ fn rows() -> Vec<Row> {
             r#"{{"jsonrpc":"2.0","id":"line","method":"tools/call","params":{{"name":"note","arguments":{arguments}}}}}"#
         )
     };
-    let with = |bytes: &[u8]| {
-        let line = call(r#"{"text":"@"}"#);
+    let with = |name: &str, bytes: &[u8]| {
+        let line = call(&format!(r#"{{"text":"{name} @"}}"#));
         let (before, after) = line.split_once('@').expect("it is there");
         [before.as_bytes(), bytes, after.as_bytes(), b"\n"].concat()
     };
-    let deep = format!(r#"{{"text":"x","more":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+    let row = |name: &'static str, line: Vec<u8>, executed: [bool; 3]| Row { name, line, executed };
+    let (opened, closed) = ("[".repeat(200), "]".repeat(200));
+    let deep = format!(r#"{{"text":"nested too deep","more":{opened}{closed}}}"#);
     vec![
-        Row {
-            name: "invalid UTF-8",
-            line: with(b"a\xffb"),
-            executed: [true, true, true],
-        },
-        Row {
-            name: "lone surrogate",
-            line: with(br"a\ud800b"),
-            executed: [true, false, false],
-        },
-        Row {
-            name: "NaN",
-            line: (call(r#"{"text":"x","more":NaN}"#) + "\n").into_bytes(),
-            executed: [false, true, true],
-        },
-        Row {
-            name: "bare CR as a newline",
-            line: [
+        row(
+            "invalid UTF-8",
+            with("invalid UTF-8", b"a\xffb"),
+            [true, true, true],
+        ),
+        row(
+            "lone surrogate",
+            with("lone surrogate", br"a\ud800b"),
+            [true, false, false],
+        ),
+        row(
+            "NaN",
+            (call(r#"{"text":"NaN","more":NaN}"#) + "\n").into_bytes(),
+            [false, true, true],
+        ),
+        row(
+            "bare CR as a newline",
+            [
                 br#"{"jsonrpc":"2.0","method":"notifications/x"}"#,
                 &b"\r"[..],
-                call(r#"{"text":"x"}"#).as_bytes(),
+                call(r#"{"text":"bare CR as a newline"}"#).as_bytes(),
                 b"\n",
             ]
             .concat(),
-            executed: [false, true, true],
-        },
-        Row {
-            name: "nested too deep",
-            line: (call(&deep) + "\n").into_bytes(),
-            executed: [true, false, false],
-        },
-        Row {
-            name: "no newline at the end",
-            line: call(r#"{"text":"x"}"#).into_bytes(),
-            executed: [false, true, true],
-        },
+            [false, true, true],
+        ),
+        row(
+            "nested too deep",
+            (call(&deep) + "\n").into_bytes(),
+            [true, false, false],
+        ),
+        row(
+            "no newline at the end",
+            call(r#"{"text":"no newline at the end"}"#).into_bytes(),
+            [false, true, true],
+        ),
     ]
 }
 
@@ -82,13 +84,13 @@ fn what_servers_execute_and_a_strict_parser_refuses_does_not_reach_them() -> Res
         [real.python2("python"), real.script("stateless.py")],
     ];
     let rows = rows();
-    let lines: Vec<&[u8]> = rows.iter().map(|row| &row.line[..]).collect();
+    let lines: Vec<(&str, &[u8])> = rows.iter().map(|row| (row.name, &row.line[..])).collect();
     for (number, server) in servers.iter().enumerate() {
         let alone = Noted::after(server, Behind::Nothing, &lines)?;
         let wrapped = Noted::after(server, Behind::Wrapper, &lines)?;
-        for (position, row) in rows.iter().enumerate() {
+        for row in &rows {
             let what = format!("{} at {}", row.name, server[1].display());
-            let is_executed = |noted: &Noted| !noted.texts[position].is_empty();
+            let is_executed = |noted: &Noted| !noted.of(row.name).is_empty();
             assert_eq!(is_executed(&alone), row.executed[number], "alone: {what}");
             assert!(!is_executed(&wrapped), "behind the wrapper: {what}");
         }
@@ -104,26 +106,23 @@ fn what_only_looks_odd_is_executed_once_and_as_judged() -> Result<()> {
     let lines = [
         (
             "duplicate key",
-            r#"{"jsonrpc":"2.0","id":"line","method":"ping","method":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"line","method":"ping","method":"tools/call","params":{"name":"note","arguments":{"text":"duplicate key"}}}"#,
         ),
         (
             "escaped key",
-            r#"{"jsonrpc":"2.0","id":"line","m\u0065thod":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"line","m\u0065thod":"tools/call","params":{"name":"note","arguments":{"text":"escaped key"}}}"#,
         ),
         (
             "CR between tokens",
-            "{\"jsonrpc\":\"2.0\",\r\"id\":\"line\",\"method\":\"tools/call\",\"params\":{\"name\":\"note\",\"arguments\":{\"text\":\"x\"}}}",
+            "{\"jsonrpc\":\"2.0\",\r\"id\":\"line\",\"method\":\"tools/call\",\"params\":{\"name\":\"note\",\"arguments\":{\"text\":\"CR between tokens\"}}}",
         ),
     ];
     let server = [real.python("python"), real.script("handshake.py")];
-    let bytes: Vec<Vec<u8>> = lines
-        .iter()
-        .map(|(_, line)| format!("{line}\n").into_bytes())
-        .collect();
-    let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+    let bytes = lines.map(|(name, line)| (name, format!("{line}\n").into_bytes()));
+    let bytes: Vec<(&str, &[u8])> = bytes.iter().map(|(name, line)| (*name, &line[..])).collect();
     let noted = Noted::after(&server, Behind::Wrapper, &bytes)?;
-    for ((name, _), texts) in lines.iter().zip(&noted.texts) {
-        assert_eq!(texts, &["x"], "{name}");
+    for (name, _) in &lines {
+        assert_eq!(noted.of(name), [*name]);
     }
     let calls = noted.scene.events("mcp_tool_called")?;
     assert_eq!(calls.len(), 2 * lines.len(), "these and the markers: {calls:?}");
@@ -137,17 +136,16 @@ enum Behind {
     Wrapper,
 }
 
-/// What a server noted until its end.
+/// What a server noted until its end, but for the markers.
 struct Noted {
-    /// For every line in question, a text for every call that was executed because of it.
-    texts: Vec<Vec<String>>,
+    texts: Vec<String>,
     scene: Scene,
 }
 
 impl Noted {
-    /// Sends `lines` after a handshake. Each that ends is followed by a call that is answered: by then the server
-    /// has done with what came before. One that does not end is the last thing that the server reads.
-    fn after(server: &[PathBuf; 2], behind: Behind, lines: &[&[u8]]) -> Result<Self> {
+    /// Sends lines, each with the name that its text begins with, after a handshake. Each that ends is followed by
+    /// a call that is answered. One that does not end is the last thing that the server reads.
+    fn after(server: &[PathBuf; 2], behind: Behind, lines: &[(&str, &[u8])]) -> Result<Self> {
         let scene = Scene::new()?;
         let kept = scene.file("executed");
         let parts = server.iter().chain([&kept]);
@@ -163,7 +161,7 @@ impl Noted {
         });
         client.ask("initialize", &hello)?;
         client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
-        for line in lines {
+        for (_, line) in lines {
             client.write(line)?;
             if line.ends_with(b"\n") {
                 client.ask(
@@ -175,16 +173,21 @@ impl Noted {
         client.close()?;
         let noted = fs::read(&kept).context("the markers are noted")?;
         let noted = String::from_utf8_lossy(&noted);
-        let mut texts = vec![Vec::new()];
-        for text in noted.lines() {
-            match texts.last_mut() {
-                Some(since) if text != MARKER => since.push(text.to_owned()),
-                Some(_) | None => texts.push(Vec::new()),
-            }
+        let (markers, texts): (Vec<&str>, Vec<&str>) = noted.lines().partition(|text| *text == MARKER);
+        let whole = lines.iter().filter(|(_, line)| line.ends_with(b"\n"));
+        ensure!(markers.len() == whole.count(), "a marker is missing: {noted}");
+        // By what it says, not by its place: a server may execute two calls at a time.
+        for text in &texts {
+            let is_known = lines.iter().any(|(name, _)| text.starts_with(name));
+            ensure!(is_known, "{text} is of no line");
         }
-        // After the last marker comes what an unfinished line did, if there is one.
-        texts.truncate(lines.len());
-        ensure!(texts.len() == lines.len(), "a marker is missing: {noted}");
+        let texts = texts.into_iter().map(str::to_owned).collect();
         Ok(Self { texts, scene })
+    }
+
+    /// A text for every call that was executed because of the line of this name.
+    fn of(&self, name: &str) -> Vec<&str> {
+        let texts = self.texts.iter().map(String::as_str);
+        texts.filter(|text| text.starts_with(name)).collect()
     }
 }
