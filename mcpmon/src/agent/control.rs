@@ -3,12 +3,16 @@
 use std::{
     fs,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{fs::PermissionsExt as _, net::UnixStream},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use mcpmon_core::model::{Digest, ServerId};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _},
@@ -184,22 +188,29 @@ pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<(UnixListener, S
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         Ok(()) | Err(_) => {}
     }
-    let listener = bind(path).map_err(failed)?;
+    let socket = bind(path).map_err(failed)?;
     let file = SocketFile(path.to_owned());
     if group.is_some() {
         std::os::unix::fs::chown(path, None, group).map_err(failed)?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
+    // Only now: before that, nobody can connect, whatever the mode was.
+    let listener = start_listening(socket).map_err(failed)?;
     Ok((listener, file))
 }
 
-/// Binds with no access for anyone else: between bind(2) and chmod(2) nobody may connect.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    use nix::sys::stat::{Mode, umask};
-    let before = umask(Mode::from_bits_truncate(0o177));
-    let listener = UnixListener::bind(path);
-    umask(before);
-    listener
+/// A socket with a name, at which nobody listens yet. Its mode is not made by the umask, which is that of every
+/// thread: files that others make meanwhile would get it.
+fn bind(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
+}
+
+fn start_listening(socket: OwnedFd) -> io::Result<UnixListener> {
+    socket::listen(&socket, Backlog::MAXCONN)?;
+    UnixListener::from_std(socket.into())
 }
 
 /// Serves clients until the daemon's main task is gone.
@@ -356,6 +367,17 @@ mod tests {
             error.to_string(),
             format!("no daemon is listening on {}", path.display())
         );
+    }
+
+    #[tokio::test]
+    async fn nobody_connects_before_the_mode_is_set() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("x.sock");
+        let socket = bind(&path).expect("a name");
+        let refused = UnixStream::connect(&path).expect_err("nobody listens");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let _listener = start_listening(socket).expect("it listens");
+        UnixStream::connect(&path).expect("it is answered");
     }
 
     #[tokio::test]
