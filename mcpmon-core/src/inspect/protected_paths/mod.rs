@@ -257,32 +257,11 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     let mut guarded = rows.iter().filter(|row| !is_secret(row));
     if let Some(row) = guarded.find(|row| meets(&row.pattern, row.category))
         && !TABLE.is_sample(&names)
-        && !(row.category == Category::AgentInstructions && is_documentation(path))
     {
         return Some(touch(row.category));
     }
     let is_extra = extra.iter().any(|pattern| meets(pattern, Category::Extra));
     is_extra.then(|| touch(Category::Extra)).or_else(secret)
-}
-
-/// Whether a file is about agents rather than for them: `docs/agents.md`. No client looks for `AGENTS.md` there in
-/// lower case.
-fn is_documentation(path: &PlainPath) -> bool {
-    const PLACES: [&str; 8] = [
-        "docs",
-        "doc",
-        "documentation",
-        "guides",
-        "website",
-        "site",
-        "blog",
-        "wiki",
-    ];
-    let Some((name, directories)) = path.names.split_last() else {
-        return false;
-    };
-    let is_one = |name: &String| PLACES.contains(&name.to_lowercase().as_str());
-    matches!(name.as_str(), "agents.md" | "claude.md" | "gemini.md") && directories.iter().any(is_one)
 }
 
 /// Whether a path is relative to a directory that it does not name.

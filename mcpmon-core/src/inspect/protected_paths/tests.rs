@@ -400,12 +400,14 @@ fn long_texts(text: String) {
     }
 }
 
-#[test_case("docs/agents.md" => false; "about agents")]
-#[test_case("/repo/website/guides/claude.md" => false; "about a client")]
+#[test_case("docs/agents.md" => true; "where a file system folds case")]
+#[test_case("/repo/website/guides/claude.md" => true; "below pages")]
 #[test_case("docs/AGENTS.md" => true; "as clients look for it")]
 #[test_case("agents.md" => true; "anywhere else")]
 #[test_case("docs/.claude/agents/x.md" => true; "an agent of a client")]
-fn documentation_is_no_instruction(path: &str) -> bool {
+#[test_case("docs/agents/index.md" => false; "pages about agents")]
+#[test_case("docs/about-agents.md" => false; "a page about agents")]
+fn instructions_are_read_in_every_directory(path: &str) -> bool {
     let arguments = serde_json::json!({"path": path, "content": "x"}).to_string();
     !touches("write_file", &arguments).is_empty()
 }
