@@ -462,7 +462,7 @@ fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
 
 #[test]
 fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
-    const ROUNDS: usize = 50;
+    const ROUNDS: usize = 300;
     let host = Host::new(CROSS_SERVER);
     let mut judges: Vec<Judge> = (0..8)
         .map(|number| host.judge(&format!("server-{number}")))
