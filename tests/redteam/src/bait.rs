@@ -75,6 +75,17 @@ fn plain(kind: &str) -> Option<String> {
         "blob" => base64(random(400, BASE64, 18).as_bytes()),
         "noise" => random(140, BASE64, 19),
         "hex64" => random(64, b"0123456789abcdef", 20),
+        "hex40" => random(40, b"0123456789abcdef", 21),
+        "hex32" => random(32, b"0123456789abcdef", 22),
+        "integrity" => format!("sha512-{}==", random(86, BASE64, 23)),
+        "cursor" => format!("{}==", random(70, BASE62, 24)),
+        "png" => base64(
+            &[
+                b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+                random(900, BASE64, 25).as_bytes(),
+            ]
+            .concat(),
+        ),
         "private_key" => {
             let body: Vec<String> = (0..12).map(|line| random(64, BASE64, 100 + line)).collect();
             let kind = ["RSA PRIVATE", " KEY"].concat();

@@ -12,6 +12,8 @@ use crate::model::Severity;
 const LONGEST: usize = 16 << 10;
 /// Longest header of a web token.
 const HEADER: usize = 1 << 10;
+/// Longest header that stands without the rest: one that says no more than how a token is signed.
+const LONE: usize = 48;
 /// Shortest part of a web token.
 const PART: usize = 6;
 
@@ -64,12 +66,19 @@ pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
         return None;
     }
     let severity = match value::strength(token, true) {
-        _ if value::is_placeholder(token) => Severity::Low,
+        _ if value::is_placeholder(token) || is_header(token) => Severity::Low,
         Strength::Random | Strength::Mixed => Severity::High,
         Strength::Chosen if token.len() >= 20 => Severity::High,
         Strength::Chosen | Strength::None => return None,
     };
     Some(Hit::new("bearer_token", severity, span))
+}
+
+/// Whether this is the header of a web token without the rest, as documents show it: it says how one is signed.
+fn is_header(token: &str) -> bool {
+    token.len() <= LONE
+        && checks::encodes_object(token, "\"alg\"")
+        && checks::encodes_object(token, "\"typ\"")
 }
 
 /// What follows `basic`, which ends at `end`.

@@ -137,6 +137,17 @@ fn web_tokens() {
     holds(&format!("https://a.example/x?t={token}"), "bearer_token high");
     holds(&format!("Bearer {}", random(40)), "bearer_token high");
     holds("Authorization: Basic YW5uOmg3R3EyLXBx", "basic_auth high");
+    assert_eq!(
+        kinds(&format!("Bearer {header}.<payload>.<signature>")),
+        ["bearer_token low"]
+    );
+    holds(
+        &format!(
+            "Bearer {}",
+            base64(r#"{"alg":"HS256","typ":"JWT","k":"h7Gq2pqW4xKm3T"}"#)
+        ),
+        "bearer_token high",
+    );
     assert_eq!(kinds("the bearer of good news, basic English"), [""; 0]);
     assert_eq!(kinds("Authorization: Bearer <token>"), [""; 0]);
 }
