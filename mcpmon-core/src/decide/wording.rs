@@ -2,11 +2,22 @@
 
 use std::borrow::Cow;
 
+use crate::inspect::mask::without_secrets;
+
 /// Characters of a name that are shown.
 const MAX_SHOWN: usize = 100;
+/// Bytes of it in which secrets are looked for: one that begins in what is shown ends here.
+const MAX_READ: usize = 16 << 10;
 
-/// A name as a text may show it: neither long nor with anything in it that cannot be seen.
+/// A name as a text may show it: neither long nor with anything in it that cannot be seen, nor a secret.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    match without_secrets(&name[..name.floor_char_boundary(MAX_READ)]) {
+        Cow::Borrowed(name) => seen(name),
+        Cow::Owned(name) => Cow::Owned(seen(&name).into_owned()),
+    }
+}
+
+fn seen(name: &str) -> Cow<'_, str> {
     let is_plain =
         name.len() <= MAX_SHOWN && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain {
@@ -58,6 +69,15 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let token = concat!("gl", "pat-k9Xw2Lm4Qz7PbV3nR8tY");
+        assert_eq!(shown(&format!("/srv/{token}/a")), "/srv/***/a");
+        let cut = format!("{}/{token}", "a".repeat(90));
+        assert_eq!(shown(&cut), format!("{}/***", "a".repeat(90)));
+        assert_eq!(shown("postgres://app:h7Gq2pqW@db/x"), "postgres://app:***@db/x");
+    }
 
     #[test_case("read_file" => "read_file")]
     #[test_case("" => "\"\""; "empty")]

@@ -48,4 +48,4 @@ pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome,
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use severity::{Action, Severity};
 pub use time::Timestamp;
-pub use verdict::{Denial, Redaction, Verdict, redacted};
+pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

@@ -12,7 +12,8 @@ pub enum Verdict {
     Hide(Vec<usize>),
     /// An introduction goes on without its instructions.
     StripInstructions,
-    /// A call goes on with these parts of its arguments replaced, ascending.
+    /// What a client says goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the
+    /// parameters of another request, of the body of a reply.
     Redact(Vec<Redaction>),
     /// It does not go on; whoever waits for it gets a valid answer that says why.
     Block(Denial),
@@ -45,6 +46,9 @@ pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
     out
 }
 
+/// What stands in place of a secret in what is told.
+pub const MASK: &str = "***";
+
 /// Why something was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
@@ -54,4 +58,12 @@ pub struct Denial {
     pub reason: String,
     /// What to do about it: a command that exists.
     pub remedy: Option<String>,
+}
+
+impl Denial {
+    /// Whether a secret was left out of the reason: then whoever words the answer does not repeat it either.
+    #[must_use]
+    pub fn is_masked(&self) -> bool {
+        self.reason.contains(MASK)
+    }
 }

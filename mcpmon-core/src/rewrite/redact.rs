@@ -1,21 +1,24 @@
-//! Calls that go on with parts of their arguments replaced.
+//! What a client says, with parts of it replaced.
 
 use super::edit::Edit;
 use crate::{
-    decode::jsonrpc::{Envelope, Payload},
-    model::Redaction,
+    decode::{
+        json::Value,
+        jsonrpc::{Envelope, Payload},
+    },
+    model::{FromClient, Redaction},
 };
 
-/// A call with these parts of its arguments replaced, ascending; every other byte stays. `None` where a part does
-/// not lie in the arguments, or follows none of the parts before it.
+/// What a client says with these parts of it replaced, ascending; every other byte stays. The parts lie in the
+/// arguments of a call or a prompt, in the parameters of another request, in the body of a reply. `None` where one
+/// does not, or follows none of the parts before it.
 #[must_use]
-pub fn with_redactions(envelope: &Envelope<'_>, redactions: &[Redaction]) -> Option<String> {
-    let Payload::Method { params, .. } = &envelope.payload else {
-        return None;
-    };
-    // Of two members with one name the last one counts, as it did for whoever judged the call.
-    let members = params.as_ref()?.members();
-    let arguments = members.filter(|member| member.name == "arguments").last()?.value;
+pub fn with_redactions(
+    envelope: &Envelope<'_>,
+    said: &FromClient<'_>,
+    redactions: &[Redaction],
+) -> Option<String> {
+    let arguments = inspected(envelope, said)?;
     let (from, length) = (arguments.range().start, arguments.text().len());
     let mut edit = Edit::of(envelope.whole);
     let mut done = 0;
@@ -32,4 +35,18 @@ pub fn with_redactions(envelope: &Envelope<'_>, redactions: &[Redaction]) -> Opt
         done = place.end;
     }
     Some(edit.finish())
+}
+
+/// What was judged.
+fn inspected<'a>(envelope: &'a Envelope<'a>, said: &FromClient<'_>) -> Option<Value<'a>> {
+    match (said, &envelope.payload) {
+        (FromClient::Call(_) | FromClient::Prompt { .. }, Payload::Method { params, .. }) => {
+            // Of two members with one name the last one counts, as it did for whoever judged the call.
+            let members = params.as_ref()?.members();
+            Some(members.filter(|member| member.name == "arguments").last()?.value)
+        }
+        (FromClient::Request { .. }, Payload::Method { params, .. }) => *params,
+        (FromClient::Reply { .. }, Payload::Result(part) | Payload::Error(part)) => Some(part.value),
+        _ => None,
+    }
 }

@@ -56,12 +56,12 @@ fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial:
     };
     match said {
         FromClient::Call(call) => {
-            let text = text(&format!("Tool '{}'", shown(&call.tool)), denial);
+            let text = text(&named("Tool", &call.tool, denial), denial);
             Stopped::ToSender(reply(envelope, "result", &failed_call(&text, era)))
         }
-        FromClient::Read { uri } => error(&format!("Resource '{}'", shown(uri))),
-        FromClient::Prompt { name, .. } => error(&format!("Prompt '{}'", shown(name))),
-        FromClient::Request { method, .. } => error(&format!("Request '{}'", shown(method))),
+        FromClient::Read { uri } => error(&named("Resource", uri, denial)),
+        FromClient::Prompt { name, .. } => error(&named("Prompt", name, denial)),
+        FromClient::Request { method, .. } => error(&named("Request", method, denial)),
         FromClient::Reply { to, .. } => Stopped::ToReceiver(rejection(envelope, *to, "Reply", denial)),
         FromClient::Notice { .. } => Stopped::Dropped,
     }
@@ -79,12 +79,12 @@ fn stop_server(
         FromServer::Introduction(_) => Stopped::ToReceiver(as_error(envelope, "Server", denial)),
         FromServer::Answer(answer) => {
             let what = match &answer.to.what {
-                Question::Call { tool: Some(tool) } => format!("Result of tool '{}'", shown(tool)),
+                Question::Call { tool: Some(tool) } => named("Result of tool", tool, denial),
                 Question::Call { tool: None } => "Result of a task".to_owned(),
-                Question::Read { uri } => format!("Content of resource '{}'", shown(uri)),
-                Question::Prompt { name } => format!("Content of prompt '{}'", shown(name)),
+                Question::Read { uri } => named("Content of resource", uri, denial),
+                Question::Prompt { name } => named("Content of prompt", name, denial),
                 Question::List(_) => "Answer".to_owned(),
-                Question::Other { method } => format!("Answer to '{}'", shown(method)),
+                Question::Other { method } => named("Answer to", method, denial),
             };
             Stopped::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
                 (AnswerOutcome::Result { .. }, Shape::Call, Payload::Result(part)) => {
@@ -98,7 +98,7 @@ fn stop_server(
             })
         }
         FromServer::Ask { ask, method, .. } => {
-            let what = format!("Request '{}'", shown(method));
+            let what = named("Request", method, denial);
             Stopped::ToSender(rejection(envelope, *ask, &what, denial))
         }
         FromServer::ListChanged(_) | FromServer::Notice { .. } => Stopped::Dropped,
@@ -159,6 +159,14 @@ fn text(what: &str, denial: &Denial) -> String {
         text.push_str(remedy);
     }
     text
+}
+
+/// What was stopped, with its name unless there is a secret in it: answers are logged.
+fn named(what: &str, name: &str, denial: &Denial) -> String {
+    match denial.is_masked() {
+        true => what.to_owned(),
+        false => format!("{what} '{}'", shown(name)),
+    }
 }
 
 /// A name as far as it is repeated.

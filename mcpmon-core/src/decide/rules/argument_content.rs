@@ -1,10 +1,11 @@
-//! A secret in the arguments of a call.
+//! A secret in what a client gives a server: the arguments of a call, and what else it says.
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
     decide::wording::{command, shown},
     inspect::secrets::{MAX_SECRETS, Secret},
-    policy::{Mode, OnSecret},
+    model::{ServerId, Timestamp},
+    policy::{Mode, OnSecret, Policy},
 };
 
 /// Its name, which suppressions use.
@@ -15,17 +16,54 @@ pub(super) struct ArgumentContent;
 
 impl Rule for ArgumentContent {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let call = scene.call?;
-        let alarming = alarming(scene);
+        Given::of(scene)?.objection(|| format!("an argument of {}", scene.subject()))
+    }
+}
+
+/// What a client gives a server, and the secrets in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::decide) struct Given<'a> {
+    /// The policy in force.
+    pub(in crate::decide) policy: &'a Policy,
+    /// Who gets it.
+    pub(in crate::decide) server: &'a ServerId,
+    /// When.
+    pub(in crate::decide) now: Timestamp,
+    /// The tool or prompt, the resource or the method: what suppressions and events name.
+    pub(in crate::decide) name: &'a str,
+    /// What was found in it.
+    pub(in crate::decide) secrets: &'a [Secret],
+    /// Whether it means the same with another text in it.
+    pub(in crate::decide) is_replaceable: bool,
+}
+
+impl<'a> Given<'a> {
+    /// The arguments of a call.
+    pub(in crate::decide) fn of(scene: &Scene<'a>) -> Option<Self> {
+        let calling = scene.call?;
+        Some(Self {
+            policy: scene.policy,
+            server: scene.server,
+            now: scene.now,
+            name: &calling.call.tool,
+            secrets: calling.secrets,
+            is_replaceable: true,
+        })
+    }
+
+    /// What stands against it; `what` says what it is.
+    pub(in crate::decide) fn objection(&self, what: impl Fn() -> String) -> Option<Objection> {
+        let alarming = self.alarming();
         let worst = alarming
             .iter()
             .rev()
             .max_by_key(|secret| secret.finding.severity)?;
-        let on_detection = scene.policy.arguments.on_detection;
+        let on_detection = self.policy.arguments.on_detection;
         // Nothing is let through in part, and a member is not given another name.
-        let is_replaceable =
-            call.secrets.len() < MAX_SECRETS && Secret::redactions(alarming.iter().copied()).is_some();
-        let (effect, follows) = match (on_detection, scene.policy.mode) {
+        let is_replaceable = self.is_replaceable
+            && self.secrets.len() < MAX_SECRETS
+            && Secret::redactions(alarming.iter().copied()).is_some();
+        let (effect, follows) = match (on_detection, self.policy.mode) {
             (OnSecret::Alert, _) => (Effect::Audit, ""),
             (OnSecret::Redact, Mode::Enforce) if is_replaceable => {
                 (Effect::Audit, ", replaced by a placeholder")
@@ -49,31 +87,27 @@ impl Rule for ArgumentContent {
             effect,
             severity: worst.finding.severity,
             reason: format!(
-                "an argument of {}{field} holds a secret: {}{others}{follows}",
-                scene.subject(),
+                "{}{field} holds a secret: {}{others}{follows}",
+                what(),
                 worst.finding.pattern,
             ),
-            remedy: Some(command(&["detections", "--server", scene.server.as_str()])),
+            remedy: Some(command(&["detections", "--server", self.server.as_str()])),
         })
     }
-}
 
-/// What of the secrets in the arguments of a call something follows from.
-pub(in crate::decide) fn alarming<'a>(scene: &Scene<'a>) -> Vec<&'a Secret> {
-    let secrets = scene.call.map_or(&[][..], |call| call.secrets);
-    let alarms = |secret: &&Secret| {
-        secret.finding.severity >= scene.policy.inspection.alert_threshold && !is_accepted(scene, secret)
-    };
-    secrets.iter().filter(alarms).collect()
-}
+    /// The secrets something follows from.
+    pub(in crate::decide) fn alarming(&self) -> Vec<&'a Secret> {
+        let threshold = self.policy.inspection.alert_threshold;
+        let alarms = |secret: &&Secret| secret.finding.severity >= threshold && !self.accepts(secret);
+        self.secrets.iter().filter(alarms).collect()
+    }
 
-/// Whether a suppression covers it.
-pub(in crate::decide) fn is_accepted(scene: &Scene<'_>, secret: &Secret) -> bool {
-    let tool = scene.call.map_or("", |call| &call.call.tool);
-    let pattern = &secret.finding.pattern;
-    scene
-        .policy
-        .suppresses(RULE, pattern, scene.server, tool, scene.now)
+    /// Whether a suppression covers it.
+    pub(in crate::decide) fn accepts(&self, secret: &Secret) -> bool {
+        let pattern = &secret.finding.pattern;
+        self.policy
+            .suppresses(RULE, pattern, self.server, self.name, self.now)
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +118,7 @@ mod tests {
     use crate::{
         decide::rules::fixture::Stage,
         model::{NameGlob, Severity},
-        policy::{Policy, Suppression},
+        policy::Suppression,
     };
 
     const TOKEN: &str = concat!("gh", "p_", "0000000000000000000000000000002C8GjS");

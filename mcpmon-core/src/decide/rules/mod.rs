@@ -1,7 +1,7 @@
 //! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
 //! first that blocks decides; what only notes adds up.
 
-pub(super) mod argument_content;
+mod argument_content;
 mod blocked_resources;
 mod blocked_tools;
 mod call_rules;
@@ -153,7 +153,7 @@ const RULES: &[&dyn Rule] = &[
 ];
 
 /// The rule over secrets in the arguments of calls.
-pub(super) use argument_content::RULE as ARGUMENT_INSPECTION;
+pub(super) use argument_content::{Given, RULE as ARGUMENT_INSPECTION};
 pub(super) use too_much::objection as too_much;
 
 /// What the rules say together.

@@ -4,7 +4,7 @@ use super::{
     Traffic,
     requests::{note, verdict},
     sieve::{MAX_TOLD, Sieved, sieve},
-    tell::{MAX_TEXT, Teller, cut, objected, outcome, ruled},
+    tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
 };
 use crate::{
     decide::{
@@ -81,7 +81,7 @@ impl Traffic {
         }
         let detections: Vec<Finding> = sieved.findings.iter().take(MAX_TOLD).cloned().collect();
         let mut event = teller.event(EventKind::OutputInspection {
-            tool_name: cut(tool.unwrap_or_default(), MAX_TEXT).to_owned(),
+            tool_name: named(tool.unwrap_or_default(), MAX_TEXT),
             jsonrpc_id: teller.message.id.cloned(),
             detections,
         });
@@ -108,7 +108,7 @@ impl Traffic {
         };
         let duration = teller.now.since(asked.at);
         let mut event = teller.event(EventKind::ToolReturned {
-            tool_name: cut(tool(&asked.what).unwrap_or_default(), MAX_TEXT).to_owned(),
+            tool_name: named(tool(&asked.what).unwrap_or_default(), MAX_TEXT),
             jsonrpc_id: teller.message.id?.clone(),
             duration_us: duration.as_micros().try_into().unwrap_or(u64::MAX),
             outcome,

@@ -4,7 +4,7 @@ use super::{
     Traffic,
     requests::{handled, judged, note, verdict},
     sieve::sieve,
-    tell::{MAX_TEXT, Teller, cut},
+    tell::Teller,
 };
 use crate::{
     decide::{
@@ -132,9 +132,7 @@ fn summary(ask: Ask, params: Option<RawJson<'_>>) -> String {
     match ask {
         Ask::Elicitation => {
             let message = params.member("message").and_then(RawJson::text);
-            message.map_or(String::new(), |message| {
-                shown(cut(&message, MAX_TEXT)).into_owned()
-            })
+            message.map_or(String::new(), |message| shown(&message).into_owned())
         }
         Ask::Sampling | Ask::Roots | Ask::Other => format!("{} bytes", params.as_str().len()),
     }

@@ -4,13 +4,13 @@ use super::{
     Traffic,
     disclosed::{Disclosed, detections, redactions},
     requests::{note, verdict},
-    tell::{MAX_TEXT, Teller, cut, input, reason, ruled},
+    tell::{MAX_TEXT, Teller, cut, input, named, reason, ruled},
 };
 use crate::{
     decide::{
         cross_server::shadowed,
         order::{Ask, Judgement, Order, Shared},
-        rules::{self, Calling, Effect, Objection, Ruling, Scene},
+        rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
         wording::command,
     },
     inspect::{arguments::Arguments, fingerprint, labels},
@@ -156,9 +156,13 @@ impl Traffic {
             call: Some(calling),
             ..scene
         };
-        let ruling = rules::judge(&scene);
-        judgement.events.extend(detections(teller, &scene, &ruling));
-        let redactions = redactions(&ruling, &scene);
+        let mut ruling = rules::judge(&scene);
+        let Some(given) = Given::of(&scene) else {
+            return (ruling, Vec::new());
+        };
+        self.resumed(teller, calling.call, &mut ruling, judgement);
+        judgement.events.extend(detections(teller, &given, &ruling));
+        let redactions = redactions(&given, &ruling);
         (ruling, redactions)
     }
 
@@ -212,7 +216,7 @@ impl Traffic {
         SharedCall {
             at: teller.now,
             server: server.clone(),
-            tool: tool.to_owned(),
+            tool: named(tool, MAX_TEXT),
             category,
             request: teller.message.id.map(|id| cut(&id.to_string(), MAX_TEXT).into()),
             turn: None,
@@ -245,7 +249,7 @@ impl Traffic {
             output: Box::new(RecentOutput {
                 at: teller.now,
                 server: teller.conversation.identity.server.clone(),
-                tool: cut(name, MAX_TEXT).to_owned(),
+                tool: named(name, MAX_TEXT),
                 labels,
                 print: Fingerprint::default(),
             }),
@@ -280,7 +284,7 @@ impl Traffic {
         };
         if ruling.is_notable() {
             judgement.events.push(told(EventKind::ToolCallIntercepted {
-                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                tool_name: named(&call.tool, MAX_TEXT),
                 jsonrpc_id: teller.message.id.cloned(),
                 tool_call_id: tool_call_id(),
                 server_type: teller.conversation.server_type,
@@ -292,7 +296,7 @@ impl Traffic {
             && let Some(id) = teller.message.id
         {
             judgement.events.push(told(EventKind::ToolCalled {
-                tool_name: cut(&call.tool, MAX_TEXT).to_owned(),
+                tool_name: named(&call.tool, MAX_TEXT),
                 jsonrpc_id: id.clone(),
                 tool_call_id: tool_call_id(),
                 trace_parent: trace
@@ -319,7 +323,7 @@ impl Traffic {
     fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &Crossing) -> Event {
         let objection = objection(crossing);
         let mut event = teller.event(EventKind::CrossServerBlocked {
-            blocked_tool_name: cut(tool, MAX_TEXT).to_owned(),
+            blocked_tool_name: named(tool, MAX_TEXT),
             related_calls: crossing.related.clone(),
             evidence: crossing.evidence.clone(),
         });

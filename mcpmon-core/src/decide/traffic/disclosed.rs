@@ -2,7 +2,7 @@
 
 use super::{sieve::MAX_TOLD, tell::Teller};
 use crate::{
-    decide::rules::{ARGUMENT_INSPECTION, Effect, Objection, Ruling, Scene, argument_content},
+    decide::rules::{ARGUMENT_INSPECTION, Effect, Given, Objection, Ruling},
     inspect::secrets::Secret,
     model::{Action, Event, Redaction, Subject},
     policy::OnSecret,
@@ -19,12 +19,10 @@ pub(in crate::decide) struct Disclosed {
     pub(super) is_cut: bool,
 }
 
-/// An event for each secret in the arguments of a call that is not accepted.
-pub(super) fn detections(teller: &Teller<'_>, scene: &Scene<'_>, ruling: &Ruling) -> Vec<Event> {
-    let calling = scene.call.iter();
-    let told = calling.flat_map(|calling| calling.secrets.iter().map(|secret| (&*calling.call.tool, secret)));
-    let threshold = scene.policy.inspection.alert_threshold;
-    let event = |(tool, secret): (&str, &Secret)| {
+/// An event for each secret in what a client gives that is not accepted.
+pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling) -> Vec<Event> {
+    let threshold = given.policy.inspection.alert_threshold;
+    let event = |secret: &Secret| {
         let of_rule = |objection: &&Objection| objection.rule == ARGUMENT_INSPECTION;
         let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
         let action = match objection.map(|objection| objection.effect) {
@@ -32,16 +30,22 @@ pub(super) fn detections(teller: &Teller<'_>, scene: &Scene<'_>, ruling: &Ruling
             Some(Effect::Audit) if secret.finding.severity >= threshold => Action::Audit,
             Some(Effect::Audit) | None => Action::Allow,
         };
-        teller.detection(Subject::Argument, Some(tool), &secret.finding, action, objection)
+        teller.detection(
+            Subject::Argument,
+            Some(given.name),
+            &secret.finding,
+            action,
+            objection,
+        )
     };
-    let notable = told.filter(|(_, secret)| !argument_content::is_accepted(scene, secret));
+    let notable = given.secrets.iter().filter(|secret| !given.accepts(secret));
     notable.take(MAX_TOLD).map(event).collect()
 }
 
-/// What of the arguments of a call is replaced before it goes on.
-pub(super) fn redactions(ruling: &Ruling, scene: &Scene<'_>) -> Vec<Redaction> {
-    if scene.policy.arguments.on_detection != OnSecret::Redact || ruling.block.is_some() {
+/// What of it is replaced before it goes on.
+pub(super) fn redactions(given: &Given<'_>, ruling: &Ruling) -> Vec<Redaction> {
+    if given.policy.arguments.on_detection != OnSecret::Redact || ruling.block.is_some() {
         return Vec::new();
     }
-    Secret::redactions(argument_content::alarming(scene)).unwrap_or_default()
+    Secret::redactions(given.alarming()).unwrap_or_default()
 }

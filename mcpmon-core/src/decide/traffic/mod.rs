@@ -8,6 +8,7 @@ mod calls;
 mod company;
 mod disclosed;
 mod files;
+mod given;
 mod incidents;
 mod killed;
 mod listed;
@@ -136,12 +137,13 @@ impl Traffic {
         match said {
             FromClient::Call(call) => self.call(teller, call),
             FromClient::Read { uri } => self.read(teller, uri),
-            FromClient::Prompt { name, .. } => self.prompt(teller, name),
+            FromClient::Prompt { name, arguments } => self.prompt(teller, name, *arguments),
             FromClient::Request { method, params } => {
                 self.companies.introduced(teller.conversation, method, *params);
                 self.request(teller, method, *params)
             }
-            FromClient::Reply { .. } | FromClient::Notice { .. } => Judgement::default(),
+            FromClient::Reply { to, body } => self.reply(teller, *to, *body),
+            FromClient::Notice { .. } => Judgement::default(),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::{
     Traffic,
-    tell::{MAX_TEXT, Teller, cut, ruled},
+    given::Said,
+    tell::{MAX_TEXT, Teller, named, ruled},
 };
 use crate::{
     decide::{
@@ -21,26 +22,41 @@ use crate::{
 impl Traffic {
     /// A resource is to be read.
     pub(super) fn read(&self, teller: &Teller<'_>, uri: &str) -> Judgement {
-        let ruling = self.ruling(teller, DefinitionKind::Resource, uri);
+        let mut ruling = self.ruling(teller, DefinitionKind::Resource, uri);
+        let revealed = self.address(teller, uri, &mut ruling);
         let mut event = teller.event(EventKind::ResourceRead {
-            uri: cut(uri, MAX_TEXT).to_owned(),
+            uri: named(uri, MAX_TEXT),
         });
         ruled(&mut event, &ruling);
-        Judgement {
+        revealed.with(Judgement {
             verdict: verdict(&ruling),
             ..Judgement::of_event(event)
-        }
+        })
     }
 
     /// A prompt is to be used.
-    pub(super) fn prompt(&self, teller: &Teller<'_>, name: &str) -> Judgement {
+    pub(super) fn prompt(
+        &self,
+        teller: &Teller<'_>,
+        name: &str,
+        arguments: Option<RawJson<'_>>,
+    ) -> Judgement {
         let mut ruling = self.ruling(teller, DefinitionKind::Prompt, name);
         let subject = || format!("prompt {}", shown(name));
         note(
             &mut ruling,
             handled(self.policy.requests.prompts, "prompts", subject),
         );
-        judged(teller, "prompts/get", name, &ruling)
+        let said = arguments.map(|json| Said {
+            what: "an argument of a prompt",
+            name,
+            json,
+            fixed: None,
+        });
+        let revealed = said.map(|said| self.reveals(teller, said, &mut ruling));
+        revealed
+            .unwrap_or_default()
+            .with(judged(teller, "prompts/get", name, &ruling))
     }
 
     /// Any other request.
@@ -75,8 +91,15 @@ impl Traffic {
             &mut ruling,
             handled(self.policy.requests.completion, "completion", subject),
         );
+        let said = Said {
+            what: "a completion",
+            name: method,
+            json: params,
+            fixed: Some("ref"),
+        };
+        let revealed = self.reveals(teller, said, &mut ruling);
         let length = params.as_str().len();
-        judged(teller, method, &format!("{length} bytes"), &ruling)
+        revealed.with(judged(teller, method, &format!("{length} bytes"), &ruling))
     }
 
     /// Resources of whose changes a client wants to hear, since 2026-07-28: judged as if each were read.
@@ -89,7 +112,19 @@ impl Traffic {
         }
         let mut ruling = self.ruling_of_all(teller, DefinitionKind::Resource, &uris);
         note(&mut ruling, beyond);
-        judged(teller, method, &format!("{} resources", uris.len()), &ruling)
+        let said = Said {
+            what: "a subscription",
+            name: method,
+            json: params,
+            fixed: Some(""),
+        };
+        let revealed = self.reveals(teller, said, &mut ruling);
+        revealed.with(judged(
+            teller,
+            method,
+            &format!("{} resources", uris.len()),
+            &ruling,
+        ))
     }
 
     /// What the rules say of the use of several things at once: no more than a server may list.
@@ -215,7 +250,7 @@ impl Traffic {
 }
 
 /// What is to be said of parameters that are more than is looked at.
-fn beyond(arguments: &Arguments<'_>, what: &str) -> Option<Objection> {
+pub(super) fn beyond(arguments: &Arguments<'_>, what: &str) -> Option<Objection> {
     let objection = || rules::too_much(what, "holds more values than are looked at");
     arguments.is_cut().then(objection)
 }
@@ -280,8 +315,8 @@ pub(super) fn handled(
 /// A request told by its method, with what follows.
 pub(super) fn judged(teller: &Teller<'_>, method: &str, summary: &str, ruling: &Ruling) -> Judgement {
     let mut event = teller.event(EventKind::RequestJudged {
-        method: cut(method, MAX_TEXT).to_owned(),
-        summary: cut(summary, MAX_TEXT).to_owned(),
+        method: named(method, MAX_TEXT),
+        summary: named(summary, MAX_TEXT),
     });
     ruled(&mut event, ruling);
     Judgement {

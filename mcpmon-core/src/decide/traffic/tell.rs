@@ -2,7 +2,10 @@
 
 use crate::{
     decide::rules::{Effect, Objection, Ruling},
-    inspect::secrets::{MAX_SECRETS, Secret},
+    inspect::{
+        mask::without_secrets,
+        secrets::{MAX_SECRETS, Secret},
+    },
     model::{
         Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, Message, ResultKind, Severity,
         Subject, Timestamp, redacted,
@@ -46,8 +49,8 @@ impl Teller<'_> {
         against: Option<(&Denial, Action, Severity)>,
     ) -> Event {
         let mut event = self.event(EventKind::RequestJudged {
-            method: cut(method, MAX_TEXT).to_owned(),
-            summary: cut(summary, MAX_TEXT).to_owned(),
+            method: named(method, MAX_TEXT),
+            summary: named(summary, MAX_TEXT),
         });
         if let Some((denial, action, severity)) = against {
             event.action = action;
@@ -69,7 +72,7 @@ impl Teller<'_> {
     ) -> Event {
         let mut event = self.event(EventKind::Detection {
             subject,
-            tool_name: name.map(|name| cut(name, MAX_TEXT).to_owned()),
+            tool_name: name.map(|name| named(name, MAX_TEXT)),
             detection: finding.clone(),
         });
         event.severity = finding.severity;
@@ -118,6 +121,11 @@ pub(super) fn input(text: &str, secrets: &[Secret]) -> String {
         [] => cut(text, MAX_INPUT).to_owned(),
         found => cut(&redacted(text, &Secret::masks(found)), MAX_INPUT).to_owned(),
     }
+}
+
+/// A name, an address or a summary as far as it is told, without the secrets in it: one that is cut is none any more.
+pub(super) fn named(text: &str, most: usize) -> String {
+    cut(&without_secrets(cut(text, MAX_INPUT)), most).to_owned()
 }
 
 /// The first `most` bytes of `text`, less where a character would be cut.

@@ -2,7 +2,7 @@
 
 use crate::{
     decode::{jsonrpc::Envelope, mcp::Shape},
-    model::{Content, Denial, FromClient, FromServer, Message, Verdict},
+    model::{Content, Denial, FromServer, Message, Verdict},
     rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
 };
 
@@ -35,9 +35,7 @@ pub(super) fn apply(
         {
             without_instructions(envelope)
         }
-        (Verdict::Redact(redactions), Content::Client(FromClient::Call(_))) => {
-            with_redactions(envelope, redactions)
-        }
+        (Verdict::Redact(redactions), Content::Client(said)) => with_redactions(envelope, said, redactions),
         (Verdict::Block(denial), _) => return Applied::Stopped(stop(envelope, message, shape, denial)),
         (Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_), _) => None,
     };

@@ -11,9 +11,7 @@ use regex::{Captures, Regex};
 
 pub use self::json::mask_json;
 use super::secrets::{self, is_name, names_a_secret};
-
-/// What stands in place of a secret.
-pub const MASK: &str = "***";
+pub use crate::model::MASK;
 
 /// `arguments` with every value that looks like a secret replaced by [`MASK`].
 #[must_use]
@@ -21,18 +19,20 @@ pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
     let mut context = Context::default();
     arguments
         .iter()
-        .map(|argument| mask_argument(&mask_members(&mask_found(argument)), &mut context))
+        .map(|argument| mask_argument(&mask_members(&without_secrets(argument)), &mut context))
         .collect()
 }
 
 /// One text, a command line or a sentence, masked word by word.
 #[must_use]
 pub fn mask_text(text: &str) -> String {
-    mask_words(&mask_members(&mask_found(text)), &mut Context::default())
+    mask_words(&mask_members(&without_secrets(text)), &mut Context::default())
 }
 
-/// Secrets that are known by more than the word they are in: keys, tokens of issuers, what is encoded.
-fn mask_found(text: &str) -> Cow<'_, str> {
+/// `text` without the secrets that are known by more than the word they are in: keys, tokens of issuers, what is
+/// encoded. What only might be one stays, for a name has to be told.
+#[must_use]
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let spans = secrets::spans(text);
     if spans.is_empty() {
         return Cow::Borrowed(text);

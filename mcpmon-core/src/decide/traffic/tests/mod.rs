@@ -5,6 +5,7 @@ mod approvals;
 mod asks;
 mod calls;
 mod files;
+mod given;
 mod incidents;
 mod killed;
 mod listings;
