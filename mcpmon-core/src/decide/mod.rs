@@ -1,5 +1,6 @@
 //! What follows: the running servers and their pins, what servers offer and say, and the Monitor every layer asks.
 
+mod admission;
 pub mod cross_server;
 mod definitions;
 mod instances;
@@ -17,6 +18,7 @@ mod tell;
 mod traffic;
 mod wording;
 
+pub use admission::admission;
 pub use monitor::{Monitor, Observation, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};

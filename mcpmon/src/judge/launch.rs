@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use mcpmon_core::{
-    decide::pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+    decide::{
+        admission,
+        pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+    },
     inspect::mask::mask_arguments,
     model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
     policy::{Admission, Gate, Mode, OnChange},
@@ -43,7 +46,7 @@ impl Judge {
     pub fn admit(&mut self, now: Timestamp) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;
-        let admission = policy.admits(server);
+        let admission = admission(&policy, server);
         let Some(denial) = admission.denial(server) else {
             return Verdict::Allow;
         };

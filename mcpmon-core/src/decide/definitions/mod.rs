@@ -12,6 +12,7 @@ pub(super) use self::{
     offer::{Ended, Full, Offer, Page},
     standing::{PinStanding, Standing},
 };
+use super::admission;
 use crate::{
     model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp},
     policy::{Admission, Policy},
@@ -56,7 +57,7 @@ impl Offers {
 
     /// Judges every definition anew, by `policy`.
     pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
-        self.admission = policy.admits(server);
+        self.admission = admission(policy, server);
         for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
             entry.stand(now, policy);
         }
@@ -101,7 +102,7 @@ impl DefinitionBook {
                 return None;
             }
             let offers = Offers {
-                admission: policy.admits(&identity.server),
+                admission: admission(policy, &identity.server),
                 ..Offers::default()
             };
             self.0.insert(identity.clone(), offers);

@@ -92,7 +92,7 @@ impl<'a> Matcher<'a> {
     }
 
     fn is_named(&self, rule: &CallRule, reading: Reading) -> bool {
-        let is_served = |server: &crate::policy::rules::SpellingGlob| server.is_meant(&self.server, reading);
+        let is_served = |server: &crate::policy::rules::SpellingGlob| server.serves(&self.server, reading);
         rule.tool.matches(&self.tool, reading) && rule.server.as_ref().is_none_or(is_served)
     }
 
@@ -119,17 +119,27 @@ fn values(call: Calling<'_>) -> Vec<Value<'_>> {
 /// Whether an argument is as a condition wants it. Of several values one is enough for a rule that refuses; one that
 /// allows needs all of them, and one right where the condition names it.
 fn is_argued(values: &[Value<'_>], path: &ArgumentPath, glob: &PathGlob, reading: Reading) -> bool {
-    let mut meant = values
-        .iter()
-        .filter(|value| path.covers(value.argument.members()));
+    let mut meant = values.iter().filter(|value| covers(path, &value.argument));
     let matches = |value: &Value<'_>| reading.holds(value.meanings(), |meaning| glob.matches(meaning));
     match reading {
         Reading::Wide => meant.any(matches),
         Reading::Narrow => {
-            let is_there = values.iter().any(|value| path.leads(value.argument.members()));
+            let is_there = values.iter().any(|value| path.is_at(value.argument.members()));
             is_there && meant.all(matches)
         }
     }
+}
+
+/// Whether an argument is meant by its name, or by what that looks like.
+pub(super) fn covers(path: &ArgumentPath, argument: &Argument<'_>) -> bool {
+    if path.covers(argument.members()) {
+        return true;
+    }
+    if argument.members().all(str::is_ascii) {
+        return false;
+    }
+    let looks: Vec<_> = argument.members().map(looks).collect();
+    path.covers(looks.iter().map(AsRef::as_ref))
 }
 
 impl Value<'_> {
@@ -187,6 +197,9 @@ mod tests {
     #[test_case(r#"{"options":{"path":"/home/me/.ssh/id_rsa"}}"#, true; "further down")]
     #[test_case(r#"{"path":{"value":"/home/me/.ssh/id_rsa"}}"#, true; "within")]
     #[test_case(r#"{"PATH":"/home/me/.ssh/id_rsa"}"#, true; "in another case")]
+    #[test_case(r#"{"рath":"/home/me/.ssh/id_rsa"}"#, true; "a name that looks like it")]
+    #[test_case("{\"pa\u{200b}th\":\"/home/me/.ssh/id_rsa\"}", true; "a name with a character that takes no place")]
+    #[test_case(r#"{"путь":"/home/me/.ssh/id_rsa"}"#, false; "another name in another script")]
     #[test_case(r#"{"path":"/home/me/.sshd/x"}"#, false; "another directory")]
     #[test_case(r#"{"path":"/home/me/.ssh/../notes"}"#, true; "out of it again, as written")]
     #[test_case(r#"{"text":"/home/me/.ssh/id_rsa"}"#, false; "another argument")]
@@ -208,6 +221,9 @@ mod tests {
     #[test_case(r#"{"path":["/home/me/a","/etc/shadow"]}"#, false; "one of several")]
     #[test_case(r#"{"path":"/home/me/a","Path":"/etc/shadow"}"#, false; "another in another case")]
     #[test_case(r#"{"path":"/home/me/a","more":{"path":"/etc/shadow"}}"#, false; "another further down")]
+    #[test_case(r#"{"path":"/home/me/a","рath":"/etc/shadow"}"#, false; "another that looks like it")]
+    #[test_case(r#"{"PATH":"/home/me/a"}"#, false; "in another case alone")]
+    #[test_case(r#"{"рath":"/home/me/a"}"#, false; "what looks like it alone")]
     #[test_case(r#"{"more":{"path":"/home/me/a"}}"#, false; "further down alone")]
     #[test_case("{}", false; "no argument")]
     fn what_allows_holds_for_every_meaning(arguments: &str, allows: bool) {

@@ -108,7 +108,7 @@ impl<'a> Names<'a> {
     }
 
     fn are_meant(&self, entry: &ToolEntry, reading: Reading) -> bool {
-        entry.server.is_meant(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
+        entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
     }
 }
 
@@ -149,7 +149,11 @@ mod tests {
     }
 
     #[test_case("*", "read_*", "read_file" => None; "allowed")]
-    #[test_case("FILES", "READ_FILE", "read_file" => None; "allowed in another spelling")]
+    #[test_case("FILES", "read_file", "read_file" => None; "the server in another spelling")]
+    #[test_case("*", "READ_FILE", "read_file" => Some(Effect::Block); "another case")]
+    #[test_case("*", "read-file", "read_file" => Some(Effect::Block); "another spelling")]
+    #[test_case("*", "read_file", "reаd_file" => Some(Effect::Block); "a look-alike")]
+    #[test_case("*", "read_file", "read\u{200b}_file" => Some(Effect::Block); "a character that takes no place")]
     #[test_case("*", "write_*", "read_file" => Some(Effect::Block); "another tool is")]
     #[test_case("other", "read_*", "read_file" => Some(Effect::Block); "on another server")]
     #[test_case("*", "exec_*", "exеc_it" => Some(Effect::Block); "what looks allowed is not")]

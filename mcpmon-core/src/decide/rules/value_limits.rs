@@ -1,6 +1,6 @@
 //! Bounds of numbers in arguments.
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{Effect, Objection, Rule, Scene, call_rules::covers};
 use crate::{
     decide::wording::command,
     inspect::{
@@ -55,7 +55,7 @@ enum Excess {
 fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
     let arguments = scene.call?.arguments;
     let (path, excess) = arguments.iter().find_map(|argument| {
-        let is_meant = argument.kind() != ArgumentKind::Key && limit.argument.covers(argument.members());
+        let is_meant = argument.kind() != ArgumentKind::Key && covers(&limit.argument, &argument);
         let excess = is_meant.then(|| excess(limit, argument.text()))??;
         Some((argument.path(), excess))
     })?;

@@ -218,12 +218,21 @@ impl ToolMatch {
 }
 
 impl SpellingGlob {
-    /// Whether `name` is meant.
+    /// Whether a server of this `name` is meant. Clients name servers, and spell one name in many ways.
+    #[must_use]
+    pub fn serves(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+        match reading {
+            Reading::Wide => self.resembles(name),
+            Reading::Narrow => self.names(name),
+        }
+    }
+
+    /// Whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
     #[must_use]
     pub fn is_meant(&self, name: &Spellings<'_>, reading: Reading) -> bool {
         match reading {
             Reading::Wide => self.resembles(name),
-            Reading::Narrow => self.names(name),
+            Reading::Narrow => self.is_exactly(name),
         }
     }
 }

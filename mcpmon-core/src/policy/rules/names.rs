@@ -67,10 +67,16 @@ impl SpellingGlob {
         self.written.as_str()
     }
 
-    /// Whether it names `name`.
+    /// Whether it matches `name` as both are written.
+    #[must_use]
+    pub fn is_exactly(&self, name: &Spellings<'_>) -> bool {
+        self.written.matches(name.written)
+    }
+
+    /// Whether it names `name`, in any spelling.
     #[must_use]
     pub fn names(&self, name: &Spellings<'_>) -> bool {
-        self.written.matches(name.written) || self.spelled.matches(&name.spelled)
+        self.is_exactly(name) || self.spelled.matches(&name.spelled)
     }
 
     /// Whether it names `name`, or something that looks like it.
@@ -86,14 +92,16 @@ mod tests {
 
     use super::*;
 
-    #[test_case("run_shell", "run_shell", "run_shell" => (true, true); "itself")]
-    #[test_case("run_shell", "Run-Shell", "Run-Shell" => (true, true); "another spelling")]
-    #[test_case("run_shell", "run_shеll", "run_shell" => (false, true); "a look-alike")]
-    #[test_case("run_shell", "run_shell ", "run_shell " => (false, true); "a space behind it")]
-    #[test_case("run_shell", "run_shells", "run_shells" => (false, false); "another name")]
-    #[test_case("run*", "RUN_x", "RUN_x" => (true, true); "a glob")]
-    fn spellings(glob: &str, name: &str, looks: &str) -> (bool, bool) {
+    #[test_case("run_shell", "run_shell", "run_shell" => (true, true, true); "itself")]
+    #[test_case("run_shell", "Run-Shell", "Run-Shell" => (false, true, true); "another spelling")]
+    #[test_case("run_shell", "run_shеll", "run_shell" => (false, false, true); "a look-alike")]
+    #[test_case("run_shell", "run_shell ", "run_shell " => (false, false, true); "a space behind it")]
+    #[test_case("run_shell", "run\u{200b}_shell", "run_shell" => (false, false, true); "a character that takes no place")]
+    #[test_case("run_shell", "run_shells", "run_shells" => (false, false, false); "another name")]
+    #[test_case("run*", "RUN_x", "RUN_x" => (false, true, true); "a glob in another case")]
+    #[test_case("run*", "run_x", "run_x" => (true, true, true); "a glob")]
+    fn spellings(glob: &str, name: &str, looks: &str) -> (bool, bool, bool) {
         let (glob, name) = (SpellingGlob::new(glob), Spellings::new(name, looks));
-        (glob.names(&name), glob.resembles(&name))
+        (glob.is_exactly(&name), glob.names(&name), glob.resembles(&name))
     }
 }
