@@ -1,8 +1,12 @@
 //! What is sensitive about a call or its result: the one place where that is told.
 
+use std::sync::LazyLock;
+
 use super::{
     arguments::{ArgumentKind, Arguments},
-    category, secrets,
+    category,
+    scan::literals::Literals,
+    secrets,
 };
 use crate::model::{Label, RawJson, Severity};
 
@@ -51,24 +55,54 @@ pub fn labels_of_output(result: RawJson<'_>) -> Vec<Label> {
 /// Whether a text names a file that holds secrets: a path, a URI, or a command with one in it.
 fn names_secret_file(text: &str) -> bool {
     let text = &text[..text.floor_char_boundary(MAX_ARGUMENT)];
-    // No path without one of these.
-    if !text.contains(['.', '_', '/', '\\']) {
+    let bytes = text.as_bytes();
+    // No path without one of these, and none of a secret file without a part of such a name, if an encoded one.
+    let may_be_path =
+        memchr::memchr3(b'.', b'_', b'/', bytes).is_some() || memchr::memchr(b'\\', bytes).is_some();
+    if !may_be_path || memchr::memchr(b'%', bytes).is_none() && !TELLING.is_in(bytes) {
         return false;
     }
     let is_end = |c: char| c.is_whitespace() || "\"'`;|&<>()=,?#".contains(c);
     text.split(is_end).any(is_secret_file)
 }
 
+/// What no path of a file that holds secrets can do without.
+static TELLING: LazyLock<Literals> = LazyLock::new(|| {
+    let names = SECRET_FILES
+        .iter()
+        .chain(SECRET_PLACES.iter().map(|(_, name)| name));
+    let endings = [
+        ".p12",
+        ".pfx",
+        ".kdbx",
+        ".jks",
+        ".keystore",
+        ".ppk",
+        ".pem",
+        ".key",
+    ];
+    let others = [
+        ".ssh",
+        "private-keys-v1.d",
+        ".env",
+        "environ",
+        "password-store",
+        "keychains",
+    ];
+    Literals::new(names.copied().chain(endings).chain(others).collect())
+});
+
 /// Whether a path is that of a file that holds secrets. Public halves of keys are none.
 fn is_secret_file(path: &str) -> bool {
-    if path.len() < 4 {
+    if path.len() < 4 || !TELLING.is_in(path.as_bytes()) && !path.contains('%') {
         return false;
     }
-    let path = path
-        .to_ascii_lowercase()
-        .replace('\\', "/")
-        .replace("%2e", ".")
-        .replace("%2f", "/");
+    let mut path = path.to_ascii_lowercase();
+    for (spelled, meant) in [("\\", "/"), ("%2e", "."), ("%2f", "/")] {
+        if path.contains(spelled) {
+            path = path.replace(spelled, meant);
+        }
+    }
     let mut parts = path
         .split(['/', ':'])
         .filter(|part| !matches!(*part, "" | "." | ".."));
@@ -160,9 +194,25 @@ const SECRET_PLACES: [(&str, &str); 10] = [
 
 const PUBLIC_IN_SSH: [&str; 4] = ["known_hosts", "known_hosts.old", "config", "authorized_keys"];
 
+/// What no name of a tool that hands out secrets can do without.
+static HANDED_OUT: LazyLock<Literals> = LazyLock::new(|| {
+    Literals::new(vec![
+        "secret",
+        "passw",
+        "credential",
+        "vault",
+        "key",
+        "env",
+        "token",
+    ])
+});
+
 /// Whether a tool's name says that it hands out secrets. Services list public keys as `ssh_keys`; a private one is
 /// known by its file and its content.
 fn hands_out_secrets(tool: &str) -> bool {
+    if !HANDED_OUT.is_in(tool.as_bytes()) {
+        return false;
+    }
     let words = category::words(tool);
     let is_taken_in = words.first().is_some_and(|verb| {
         matches!(

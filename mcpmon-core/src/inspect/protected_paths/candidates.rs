@@ -3,7 +3,7 @@
 use super::{
     Access, is_relative, patch, shell, spelling,
     uses::Uses,
-    words::{self, Meaning, Verbs},
+    words::{self, Meaning, Name, Verbs},
 };
 use crate::{
     inspect::arguments::{Argument, ArgumentKind, Arguments},
@@ -43,17 +43,20 @@ struct Call {
 
 impl Reader {
     fn read(&mut self, arguments: &Arguments<'_>, depth: usize) {
+        let texts = texts(arguments);
         let call = Call {
-            verbs: self.verbs.with(arguments),
-            bases: bases(arguments),
+            verbs: self.verbs.with(&texts),
+            bases: bases(&texts),
         };
         let mut command: Vec<&str> = Vec::new();
+        let mut names = texts.iter().map(|(_, name)| *name);
         for argument in arguments.iter() {
             match argument.kind() {
                 ArgumentKind::Key => self.key(&call, &argument),
                 ArgumentKind::Text => {
-                    self.text(&call, &argument, depth);
-                    if is_command(&call, &argument) {
+                    let name = names.next().expect("every text has a name, if an empty one");
+                    self.text(&call, &argument, name, depth);
+                    if is_command(&call, name) {
                         match command.len() < MAX_WORDS {
                             true => command.push(argument.text()),
                             false => self.found.cut(),
@@ -81,16 +84,16 @@ impl Reader {
         }
     }
 
-    fn text(&mut self, call: &Call, argument: &Argument<'_>, depth: usize) {
-        let (name, text) = (argument.name(), argument.text());
-        let meaning = words::meaning(name);
+    fn text(&mut self, call: &Call, argument: &Argument<'_>, name: Name, depth: usize) {
+        let text = argument.text();
+        let meaning = name.meaning();
         let is_content = match meaning {
             Meaning::Content => true,
             Meaning::WeakContent => !call.verbs.runs,
             Meaning::Prose | Meaning::Path | Meaning::Command | Meaning::Other => false,
         };
-        let takes_patch = call.verbs.patches || matches!(name, "patch" | "diff" | "input");
-        let is_command = is_command(call, argument);
+        let takes_patch = call.verbs.patches || matches!(argument.name(), "patch" | "diff" | "input");
+        let is_command = is_command(call, name);
         if (is_command || takes_patch) && patch::is_patch(text) {
             for target in patch::targets(text) {
                 self.path(call, target, Access::Write);
@@ -157,7 +160,7 @@ impl Reader {
 
     /// Whether the text of a member that says where something is can be taken as it is. In one of several lines each
     /// can be a path, and what is too long for one can be short for whoever resolves it first.
-    fn is_path(&mut self, call: &Call, text: &str, name: &str) -> bool {
+    fn is_path(&mut self, call: &Call, text: &str, name: Name) -> bool {
         if text.len() > spelling::MAX_TEXT {
             if let Some(short) = spelling::shortened(text) {
                 self.path(call, &short, call.access(name));
@@ -175,19 +178,16 @@ impl Reader {
 
 impl Verbs {
     /// What the name of the tool and the arguments say together.
-    fn with(mut self, arguments: &Arguments<'_>) -> Self {
-        for argument in arguments
-            .iter()
-            .filter(|argument| argument.kind() == ArgumentKind::Text)
-        {
-            let (name, text) = (argument.name(), argument.text());
-            match words::meaning(name) {
+    fn with(mut self, texts: &[(Argument<'_>, Name)]) -> Self {
+        for (argument, name) in texts {
+            let text = argument.text();
+            match name.meaning() {
                 Meaning::Content => self.writes = true,
                 Meaning::WeakContent if !self.reads => self.writes = true,
                 Meaning::WeakContent | Meaning::Prose | Meaning::Path | Meaning::Command | Meaning::Other => {
                 }
             }
-            if words::is_operation(name) && text.len() <= MAX_OPERATION {
+            if name.is_operation() && text.len() <= MAX_OPERATION {
                 let said = Self::of(text);
                 self.writes |= said.writes || words::is_writing_mode(text);
                 self.removes |= said.removes;
@@ -207,13 +207,11 @@ const MAX_OPERATION: usize = 32;
 
 impl Call {
     /// What is done to the file that a member with this name names.
-    fn access(&self, name: &str) -> Access {
+    fn access(&self, name: Name) -> Access {
         let Verbs { removes, copies, .. } = self.verbs;
         match () {
-            () if removes && !words::is_destination(name) => Access::Remove,
-            () if copies && !removes && !words::is_destination(name) && words::is_source(name) => {
-                Access::Read
-            }
+            () if removes && !name.is_destination() => Access::Remove,
+            () if copies && !removes && !name.is_destination() && name.is_source() => Access::Read,
             () if self.verbs.changes() => Access::Write,
             () => Access::Read,
         }
@@ -221,8 +219,8 @@ impl Call {
 }
 
 /// Whether an argument is a command, or a word of one.
-fn is_command(call: &Call, argument: &Argument<'_>) -> bool {
-    match words::meaning(argument.name()) {
+fn is_command(call: &Call, name: Name) -> bool {
+    match name.meaning() {
         Meaning::Command => true,
         Meaning::Other | Meaning::WeakContent => call.verbs.runs,
         Meaning::Content | Meaning::Prose | Meaning::Path => false,
@@ -235,23 +233,28 @@ fn is_within_content(argument: &Argument<'_>) -> bool {
     outer.any(|name| matches!(name, "content" | "contents" | "text" | "body" | "file_text"))
 }
 
-fn bases(arguments: &Arguments<'_>) -> Vec<String> {
-    let texts = || {
-        arguments
-            .iter()
-            .filter(|argument| argument.kind() == ArgumentKind::Text)
+/// Every text with what its name says. Items of one list have one name.
+fn texts<'a>(arguments: &'a Arguments<'_>) -> Vec<(Argument<'a>, Name)> {
+    let mut before: Option<(&str, Name)> = None;
+    let texts = arguments
+        .iter()
+        .filter(|argument| argument.kind() == ArgumentKind::Text);
+    texts
+        .map(|argument| {
+            let known = before.filter(|(name, _)| *name == argument.name());
+            let (_, name) = known.unwrap_or_else(|| (argument.name(), Name::of(argument.name())));
+            before = Some((argument.name(), name));
+            (argument, name)
+        })
+        .collect()
+}
+
+fn bases(texts: &[(Argument<'_>, Name)]) -> Vec<String> {
+    let has_name = texts.iter().any(|(_, name)| name.is_name());
+    let is_base = |(argument, name): &&(Argument<'_>, Name)| {
+        name.is_base() || (has_name && argument.name().eq_ignore_ascii_case("path"))
     };
-    let has_name = texts().any(|argument| {
-        let words = words::words(argument.name());
-        words
-            .iter()
-            .any(|word| matches!(word.as_str(), "name" | "filename"))
-    });
-    let is_base = |argument: &Argument<'_>| {
-        let name = argument.name();
-        words::is_base(name) || (has_name && name.eq_ignore_ascii_case("path"))
-    };
-    let found = texts().filter(is_base).map(|argument| argument.text());
+    let found = texts.iter().filter(is_base).map(|(argument, _)| argument.text());
     let is_directory = |text: &&str| text.len() <= MAX_PATH && !text.is_empty();
     found
         .filter(is_directory)
@@ -266,8 +269,10 @@ fn is_line(text: &str) -> bool {
 
 /// Whether a text looks like a path by itself.
 fn may_be_path(text: &str) -> bool {
+    let bytes = text.as_bytes();
     is_line(text)
-        && (text.contains(['/', '\\', '%', '{'])
+        && (memchr::memchr3(b'/', b'\\', b'%', bytes).is_some()
+            || memchr::memchr(b'{', bytes).is_some()
             || text.trim_start().starts_with(['.', '~', '$'])
             || !text.is_ascii())
 }

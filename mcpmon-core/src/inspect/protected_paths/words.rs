@@ -1,29 +1,112 @@
 //! What names of tools and arguments say: who reads, writes, removes or runs, and which texts are paths.
 
-/// The words of a name in any case style: `writeFile`, `write_file` and `WRITE-FILE` have the same two.
-pub(super) fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut begins = true;
-    let mut was_lower = false;
-    for c in name.chars().take(MAX_NAME) {
-        if !c.is_alphanumeric() {
-            begins = true;
-            continue;
+use std::{collections::HashMap, sync::LazyLock};
+
+/// What the words of a name say, and what they say together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// The lists that one of its words is in.
+    words: Lists,
+    /// The lists that all its words in one are in.
+    whole: Lists,
+}
+
+/// Lists of words, a bit for each.
+type Lists = u32;
+
+impl Name {
+    /// Of a name in any case style: `writeFile`, `write_file` and `WRITE-FILE` have the same two words.
+    pub(super) fn of(name: &str) -> Self {
+        let mut spelled = String::with_capacity(name.len().min(MAX_NAME));
+        let (mut words, mut from) = (0, 0);
+        let mut was_lower = false;
+        for c in name.chars().take(MAX_NAME) {
+            let begins = c.is_uppercase() && was_lower || !c.is_alphanumeric();
+            if begins && from < spelled.len() {
+                words |= lists_of(&spelled[from..]);
+                from = spelled.len();
+            }
+            if c.is_alphanumeric() {
+                spelled.extend(c.to_lowercase());
+                was_lower = c.is_lowercase();
+            }
         }
-        if begins || (c.is_uppercase() && was_lower) {
-            words.push(String::new());
-        }
-        begins = false;
-        was_lower = c.is_lowercase();
-        if let Some(word) = words.last_mut() {
-            word.extend(c.to_lowercase());
+        Self {
+            words: words | lists_of(&spelled[from..]),
+            whole: lists_of(&spelled),
         }
     }
-    words
+
+    const fn has_word(self, list: List) -> bool {
+        self.words & list.bit() != 0
+    }
+
+    const fn is(self, list: List) -> bool {
+        self.whole & list.bit() != 0
+    }
 }
 
 /// Characters of a name that are read.
 const MAX_NAME: usize = 256;
+
+/// Which list.
+#[derive(Clone, Copy)]
+enum List {
+    Writes,
+    Removes,
+    Reads,
+    Runs,
+    Copies,
+    Patches,
+    Content,
+    WeakContent,
+    Prose,
+    Paths,
+    Bases,
+    Operations,
+    Commands,
+    Destinations,
+    Sources,
+    Names,
+}
+
+impl List {
+    const fn bit(self) -> Lists {
+        1 << self as u32
+    }
+}
+
+fn lists_of(word: &str) -> Lists {
+    LISTS.get(word).copied().unwrap_or_default()
+}
+
+/// Every word that is in a list, and in which.
+static LISTS: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
+    let mut lists: HashMap<&str, Lists> = HashMap::new();
+    for (list, words) in [
+        (List::Writes, WRITES),
+        (List::Removes, REMOVES),
+        (List::Reads, READS),
+        (List::Runs, RUNS),
+        (List::Copies, COPIES),
+        (List::Patches, PATCHES),
+        (List::Content, CONTENT),
+        (List::WeakContent, WEAK_CONTENT),
+        (List::Prose, PROSE),
+        (List::Paths, PATHS),
+        (List::Bases, BASES),
+        (List::Operations, OPERATIONS),
+        (List::Commands, COMMANDS),
+        (List::Destinations, DESTINATIONS),
+        (List::Sources, SOURCES),
+        (List::Names, NAMES),
+    ] {
+        for word in words {
+            *lists.entry(word).or_default() |= list.bit();
+        }
+    }
+    lists
+});
 
 /// What is done to a file.
 #[rustfmt::skip]
@@ -123,6 +206,30 @@ const COMMANDS: &[&str] = &[
     "arguments", "program", "code", "expression", "stdin", "keystrokes", "entrypoint",
 ];
 
+/// What makes a file of another.
+const COPIES: &[&str] = &["copy", "cp", "link", "symlink", "ln"];
+
+/// What takes a patch.
+const PATCHES: &[&str] = &["patch", "diff", "apply"];
+
+/// Words of members whose value is where something goes.
+const DESTINATIONS: &[&str] = &[
+    "dest",
+    "destination",
+    "dst",
+    "to",
+    "target",
+    "output",
+    "out",
+    "new",
+];
+
+/// Words of members whose value is where something comes from.
+const SOURCES: &[&str] = &["source", "sources", "src", "from", "old", "input", "original"];
+
+/// Words of members whose value is the name of a file, beside its directory.
+const NAMES: &[&str] = &["name", "filename"];
+
 /// What a tool does to the files it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verbs {
@@ -137,15 +244,14 @@ pub(super) struct Verbs {
 impl Verbs {
     /// What a name says.
     pub(super) fn of(name: &str) -> Self {
-        let words = words(name);
-        let says = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+        let name = Name::of(name);
         Self {
-            writes: says(WRITES),
-            removes: says(REMOVES),
-            reads: says(READS),
-            runs: says(RUNS),
-            copies: says(&["copy", "cp", "link", "symlink", "ln"]),
-            patches: says(&["patch", "diff", "apply"]),
+            writes: name.has_word(List::Writes),
+            removes: name.has_word(List::Removes),
+            reads: name.has_word(List::Reads),
+            runs: name.has_word(List::Runs),
+            copies: name.has_word(List::Copies),
+            patches: name.has_word(List::Patches),
         }
     }
 }
@@ -167,34 +273,43 @@ pub(super) enum Meaning {
     Other,
 }
 
-/// What the value of a member with this name is.
-pub(super) fn meaning(name: &str) -> Meaning {
-    let words = words(name);
-    let joined = words.concat();
-    let is = |list: &[&str]| list.contains(&joined.as_str());
-    if is(CONTENT) {
-        Meaning::Content
-    } else if is(COMMANDS) {
-        Meaning::Command
-    } else if is(WEAK_CONTENT) {
-        Meaning::WeakContent
-    } else if is(PROSE) {
-        Meaning::Prose
-    } else if words.iter().any(|word| PATHS.contains(&word.as_str())) {
-        Meaning::Path
-    } else {
-        Meaning::Other
+impl Name {
+    /// What the value of a member with this name is.
+    pub(super) const fn meaning(self) -> Meaning {
+        match () {
+            () if self.is(List::Content) => Meaning::Content,
+            () if self.is(List::Commands) => Meaning::Command,
+            () if self.is(List::WeakContent) => Meaning::WeakContent,
+            () if self.is(List::Prose) => Meaning::Prose,
+            () if self.has_word(List::Paths) => Meaning::Path,
+            () => Meaning::Other,
+        }
     }
-}
 
-/// Whether the value of a member is a directory that others are relative to.
-pub(super) fn is_base(name: &str) -> bool {
-    words(name).iter().any(|word| BASES.contains(&word.as_str()))
-}
+    /// Whether the value of a member is a directory that others are relative to.
+    pub(super) const fn is_base(self) -> bool {
+        self.has_word(List::Bases)
+    }
 
-/// Whether the value of a member may say what is to be done.
-pub(super) fn is_operation(name: &str) -> bool {
-    OPERATIONS.contains(&words(name).concat().as_str())
+    /// Whether the value of a member is the name of a file.
+    pub(super) const fn is_name(self) -> bool {
+        self.has_word(List::Names)
+    }
+
+    /// Whether the value of a member may say what is to be done.
+    pub(super) const fn is_operation(self) -> bool {
+        self.is(List::Operations)
+    }
+
+    /// Whether the value of a member is where something goes.
+    pub(super) const fn is_destination(self) -> bool {
+        self.has_word(List::Destinations)
+    }
+
+    /// Whether the value of a member is where something comes from.
+    pub(super) const fn is_source(self) -> bool {
+        self.has_word(List::Sources)
+    }
 }
 
 /// Whether a mode of opening a file lets it be written: `w`, `a+`, `O_WRONLY`.
@@ -219,38 +334,26 @@ pub(super) fn is_writing_mode(mode: &str) -> bool {
         || mode.contains("RDWR")
 }
 
-/// Whether the value of a member is where something goes.
-pub(super) fn is_destination(name: &str) -> bool {
-    let goes = [
-        "dest",
-        "destination",
-        "dst",
-        "to",
-        "target",
-        "output",
-        "out",
-        "new",
-    ];
-    words(name).iter().any(|word| goes.contains(&word.as_str()))
-}
-
-/// Whether the value of a member is where something comes from.
-pub(super) fn is_source(name: &str) -> bool {
-    let comes = ["source", "sources", "src", "from", "old", "input", "original"];
-    words(name).iter().any(|word| comes.contains(&word.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
 
     use super::*;
 
-    #[test_case("writeFile", &["write", "file"])]
-    #[test_case("FS-write_FILE", &["fs", "write", "file"])]
-    #[test_case("", &[]; "empty")]
-    fn names_have_words(name: &str, expected: &[&str]) {
-        assert_eq!(words(name), expected);
+    #[test_case("writeFile"; "camel case")]
+    #[test_case("FS-write_FILE"; "kebab and snake case")]
+    #[test_case("__write  file"; "what is between words")]
+    fn names_have_words(name: &str) {
+        let name = Name::of(name);
+        assert!(name.has_word(List::Writes) && name.has_word(List::Paths) && !name.has_word(List::Reads));
+    }
+
+    #[test_case("new_string", List::Content => true; "two words")]
+    #[test_case("NEWSTRING", List::Content => true; "one word")]
+    #[test_case("the_new_string", List::Content => false; "more words")]
+    #[test_case("", List::Content => false; "none")]
+    fn names_say_something_together(name: &str, list: List) -> bool {
+        Name::of(name).is(list)
     }
 
     #[test_case("new_string" => Meaning::Content)]
@@ -261,7 +364,7 @@ mod tests {
     #[test_case("old_string" => Meaning::Prose)]
     #[test_case("id" => Meaning::Other)]
     fn members_mean_something(name: &str) -> Meaning {
-        meaning(name)
+        Name::of(name).meaning()
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What a secret cannot do without, found in one pass; and what a text without any secret does not have.
+//! What a secret cannot do without, found in one pass.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::{assignment, issued::ISSUED, payment, pem, shapes::SHAPES};
+use super::{assignment, issued::ISSUED, pem, shapes::SHAPES};
 use crate::inspect::scan::literals::Literals;
 
 /// What a literal opens.
@@ -76,44 +76,15 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
 });
 
 /// Where literals stand, ascending: start, end, what they open.
-pub(super) fn find(text: &str) -> impl Iterator<Item = (usize, usize, &'static [Anchor])> {
-    ANCHORS
-        .literals
-        .find(text.as_bytes())
-        .into_iter()
-        .map(|(start, literal)| {
-            let (length, anchors) = &ANCHORS.opens[literal];
-            (start, start + length, anchors.as_slice())
-        })
+pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])> {
+    let found = ANCHORS.literals.find(text.as_bytes());
+    found.into_iter().map(|(start, literal)| {
+        let (length, anchors) = &ANCHORS.opens[literal];
+        (start, start + length, anchors.as_slice())
+    })
 }
 
-/// Shortest run of letters and digits that can be a secret without a literal of its own, or hide one.
-const RUN: usize = 20;
-
-/// Whether a JSON text could hold a secret, hidden or not; much cheaper than looking for it.
-pub(super) fn may_hold(json: &str) -> bool {
-    let bytes = json.as_bytes();
-    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
-    digits >= payment::FEWEST || has_run(bytes) || may_hide(bytes) || ANCHORS.literals.is_in(bytes)
-}
-
-/// Whether anything is escaped beyond what JSON needs for plain text, or spelled with other characters.
-fn may_hide(bytes: &[u8]) -> bool {
-    let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\' | b'/'));
-    memchr::memchr_iter(b'\\', bytes).any(is_escape)
-        || memchr::memchr2_iter(b'%', b'&', bytes).next().is_some()
-        || memchr::memchr3(0xe2, 0xef, 0xf3, bytes).is_some()
-        || memchr::memchr(0xc2, bytes).is_some()
-}
-
-/// Looks only at every [`RUN`]th byte until one can lie in a run.
-fn has_run(bytes: &[u8]) -> bool {
-    let mut start = 0;
-    while let Some(window) = bytes.get(start..start + RUN) {
-        match window.iter().rposition(|byte| !byte.is_ascii_alphanumeric()) {
-            Some(gap) => start += gap + 1,
-            None => return true,
-        }
-    }
-    false
+/// Whether any literal stands in a text.
+pub(super) fn is_in(text: &str) -> bool {
+    ANCHORS.literals.is_in(text.as_bytes())
 }

@@ -35,14 +35,14 @@ const MEDIA: [&str; 14] = [
 pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
     for run in long_runs(text) {
         let stretch = &text[run.clone()];
-        let is_data = is_media_address(&text[..run.start]) || is_public(&text[..run.start]);
         let sample = &stretch[..stretch.len().min(SAMPLE)];
-        if is_data
+        if value::is_repetitive(sample)
             || is_media(stretch)
             || is_digest_like(sample)
             || value::is_wordy(sample)
-            || value::is_repetitive(sample)
             || value::is_patterned(sample)
+            || is_media_address(&text[..run.start])
+            || is_public(&text[..run.start])
         {
             continue;
         }
@@ -58,25 +58,23 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
     }
 }
 
+/// Shortest line of what is broken into lines.
+const LINE: usize = 40;
+
 /// Runs of base64 of more than [`RANDOM`] characters, also broken into lines.
 fn long_runs(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let is_part =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'~');
     let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        if !is_part(bytes[at]) {
-            at += 1;
+    let mut start = 0;
+    while let Some(window) = bytes.get(start..start + LINE) {
+        if let Some(gap) = window.iter().rposition(|byte| !is_part(*byte)) {
+            start += gap + 1;
             continue;
         }
-        let start = at;
-        while at < bytes.len() && is_part(bytes[at]) {
-            at += 1;
-        }
-        if at - start < 40 {
-            continue;
-        }
+        let rest = bytes[start..].iter().position(|byte| !is_part(*byte));
+        let at = rest.map_or(bytes.len(), |length| start + length);
         // Lines of an encoder are 60 to 76 characters long, one after the other.
         match runs.last_mut() {
             Some(last)
@@ -88,6 +86,7 @@ fn long_runs(text: &str) -> Vec<Range<usize>> {
             }
             Some(_) | None => runs.push(start..at),
         }
+        start = at;
     }
     runs.retain(|run| run.len() > RANDOM);
     runs

@@ -176,12 +176,12 @@ pub(super) fn is_iban(text: &str) -> bool {
     rest == Some(1)
 }
 
-/// Whether a part of a web token is a JSON object that has `member`.
-pub(super) fn encodes_object(part: &str, member: &str) -> bool {
+/// Whether a part of a web token is a JSON object that has one of `members`.
+pub(super) fn encodes_object(part: &str, members: &[&str]) -> bool {
     let decoded = decode::base64(part.trim_end_matches('=')).and_then(|bytes| String::from_utf8(bytes).ok());
     decoded.is_some_and(|text| {
         let text = text.trim_end();
-        text.starts_with('{') && text.ends_with('}') && text.contains(member)
+        text.starts_with('{') && text.ends_with('}') && members.iter().any(|member| text.contains(member))
     })
 }
 
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn encoded_objects_and_credentials() {
-        assert!(encodes_object("eyJhbGciOiJIUzI1NiJ9", "alg"));
-        assert!(!encodes_object("eyJhbGciOiJIUzI1NiJ9", "typ"));
+        assert!(encodes_object("eyJhbGciOiJIUzI1NiJ9", &["alg"]));
+        assert!(!encodes_object("eyJhbGciOiJIUzI1NiJ9", &["typ"]));
         assert_eq!(
             encodes_credentials("YWRtaW46aHVudGVyMg==").as_deref(),
             Some("admin:hunter2")

@@ -17,27 +17,68 @@ const LONE: usize = 48;
 /// Shortest part of a web token.
 const PART: usize = 6;
 
-/// The web token that begins at `start`.
-pub(super) fn web_token(text: &str, start: usize) -> Option<Hit> {
-    let bytes = text.as_bytes();
-    if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
-        return None;
+/// How often each byte of a text may be judged as part of a token, and how many bytes may be in any case.
+const MAX_JUDGED: usize = 16;
+const LEAST_JUDGED: usize = 64 << 10;
+
+/// The web tokens of one text, asked for from its beginning to its end. What tokens are made of is looked at once,
+/// however many could begin in it.
+#[derive(Debug, Default)]
+pub(super) struct WebTokens {
+    /// Where the stretch ends that the latest one began in.
+    end: usize,
+    /// Where the next point stands in it, or its end.
+    point: usize,
+    /// Bytes that were judged.
+    judged: usize,
+}
+
+impl WebTokens {
+    /// The one that begins at `start`.
+    pub(super) fn at(&mut self, text: &str, start: usize) -> Option<Hit> {
+        let bytes = text.as_bytes();
+        if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
+            return None;
+        }
+        self.reach(bytes, start);
+        // Most of what begins like one is none: its first parts tell, and the header is short.
+        let header = (self.point - start).min(HEADER);
+        let payload = bytes.get(start + header + 1..).unwrap_or_default();
+        let is_payload = |part: &[u8]| part.iter().all(|byte| is_part(*byte) && *byte != b'.');
+        if header < PART
+            || bytes.get(start + header) != Some(&b'.')
+            || !payload.get(..PART).is_some_and(is_payload)
+        {
+            return None;
+        }
+        let length = (self.end - start).min(LONGEST);
+        let token = text[start..start + length].trim_end_matches('.');
+        self.judged += header;
+        // Tokens within tokens within tokens: nobody writes that, and nobody has the time to decode it.
+        let is_believed = self.judged > MAX_JUDGED * text.len() + LEAST_JUDGED;
+        judged(token, is_believed).map(|severity| {
+            let span = start..start + token.len();
+            Hit::new("bearer_token", severity, span)
+        })
     }
-    let is_part =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+');
-    // Most of what begins like one is none: its first parts tell, and the header is short.
-    let part = |from: usize, most: usize| {
-        let near = bytes.get(from..bytes.len().min(from + most))?;
-        let length = near.iter().position(|byte| !is_part(byte) || *byte == b'.');
-        Some(length.unwrap_or(near.len())).filter(|length| *length >= PART)
-    };
-    let length = part(start, HEADER)?;
-    if bytes.get(start + length) != Some(&b'.') || part(start + length + 1, PART).is_none() {
-        return None;
+
+    /// Looks as far as the parts of a token go on from `start`.
+    fn reach(&mut self, bytes: &[u8], start: usize) {
+        let next = |from: usize, ends: fn(u8) -> bool| {
+            let length = bytes[from..].iter().position(|byte| ends(*byte));
+            length.map_or(bytes.len(), |length| from + length)
+        };
+        if start >= self.end {
+            self.end = next(start, |byte| !is_part(byte));
+            self.point = start;
+        }
+        if start >= self.point {
+            self.point = next(start, |byte| byte == b'.' || !is_part(byte));
+        }
     }
-    let near = &bytes[start..bytes.len().min(start + LONGEST)];
-    let length = near.iter().position(|byte| !is_part(byte)).unwrap_or(near.len());
-    let token = text[start..start + length].trim_end_matches('.');
+}
+/// How bad it is that a token of the web stands there; `None` where it is none. One that is believed is not decoded.
+fn judged(token: &str, is_believed: bool) -> Option<Severity> {
     let parts: Vec<&str> = token.split('.').take(5).collect();
     let [header, payload, rest @ ..] = parts.as_slice() else {
         return None;
@@ -46,17 +87,21 @@ pub(super) fn web_token(text: &str, start: usize) -> Option<Hit> {
         return None;
     }
     let is_signed = rest.first().is_some_and(|signature| signature.len() >= PART);
-    let is_token = checks::encodes_object(header, "alg") || checks::encodes_object(header, "typ");
     let is_likely = is_signed && payload.starts_with("eyJ");
-    if !is_token && !is_likely {
+    if !is_believed && !is_likely && !checks::encodes_object(header, &["alg", "typ"]) {
         return None;
     }
-    let severity = match (is_signed, payload.starts_with("eyJ")) {
-        (true, _) | (_, true) => Severity::High,
-        (false, false) => (value::strength(payload, true) > Strength::None || payload.len() >= 16)
-            .then_some(Severity::High)?,
-    };
-    Some(Hit::new("bearer_token", severity, start..start + token.len()))
+    let is_secret = is_believed
+        || is_signed
+        || payload.starts_with("eyJ")
+        || payload.len() >= 16
+        || value::strength(payload, true) > Strength::None;
+    is_secret.then_some(Severity::High)
+}
+
+/// What tokens are made of.
+const fn is_part(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+')
 }
 
 /// What follows `bearer`, which ends at `end`.

@@ -89,6 +89,30 @@ fn is_text(bytes: &[u8]) -> bool {
     shown * 10 >= bytes.len() * 9 && bytes.len() >= 8
 }
 
+/// Whether [`unescape`] could change a text; much cheaper than asking it.
+pub(super) fn may_be_escaped(text: &str) -> bool {
+    memchr::memchr3(b'%', b'\\', b'&', text.as_bytes()).is_some() || !text.is_ascii()
+}
+
+/// Whether pairs of hexadecimal digits could be set apart in a text: of [`PAIRS`] pairs, four begin within three bytes
+/// from any of those at which is looked.
+pub(super) fn may_be_apart(bytes: &[u8]) -> bool {
+    let is_apart = |pairs: &[u8]| {
+        let [sign, a, b, again, c, d, ..] = *pairs else {
+            return false;
+        };
+        sign == again && is_sign(sign) && [a, b, c, d].iter().all(u8::is_ascii_hexdigit)
+    };
+    (0..bytes.len())
+        .step_by(PAIRS)
+        .any(|at| (at..at + 3).any(|at| bytes.get(at..).is_some_and(is_apart)))
+}
+
+/// What can stand between pairs.
+const fn is_sign(byte: u8) -> bool {
+    matches!(byte, b'-' | b':' | b' ' | b'.' | b',')
+}
+
 /// Pairs of hexadecimal digits with one sign between each two: `41-4b-49`.
 fn apart(text: &str, found: &mut Vec<Layer>) {
     let bytes = text.as_bytes();
@@ -102,7 +126,7 @@ fn apart(text: &str, found: &mut Vec<Layer>) {
     let mut at = 0;
     while at + 3 * PAIRS <= bytes.len() + 1 {
         let sign = bytes[at + 2];
-        if !matches!(sign, b'-' | b':' | b' ' | b'.' | b',') || pair(at).is_none() || pair(at + 3).is_none() {
+        if !is_sign(sign) || pair(at).is_none() || pair(at + 3).is_none() {
             at += 1;
             continue;
         }
@@ -138,6 +162,9 @@ const ENTITIES: [(&str, char); 6] = [
 
 /// `text` without escapes, invisible characters and full-width forms.
 pub(super) fn unescape(text: &str) -> Cow<'_, str> {
+    if !may_be_escaped(text) {
+        return Cow::Borrowed(text);
+    }
     let is_plain =
         |c: char| !matches!(c, '%' | '\\' | '&') && (c.is_ascii() || !raw::is_invisible(c) && narrow(c) == c);
     let Some(first) = text.find(|c| !is_plain(c)) else {
@@ -247,6 +274,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_decoded_may_be_there(text in r"[a-f0-9 :.-]{0,60}(([0-9a-f]{2}-){8,9}|([0-9A-F]{2} ){8,9})?[%a-z ]{0,9}") {
+            let mut found = Vec::new();
+            apart(&text, &mut found);
+            prop_assert!(found.is_empty() || may_be_apart(text.as_bytes()));
+            prop_assert!(may_be_escaped(&text) || unescape(&text) == text);
+        }
+
         #[test]
         fn no_text_panics(text in r"[\PC%&\\#ux0-9a-f:\u{200b}-]{0,80}") {
             for layer in of(&text) {

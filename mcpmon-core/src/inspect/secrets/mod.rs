@@ -12,6 +12,7 @@ mod found;
 mod header;
 mod issued;
 mod layers;
+mod makeup;
 mod names;
 mod payment;
 mod pem;
@@ -73,7 +74,7 @@ pub const MAX_SECRETS: usize = 64;
 /// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
 #[must_use]
 pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
-    let may_hold = anchors::may_hold(json.as_str()) || split::may_be(arguments);
+    let may_hold = makeup::may_hold(json.as_str()) || split::may_be(arguments);
     if !may_hold {
         return Vec::new();
     }
@@ -107,7 +108,7 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
 /// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
 #[must_use]
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
-    if !anchors::may_hold(text) {
+    if !makeup::may_hold(text) {
         return Vec::new();
     }
     text::hits(text).into_iter().map(|hit| hit.span).collect()

@@ -128,18 +128,19 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
     if !is_name(name) {
         return None;
     }
-    let mut words = words_of(name);
+    let spelled = spelled(name);
+    let mut words: Vec<&str> = spelled.split('_').filter(|word| !word.is_empty()).collect();
     while words.len() > 1
         && words
             .last()
-            .is_some_and(|word| TRAILING.contains(&word.as_str()) || word.bytes().all(|b| b.is_ascii_digit()))
+            .is_some_and(|word| TRAILING.contains(word) || word.bytes().all(|b| b.is_ascii_digit()))
     {
         words.pop();
     }
     let (last, before) = words.split_last()?;
     let last = last.trim_end_matches(|c: char| c.is_ascii_digit());
-    let previous = before.last().map_or("", String::as_str);
-    if words.iter().any(|word| word == "public" || word == "publishable") {
+    let previous = before.last().copied().unwrap_or_default();
+    if words.iter().any(|word| matches!(*word, "public" | "publishable")) {
         return None;
     }
     match last {
@@ -157,8 +158,8 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
         return Some(Claim::Password);
     }
     if ends_with_any(last, &["token"]) {
-        let is_plain = PLAIN_TOKENS.contains(&previous)
-            || PLAIN_TOKENS.iter().any(|word| last == [word, "token"].concat());
+        let joined = last.strip_suffix("token").unwrap_or_default();
+        let is_plain = PLAIN_TOKENS.contains(&previous) || PLAIN_TOKENS.contains(&joined);
         return (!is_plain).then_some(Claim::Generated);
     }
     if ends_with_any(
@@ -175,14 +176,13 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
     ) {
         return Some(Claim::Generated);
     }
-    let is_plain = |word: &String| PLAIN_KEYS.contains(&word.as_str());
-    if words.iter().any(is_plain) {
+    if words.iter().any(|word| PLAIN_KEYS.contains(word)) {
         return None;
     }
     if matches!(last, "key" | "api")
         || last.ends_with("key") && last.len() > 4 && !matches!(last, "monkey" | "turkey" | "hotkey")
     {
-        let opens = before.iter().any(|word| OPENING.contains(&word.as_str())) && last != "api";
+        let opens = before.iter().any(|word| OPENING.contains(word)) && last != "api";
         return Some(if opens { Claim::Generated } else { Claim::Key });
     }
     let hints = words.iter().any(|word| {
@@ -223,26 +223,21 @@ fn ends_with_any(word: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| word.ends_with(ending))
 }
 
-/// The words of a kebab-case, snake_case or camelCase name, in lower case.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+/// A kebab-case, snake_case or camelCase name in lower case, with `_` between its words.
+fn spelled(name: &str) -> String {
+    let mut spelled = String::with_capacity(name.len() + 8);
     let mut was_lower = false;
     for c in name.chars() {
-        let starts_word = c.is_ascii_uppercase() && was_lower;
+        if c.is_ascii_uppercase() && was_lower {
+            spelled.push('_');
+        }
         was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
-        if matches!(c, '-' | '_' | '.') {
-            words.push(String::new());
-            continue;
-        }
-        if starts_word {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut() {
-            word.push(c.to_ascii_lowercase());
-        }
+        spelled.push(match c {
+            '-' | '.' => '_',
+            c => c.to_ascii_lowercase(),
+        });
     }
-    words.retain(|word| !word.is_empty());
-    words
+    spelled
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::{
     Hit,
     anchors::{self, Anchor},
     found::Collector,
+    header::WebTokens,
     issued::{Found, ISSUED},
     pem,
 };
@@ -68,6 +69,7 @@ pub(super) fn find(arguments: &Arguments<'_>, found: &mut Collector<'_>) {
 /// Secrets with a form of their own; everything else would be found wherever words meet.
 fn hits(joined: &str) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
+    let mut web_tokens = WebTokens::default();
     for (start, _, opens) in anchors::find(joined) {
         for anchor in opens {
             let hit = match anchor {
@@ -78,7 +80,7 @@ fn hits(joined: &str) -> Vec<Hit> {
                     }
                 }
                 Anchor::Armour => pem::at(joined, start),
-                Anchor::WebToken => super::header::web_token(joined, start),
+                Anchor::WebToken => web_tokens.at(joined, start),
                 Anchor::Issued(_)
                 | Anchor::Shape(_)
                 | Anchor::Putty

@@ -5,7 +5,7 @@ use super::{
     anchors::{self, Anchor},
     assignment, blob, environment, header,
     issued::{Found, ISSUED},
-    layers, payment, pem, shapes, url,
+    layers, makeup, payment, pem, shapes, url,
 };
 use crate::model::Severity;
 
@@ -23,7 +23,11 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
 }
 
 fn within(text: &str, depth: usize) -> Vec<Hit> {
-    let mut found = direct(text);
+    let anchored = anchors::find(text);
+    if anchored.len() == 0 && !makeup::may_hold_unnamed(text) {
+        return Vec::new();
+    }
+    let mut found = direct(text, anchored);
     if depth == layers::DEEPEST {
         return found;
     }
@@ -50,18 +54,24 @@ fn within(text: &str, depth: usize) -> Vec<Hit> {
 }
 
 /// What stands in a text as it is.
-fn direct(text: &str) -> Vec<Hit> {
+fn direct(
+    text: &str,
+    anchored: impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])>,
+) -> Vec<Hit> {
+    let is_named = anchored.len() > 0;
+    let rows = |count: usize| if is_named { count } else { 0 };
     let mut scan = Scan {
         text,
         hits: Vec::new(),
-        shapes: vec![Vec::new(); shapes::SHAPES.len()],
-        words: vec![0; ISSUED.len()],
+        shapes: vec![Vec::new(); rows(shapes::SHAPES.len())],
+        words: vec![0; rows(ISSUED.len())],
         most: MAX_HITS,
+        web_tokens: header::WebTokens::default(),
         read: 0,
         name: 0,
         names: Vec::new(),
     };
-    for (start, end, opens) in anchors::find(text) {
+    for (start, end, opens) in anchored {
         for anchor in opens {
             scan.open(*anchor, start, end);
         }
@@ -84,6 +94,7 @@ struct Scan<'t> {
     words: Vec<usize>,
     /// With how many hits room is made.
     most: usize,
+    web_tokens: header::WebTokens,
     /// Bytes of values that were judged.
     read: usize,
     /// Where the last name ended.
@@ -122,7 +133,7 @@ impl Scan<'_> {
                 blob::host(text, end, &mut self.hits);
                 url::at(text, end)
             }
-            Anchor::WebToken => header::web_token(text, start),
+            Anchor::WebToken => self.web_tokens.at(text, start),
             Anchor::Bearer => header::bearer(text, end),
             Anchor::Basic => header::basic(text, end),
             Anchor::Credentials => header::credentials(text, text[..end].trim_end_matches([' ', '"']).len()),
@@ -184,7 +195,7 @@ impl Scan<'_> {
                 shapes::find(shape, text, places, &mut self.hits);
             }
         }
-        if text.bytes().filter(u8::is_ascii_digit).count() >= payment::FEWEST {
+        if makeup::has_digits(text.as_bytes()) {
             payment::cards(text, &mut self.hits);
             payment::accounts(text, &mut self.hits);
         }

@@ -250,26 +250,28 @@ fn has_changeme_suffix(lower: &str) -> bool {
 
 /// Few different characters, or a long run of one: `aaaaaaaa`, `00000000-0000`.
 pub(super) fn is_repetitive(value: &str) -> bool {
-    let bytes: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
     let mut kinds = [false; 256];
-    bytes.iter().for_each(|byte| kinds[usize::from(*byte)] = true);
-    let distinct = kinds.iter().filter(|kind| **kind).count();
-    let repeats = bytes.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    let has_run = bytes
-        .windows(13)
-        .any(|run| run.iter().all(|byte| *byte == run[0]));
+    let (mut length, mut distinct, mut repeats) = (0, 0, 0);
+    let (mut before, mut run, mut longest) = (None, 0, 0);
+    for byte in value.bytes().filter(u8::is_ascii_alphanumeric) {
+        length += 1;
+        distinct += usize::from(!std::mem::replace(&mut kinds[usize::from(byte)], true));
+        let is_again = before.replace(byte) == Some(byte);
+        repeats += usize::from(is_again);
+        run = if is_again { run + 1 } else { 1 };
+        longest = run.max(longest);
+    }
+    if length >= 6
+        && (distinct <= 2 || distinct <= 3 && length >= 12 || repeats * 3 > length * 2 || longest >= 13)
+    {
+        return true;
+    }
     let mut groups: Vec<&str> = value
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|group| group.len() > 2 && group.bytes().any(|b| b.is_ascii_digit()))
         .collect();
     groups.sort_unstable();
-    let has_groups = groups.windows(3).any(|group| group[0] == group[2]);
-    has_groups
-        || bytes.len() >= 6
-            && (distinct <= 2
-                || distinct <= 3 && bytes.len() >= 12
-                || repeats * 3 > bytes.len() * 2
-                || has_run)
+    groups.windows(3).any(|group| group[0] == group[2])
 }
 
 /// Mostly the alphabet or the digits in their order.

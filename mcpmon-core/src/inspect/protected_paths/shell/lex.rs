@@ -53,6 +53,8 @@ struct Lexer<'a> {
     documents: Vec<(String, bool)>,
     variables: HashMap<String, String>,
     expanded: usize,
+    /// Whether a word of the command at hand is none that may stand before an assignment.
+    runs: bool,
 }
 
 /// Reads `line`.
@@ -66,6 +68,7 @@ pub(super) fn script(line: &str) -> Script {
         documents: Vec::new(),
         variables: HashMap::new(),
         expanded: 0,
+        runs: false,
     };
     lexer.run();
     lexer.script
@@ -309,6 +312,7 @@ impl Lexer<'_> {
             Next::Word => {
                 self.assign(&word);
                 if self.command.words.len() < MAX_WORDS {
+                    self.runs |= !leads(&word);
                     self.command.words.push(word);
                 }
             }
@@ -321,16 +325,13 @@ impl Lexer<'_> {
 
     /// `F=~/.bashrc; … >> $F`
     fn assign(&mut self, word: &str) {
-        let leads = |word: &String| {
-            word.contains('=') || matches!(word.as_str(), "export" | "local" | "readonly" | "declare")
-        };
         if let Some((name, value)) = word.split_once('=')
             && value.len() <= MAX_VALUE
             && self.variables.len() < MAX_VARIABLES
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && self.command.words.iter().all(leads)
+            && !self.runs
         {
             self.variables.insert(name.to_owned(), value.to_owned());
         }
@@ -339,6 +340,7 @@ impl Lexer<'_> {
     fn end_command(&mut self) {
         self.end_word();
         self.next = Next::Word;
+        self.runs = false;
         let command = std::mem::take(&mut self.command);
         if command != Command::default() {
             self.script.commands.push(command);
@@ -367,6 +369,11 @@ impl Lexer<'_> {
             }
         }
     }
+}
+
+/// Whether an assignment may follow a word: `export A=…`, `A=… B=…`.
+fn leads(word: &str) -> bool {
+    word.contains('=') || matches!(word, "export" | "local" | "readonly" | "declare")
 }
 
 #[cfg(test)]
