@@ -122,8 +122,8 @@ pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
 /// Whether this is the header of a web token without the rest, as documents show it: it says how one is signed.
 fn is_header(token: &str) -> bool {
     token.len() <= LONE
-        && checks::encodes_object(token, "\"alg\"")
-        && checks::encodes_object(token, "\"typ\"")
+        && checks::encodes_object(token, &["\"alg\""])
+        && checks::encodes_object(token, &["\"typ\""])
 }
 
 /// What follows `basic`, which ends at `end`.
