@@ -88,7 +88,7 @@ pub fn decide(
         return Err(DecideError::Unknown { subject: named() });
     }
     if let Word::Forget = word {
-        store.forget_definitions(&selection)?;
+        store.forget_definitions(now, &selection)?;
         return Ok((
             records.iter().map(|record| name(&record.key)).collect(),
             Vec::new(),

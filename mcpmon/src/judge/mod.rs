@@ -21,7 +21,12 @@ pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
@@ -125,6 +130,8 @@ pub struct Judge {
     twins: bool,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
+    /// What this judge put there itself, and when it was listed last.
+    put: BTreeMap<DefinitionKey, Timestamp>,
     /// Definitions of this server that its client does not see.
     unseen: BTreeSet<DefinitionKey>,
     /// Lists that show something else since others changed what is shared.
@@ -308,6 +315,7 @@ impl Judge {
             others: Vec::new(),
             twins: false,
             known: BTreeSet::new(),
+            put: BTreeMap::new(),
             unseen: BTreeSet::new(),
             changed: BTreeSet::new(),
             presence: Presence::Here,
@@ -453,10 +461,12 @@ impl Judge {
                         true => self.unseen.insert(record.key.clone()),
                         false => self.unseen.remove(&record.key),
                     };
+                    self.put.insert(record.key.clone(), record.last_seen);
                     Entry::Definition(*record)
                 }
                 Order::ForgetDefinition(key) => {
                     self.unseen.remove(&key);
+                    self.put.remove(&key);
                     Entry::ForgetDefinition(key)
                 }
                 Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),

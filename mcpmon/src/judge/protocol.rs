@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mcpmon_core::model::{
     Checked, DefinitionKey, DefinitionRecord, Digest, Kills, PinKey, ProcessId, Recent, ServerId, SessionId,
-    SharedCall,
+    SharedCall, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -127,6 +127,9 @@ pub(crate) struct State {
     pub(crate) definitions: Vec<DefinitionRecord>,
     /// Which of them a person refused, and who.
     pub(crate) refused: Vec<(DefinitionKey, String)>,
+    /// When a person had definitions of it forgotten, and of which name, `None` for all of them.
+    #[serde(default)]
+    pub(crate) forgotten: Vec<(Option<String>, Timestamp)>,
     /// Tools of the session's other servers, without their texts.
     pub(crate) of_others: Vec<DefinitionRecord>,
     /// The session's other servers.

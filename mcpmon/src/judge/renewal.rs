@@ -36,9 +36,9 @@ impl Judge {
     }
 
     /// Takes over what is shared.
-    pub(super) fn take(&mut self, now: Timestamp, snapshot: Snapshot) {
+    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: Snapshot) {
         self.note_changes(&snapshot);
-        if let Some(sources) = snapshot.policy {
+        if let Some(sources) = snapshot.policy.take() {
             match load_sources(&sources) {
                 Ok(loaded) => {
                     let loaded = match &mut self.own {
@@ -52,7 +52,7 @@ impl Judge {
                 }
             }
         }
-        self.forget_missing(now, &snapshot.definitions);
+        self.forget_missing(now, &snapshot);
         self.monitor.load_definitions(now, snapshot.definitions);
         self.monitor.know_servers(snapshot.pinned);
         // Processes are the daemon's to track.
@@ -81,9 +81,24 @@ impl Judge {
     }
 
     /// What others had and have no longer was reset.
-    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
-        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
-        for key in self.known.difference(&there) {
+    ///
+    /// What this judge put may be missing because it never came there, which makes nothing of it new: that was reset
+    /// only where a person did so since. It may be so before this judge ever saw it there.
+    fn forget_missing(&mut self, now: Timestamp, snapshot: &Snapshot) {
+        let keys = snapshot.definitions.iter().map(|record| record.key.clone());
+        let there: BTreeSet<DefinitionKey> = keys.collect();
+        let was_reset = |key: &DefinitionKey, seen: Timestamp| {
+            let mut resets = snapshot.forgotten.iter();
+            resets.any(|(name, at)| *at > seen && name.as_ref().is_none_or(|name| *name == key.name))
+        };
+        let reset: BTreeSet<DefinitionKey> = self
+            .put
+            .iter()
+            .filter(|(key, seen)| !there.contains(key) && was_reset(key, **seen))
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.put.retain(|key, _| !reset.contains(key));
+        for key in self.known.difference(&there).chain(&reset) {
             // Its record is gone already: only this Monitor does not know.
             drop(
                 self.monitor

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mcpmon_core::{
     model::{
         Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId,
-        SharedCall,
+        SharedCall, Timestamp,
     },
     policy::Policy,
 };
@@ -30,6 +30,8 @@ pub(super) struct Snapshot {
     pub(super) definitions: Vec<DefinitionRecord>,
     /// Which of them a person refused, and who.
     pub(super) refused: Vec<(DefinitionKey, String)>,
+    /// When a person had definitions forgotten, and of which name, `None` for all of them.
+    pub(super) forgotten: Vec<(Option<String>, Timestamp)>,
     /// Tools of the session's other servers, without their texts.
     pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
@@ -193,6 +195,7 @@ pub(super) fn look_into(
         policy: None,
         definitions: reader.definitions_of(&own.identity)?,
         refused: reader.refused(&own.identity)?,
+        forgotten: reader.forgotten(&own.identity)?,
         of_others,
         others: ids(&others),
         twins,
@@ -218,6 +221,7 @@ pub(super) fn told_by(
         policy: None,
         definitions: store.definitions_of(&own.identity)?,
         refused: store.refused(&own.identity)?,
+        forgotten: store.forgotten(&own.identity)?,
         of_others,
         others: ids(&others),
         twins,
@@ -272,6 +276,7 @@ pub(super) fn snapshot(state: protocol::State) -> Snapshot {
         policy: state.policy.and_then(Sources::of_parts),
         definitions: state.definitions,
         refused: state.refused,
+        forgotten: state.forgotten,
         of_others: state.of_others,
         others: state.others,
         twins: state.twins,

@@ -12,6 +12,9 @@ use super::{names, row};
 const MOST_DEFINITIONS: u32 = 10_000;
 /// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
 const LONGEST_TEXT: usize = 256 << 10;
+/// How long it is remembered that a person had definitions forgotten, nanoseconds: writers that have not heard of it
+/// still put what they hold.
+const FORGOTTEN: i64 = 3_600_000_000_000;
 
 const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
      approved_by, first_seen, last_seen, findings, hidden";
@@ -50,10 +53,15 @@ pub(super) enum Put {
     News,
     /// It was not, and there is no room.
     NoRoom,
+    /// A person had it forgotten after it was listed.
+    Forgotten,
 }
 
 /// Writes what was seen. A pin that is there stays; one that is not is taken from `record`.
 pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Put> {
+    if was_forgotten(connection, record)? {
+        return Ok(Put::Forgotten);
+    }
     let identity = &record.key.identity;
     let before = get(connection, &record.key)?;
     let pinned = record.pinned.as_ref();
@@ -200,13 +208,58 @@ pub(super) fn forget(connection: &Connection, key: &DefinitionKey) -> rusqlite::
         .map(drop)
 }
 
-/// Removes what is selected, and says how many that were.
-pub(super) fn forget_all(connection: &Connection, selection: &Selection) -> rusqlite::Result<usize> {
+/// Removes what is selected, also from what is put later and was listed before, and says how many that were.
+pub(super) fn forget_all(
+    connection: &Connection,
+    now: Timestamp,
+    selection: &Selection,
+) -> rusqlite::Result<usize> {
+    connection.execute(
+        "DELETE FROM forgotten WHERE at <= ?1",
+        [now.0.saturating_sub(FORGOTTEN)],
+    )?;
+    connection.execute(
+        "INSERT INTO forgotten (server_id, uid, item, at) VALUES (?1, ?2, ?3, ?4)",
+        params![selection.server, selection.uid, selection.item, now.0],
+    )?;
     connection.execute(
         "DELETE FROM definitions WHERE (?1 IS NULL OR server_id = ?1) AND (?2 IS NULL OR uid = ?2) \
              AND (?3 IS NULL OR item = ?3)",
         params![selection.server, selection.uid, selection.item],
     )
+}
+
+/// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+pub(super) fn forgotten(
+    connection: &Connection,
+    identity: &PinKey,
+) -> rusqlite::Result<Vec<(Option<String>, Timestamp)>> {
+    connection
+        .prepare_cached(
+            "SELECT item, max(at) FROM forgotten WHERE (server_id IS NULL OR server_id = ?1) \
+                 AND (uid IS NULL OR uid = ?2) GROUP BY item",
+        )?
+        .query_map(params![identity.server.as_str(), identity.uid], |row| {
+            Ok((row.get(0)?, Timestamp(row.get(1)?)))
+        })?
+        .collect()
+}
+
+/// Whether a person had it forgotten since. Only for a while: a clock may be set back.
+fn was_forgotten(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<bool> {
+    let seen = record.last_seen.0;
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM forgotten WHERE (server_id IS NULL OR server_id = ?1) AND (uid IS NULL OR uid = ?2) \
+                 AND (item IS NULL OR item = ?3) AND at > ?4 AND at < ?5",
+        )?
+        .exists(params![
+            record.key.identity.server.as_str(),
+            record.key.identity.uid,
+            record.key.name,
+            seen,
+            seen.saturating_add(FORGOTTEN),
+        ])
 }
 
 /// One definition.
@@ -417,6 +470,37 @@ mod tests {
         assert_eq!(only(&store), expected);
     }
 
+    /// A wrapper may hold a definition that it has not written yet when a person has it forgotten.
+    #[test]
+    fn what_was_forgotten_does_not_come_back_by_a_writer_that_has_not_heard_of_it() {
+        let (_directory, store) = sample::store();
+        let old = record("read_file", "old");
+        let other = record("write_file", "other");
+        put(&store.connection, &old).unwrap();
+        let selection = Selection {
+            item: Some("read_file".to_owned()),
+            ..Selection::default()
+        };
+        let then = Timestamp(old.last_seen.0 + 1);
+        assert_eq!(forget_all(&store.connection, then, &selection).unwrap(), 1);
+        assert_eq!(put(&store.connection, &old).unwrap(), Put::Forgotten);
+        assert_eq!(put(&store.connection, &other).unwrap(), Put::News);
+        let listed_again = DefinitionRecord {
+            first_seen: then,
+            last_seen: then,
+            ..record("read_file", "new")
+        };
+        assert_eq!(put(&store.connection, &listed_again).unwrap(), Put::News);
+        let before_a_clock_was_set_back = DefinitionRecord {
+            last_seen: Timestamp(then.0 - FORGOTTEN),
+            ..listed_again
+        };
+        assert_eq!(
+            put(&store.connection, &before_a_clock_was_set_back).unwrap(),
+            Put::Known
+        );
+    }
+
     #[test]
     fn an_approval_of_another_hash_changes_nothing() {
         let (_directory, store) = sample::store();
@@ -511,7 +595,10 @@ mod tests {
             item: Some("a".to_owned()),
             ..Selection::default()
         };
-        assert_eq!(forget_all(&store.connection, &selection).unwrap(), 1);
+        assert_eq!(
+            forget_all(&store.connection, Timestamp(sample::NOON), &selection).unwrap(),
+            1
+        );
         assert_eq!(load(&store.connection, &selection).unwrap(), []);
         assert_eq!(load(&store.connection, &Selection::default()).unwrap().len(), 2);
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Kills, PinKey, ServerId, SessionId};
+use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Kills, PinKey, ServerId, SessionId, Timestamp};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -188,6 +188,14 @@ impl Reader {
     /// Where the store cannot be read.
     pub fn refused(&self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, QueryError> {
         self.run(|connection| definitions::refused(connection, identity))
+    }
+
+    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn forgotten(&self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, QueryError> {
+        self.run(|connection| definitions::forgotten(connection, identity))
     }
 
     /// Ids of the servers of one user that anything is pinned for.

@@ -133,6 +133,14 @@ const MIGRATIONS: &[&str] = &[
 
     CREATE INDEX recent_by_session ON recent (session_id);
 ",
+    "
+    CREATE TABLE forgotten (
+        server_id TEXT,
+        uid INTEGER,
+        item TEXT,
+        at INTEGER NOT NULL
+    );
+",
 ];
 
 /// Why a file cannot be used as a store of this version.

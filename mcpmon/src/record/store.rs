@@ -123,7 +123,7 @@ impl Store {
                         }
                     }
                     Entry::Definition(record) => match definitions::put(transaction, record)? {
-                        Put::Known => {}
+                        Put::Known | Put::Forgotten => {}
                         Put::News => news = true,
                         Put::NoRoom => without_room = Some(&record.key.identity.server),
                     },
@@ -243,6 +243,14 @@ impl Store {
         self.write_outside(|connection| definitions::refused(connection, identity))
     }
 
+    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
+        self.write_outside(|connection| definitions::forgotten(connection, identity))
+    }
+
     /// Whether a session is remembered.
     ///
     /// # Errors
@@ -307,8 +315,8 @@ impl Store {
     ///
     /// # Errors
     /// Where SQLite fails.
-    pub fn forget_definitions(&mut self, selection: &Selection) -> Result<usize, StoreError> {
-        let forgotten = self.write(|transaction| definitions::forget_all(transaction, selection))?;
+    pub fn forget_definitions(&mut self, now: Timestamp, selection: &Selection) -> Result<usize, StoreError> {
+        let forgotten = self.write(|transaction| definitions::forget_all(transaction, now, selection))?;
         self.tell();
         Ok(forgotten)
     }

@@ -305,6 +305,7 @@ impl Wrappers {
             policy,
             definitions: store.definitions_of(&member.identity)?,
             refused: store.refused(&member.identity)?,
+            forgotten: store.forgotten(&member.identity)?,
             of_others,
             others: shared::ids(&others),
             twins,

@@ -191,7 +191,24 @@ fn what_is_reset_is_pinned_anew() {
     judge.refresh(NOW);
     let forgotten = home
         .store()
-        .forget_definitions(&Selection::default())
+        .forget_definitions(NOW, &Selection::default())
+        .expect("the store");
+    assert!(forgotten >= 1);
+    list(&mut judge, CHANGED);
+    assert_eq!(call(&mut judge, "{}"), Verdict::Allow);
+    judge.close(NOW);
+}
+
+/// By the first look of the judge after it has put something, that may have been reset.
+#[test]
+fn what_is_reset_before_its_judge_looked_is_pinned_anew() {
+    let home = Home::new("version: 1\n");
+    let mut judge = home.judge("files");
+    list(&mut judge, TOOL);
+    judge.recorder.flush(FLUSH).expect("written");
+    let forgotten = home
+        .store()
+        .forget_definitions(Timestamp(NOW.0 + 1), &Selection::default())
         .expect("the store");
     assert!(forgotten >= 1);
     list(&mut judge, CHANGED);
