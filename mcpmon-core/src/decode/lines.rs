@@ -70,6 +70,18 @@ impl Lines {
         (!self.partial.is_empty()).then_some(Line::Whole(&self.partial))
     }
 
+    /// The longest line.
+    #[must_use]
+    pub const fn max(&self) -> usize {
+        self.max
+    }
+
+    /// How many bytes of a line wait for its end.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        if self.returned { 0 } else { self.partial.len() }
+    }
+
     fn forget_returned(&mut self) {
         if self.returned {
             self.returned = false;

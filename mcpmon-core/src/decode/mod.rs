@@ -6,5 +6,6 @@ mod limits;
 pub mod lines;
 pub mod mcp;
 pub mod oversize;
+pub mod sse;
 
 pub use limits::Limits;

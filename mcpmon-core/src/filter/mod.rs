@@ -1,3 +1,4 @@
 //! Decode, judge and rewrite for one transport, as one function over chunks of bytes.
 
+pub mod llm;
 pub mod stdio;

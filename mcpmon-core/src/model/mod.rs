@@ -13,6 +13,7 @@ mod glob;
 mod ids;
 mod json;
 mod kill;
+mod llm;
 mod manifest;
 mod message;
 mod observation;
@@ -39,6 +40,7 @@ pub use glob::NameGlob;
 pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
+pub use llm::{Dialect, Exchange, Input, Intent, Offered, Remote, Spoken, ToolName};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,

@@ -1,0 +1,254 @@
+//! Bytes to server-sent events (WHATWG HTML, 9.2): chunks may be cut anywhere, lines may end in any of three ways, and
+//! no event is held beyond its limit.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+/// Memory for more than this is given back once an event is done.
+const KEPT: usize = 1 << 16;
+
+/// What a reader may put in front of a stream.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// An event, or what stands in place of one: a comment that keeps a connection alive, a blank line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// All of it, as it came, with the blank line that ends it.
+    pub raw: &'a [u8],
+    /// `data`, its lines joined; `None` where it has none, and no reader dispatches it.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// `event`.
+    pub name: Option<&'a [u8]>,
+    /// `id`.
+    pub id: Option<&'a [u8]>,
+}
+
+/// What a stream was cut into.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Cut<'a> {
+    /// An event.
+    Event(Event<'a>),
+    /// An event that is longer than allowed: nothing behind it is read any more.
+    TooLong,
+}
+
+/// Cuts one stream into events.
+#[derive(Debug)]
+pub struct Events {
+    max: usize,
+    /// The start of an event whose end has not come yet.
+    partial: Vec<u8>,
+    /// What was returned last came from `partial`.
+    returned: bool,
+    /// The next byte is the first of a line.
+    fresh: bool,
+    /// A carriage return was last: a line feed behind it ends the same line.
+    after_return: bool,
+    /// No event was returned yet.
+    first: bool,
+    over: bool,
+}
+
+impl Events {
+    /// Events of at most `max` bytes.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
+        Self {
+            max,
+            partial: Vec::new(),
+            returned: false,
+            fresh: true,
+            after_return: false,
+            first: true,
+            over: false,
+        }
+    }
+
+    /// The next event that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
+    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<Cut<'s>> {
+        self.forget_returned();
+        if self.over {
+            *chunk = &[];
+            return None;
+        }
+        let end = self.end(chunk);
+        let (head, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
+        *chunk = rest;
+        if self.partial.len() + head.len() > self.max {
+            self.over = true;
+            self.partial = Vec::new();
+            return Some(Cut::TooLong);
+        }
+        if self.partial.is_empty() && end.is_some() {
+            return Some(Cut::Event(read(head, std::mem::take(&mut self.first))));
+        }
+        self.partial.extend_from_slice(head);
+        end?;
+        self.returned = true;
+        Some(Cut::Event(read(&self.partial, std::mem::take(&mut self.first))))
+    }
+
+    /// What the stream ended with although its event did not: no reader dispatches it, but some look at it.
+    pub fn rest(&mut self) -> Option<Event<'_>> {
+        self.forget_returned();
+        self.returned = true;
+        (!self.partial.is_empty()).then(|| read(&self.partial, self.first))
+    }
+
+    /// The longest event.
+    #[must_use]
+    pub const fn max(&self) -> usize {
+        self.max
+    }
+
+    /// How many bytes of an event wait for its end.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        if self.returned { 0 } else { self.partial.len() }
+    }
+
+    /// Where the event that is being read ends in `chunk`.
+    fn end(&mut self, chunk: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        if std::mem::take(&mut self.after_return) && chunk.first() == Some(&b'\n') {
+            at = 1;
+        } else if chunk.is_empty() {
+            return None;
+        }
+        loop {
+            let rest = &chunk[at..];
+            let Some(length) = memchr2(b'\n', b'\r', rest) else {
+                self.fresh &= rest.is_empty();
+                return None;
+            };
+            let is_blank = length == 0 && self.fresh;
+            let is_return = rest[length] == b'\r';
+            at += length + 1;
+            match chunk.get(at) {
+                Some(b'\n') if is_return => at += 1,
+                None => self.after_return = is_return,
+                Some(_) => {}
+            }
+            self.fresh = true;
+            if is_blank {
+                return Some(at);
+            }
+        }
+    }
+
+    fn forget_returned(&mut self) {
+        if std::mem::take(&mut self.returned) {
+            self.partial.clear();
+            self.partial.shrink_to(KEPT);
+        }
+    }
+}
+
+fn read(raw: &[u8], is_first: bool) -> Event<'_> {
+    let mut event = Event {
+        raw,
+        data: None,
+        name: None,
+        id: None,
+    };
+    let mut text = raw;
+    if is_first {
+        text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    }
+    while !text.is_empty() {
+        let end = memchr2(b'\n', b'\r', text).unwrap_or(text.len());
+        let line = &text[..end];
+        text = text.get(end + 1..).unwrap_or_default();
+        let (field, value) = match memchr::memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                event.data = Some(match event.data.take() {
+                    None => Cow::Borrowed(value),
+                    Some(data) => Cow::Owned([&*data, b"\n", value].concat()),
+                });
+            }
+            b"event" => event.name = Some(value),
+            b"id" => event.id = Some(value),
+            _ => {}
+        }
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    /// Names and data of the events of a stream that comes in these chunks, and whether their bytes are all of it.
+    fn events(max: usize, chunks: &[&[u8]]) -> (Vec<(String, Option<String>)>, bool) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (mut events, mut raw) = (Vec::new(), Vec::new());
+        let mut cutter = Events::new(max);
+        for chunk in chunks {
+            let mut chunk = *chunk;
+            while let Some(cut) = cutter.next(&mut chunk) {
+                match cut {
+                    Cut::TooLong => events.push(("too long".to_owned(), None)),
+                    Cut::Event(event) => {
+                        raw.extend_from_slice(event.raw);
+                        let name = event.name.map(text).unwrap_or_default();
+                        events.push((name, event.data.as_deref().map(text)));
+                    }
+                }
+            }
+        }
+        if let Some(rest) = cutter.rest() {
+            raw.extend_from_slice(rest.raw);
+        }
+        (events, raw == chunks.concat())
+    }
+
+    #[test_case("data: a\n\n" => vec![(String::new(), Some("a".to_owned()))]; "line feeds")]
+    #[test_case("data: a\r\n\r\n" => vec![(String::new(), Some("a".to_owned()))]; "both")]
+    #[test_case("data: a\r\r" => vec![(String::new(), Some("a".to_owned()))]; "carriage returns")]
+    #[test_case("event: x\ndata:a\ndata:  b\n\n" => vec![("x".to_owned(), Some("a\n b".to_owned()))]; "several lines, one space taken")]
+    #[test_case("\u{feff}data: a\n\n" => vec![(String::new(), Some("a".to_owned()))]; "byte order mark")]
+    #[test_case("data\n\n" => vec![(String::new(), Some(String::new()))]; "a field without a colon")]
+    #[test_case(": ping\n\ndatum: a\n\n" => vec![(String::new(), None); 2]; "nothing to dispatch")]
+    #[test_case("data: a\n" => Vec::<(String, Option<String>)>::new(); "no end")]
+    fn streams_are_cut(stream: &str) -> Vec<(String, Option<String>)> {
+        let whole = events(64, &[stream.as_bytes()]);
+        let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+        let mut dispatched = events(64, &bytes);
+        assert!(whole.1 && dispatched.1, "bytes were lost");
+        // A carriage return and a line feed that come apart leave a blank line that means nothing.
+        let has_no_data = |event: &(String, Option<String>)| event.1.is_some() || stream.starts_with(':');
+        dispatched.0.retain(has_no_data);
+        assert_eq!(whole.0, dispatched.0);
+        whole.0
+    }
+
+    #[test]
+    fn what_is_too_long_ends_the_stream() {
+        let told = |chunks: &[&[u8]]| events(10, chunks).0.into_iter().map(|event| event.0).collect::<Vec<_>>();
+        assert_eq!(told(&[b"data: ab\n\n"]), [""]);
+        assert_eq!(told(&[b"data: abc\n\ndata: a\n\n"]), ["too long"]);
+        assert_eq!(told(&[b"data: ", b"abcdef", b"\n\n", b"data: a\n\n"]), ["too long"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_same_data(parts in prop::collection::vec("(data: |event: e|id: 1|:c|x|\r|\n|\r\n|\n\n)", 0..24), at in 0..80_usize) {
+            let stream = parts.concat();
+            let at = at.min(stream.len());
+            let (whole, all) = events(1 << 10, &[stream.as_bytes()]);
+            let (cut, cut_all) = events(1 << 10, &[&stream.as_bytes()[..at], &stream.as_bytes()[at..]]);
+            prop_assert!(all && cut_all);
+            let data = |events: Vec<(String, Option<String>)>| events.into_iter().filter_map(|event| event.1).collect::<Vec<_>>();
+            prop_assert_eq!(data(whole), data(cut));
+        }
+    }
+}

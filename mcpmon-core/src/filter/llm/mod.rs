@@ -1,0 +1,268 @@
+//! What passes between an agent and a model: requests as a whole, responses as they come.
+//!
+//! Text and reasoning go on byte for byte with the read that brought them. Only a tool call is held until its name and
+//! arguments are whole, and what its API orders behind it; then it is judged, and goes on as it came or is replaced
+//! by text that every SDK accepts.
+
+mod anthropic;
+mod fault;
+mod framing;
+mod gemini;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+mod request;
+
+pub use self::{
+    fault::{Fault, error_body},
+    framing::Framing,
+    request::{Asked, read_request},
+};
+use crate::{
+    decode::{
+        lines::{Line, Lines},
+        sse::{Cut, Events},
+    },
+    model::{Dialect, Redaction, Spoken, Verdict},
+};
+
+/// Whoever decides what becomes of what is said.
+pub trait Judge {
+    /// Something that has to do with tools. [`Verdict::Hide`] is of use for lists only, [`Verdict::Redact`] for
+    /// nothing here: a call's arguments are redacted where the call is made.
+    fn judge(&mut self, said: &Spoken<'_>) -> Verdict;
+
+    /// What is to be replaced in a text of the user or of a tool that is on its way to a model; places in the text
+    /// as it reads, not as JSON writes it.
+    fn redact(&mut self, text: &str) -> Vec<Redaction>;
+}
+
+/// Bounds of what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest body of a request, or of a response that does not come as a stream, bytes.
+    pub max_body: usize,
+    /// Longest event, or line, of a stream, bytes.
+    pub max_event: usize,
+    /// Most bytes of a stream that wait for the end of a tool call.
+    pub max_held: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body: 64 << 20,
+            max_event: 16 << 20,
+            max_held: 16 << 20,
+        }
+    }
+}
+
+/// A piece of a stream: an event, or a line.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    /// All of it, as it came.
+    raw: &'a [u8],
+    /// What it carries: JSON, or a word of the dialect's own (`[DONE]`); `None` where nothing.
+    data: Option<&'a [u8]>,
+}
+
+/// A dialect's reading of one stream.
+trait Stream: std::fmt::Debug + Send {
+    /// Takes the next piece; puts into `out` what goes on now.
+    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// The stream is over: puts into `out` what still may go on. A call that is not whole may not.
+    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// How many bytes are held.
+    fn held(&self) -> usize;
+
+    /// How this dialect tells, in the middle of a stream, that it is over for this reason.
+    fn broken(&self, fault: &Fault, out: &mut Vec<u8>);
+}
+
+/// A response on its way to the agent.
+#[derive(Debug)]
+pub struct Response {
+    dialect: Dialect,
+    limits: Limits,
+    body: Body,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Whole(Vec<u8>),
+    Events(Events, Box<dyn Stream>),
+    Lines(Lines, Box<dyn Stream>),
+}
+
+impl Response {
+    /// A response of which nothing came yet.
+    #[must_use]
+    pub fn new(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+        let body = match framing {
+            Framing::Whole => Body::Whole(Vec::new()),
+            Framing::Events => Body::Events(Events::new(limits.max_event), stream(dialect, limits)),
+            Framing::Lines => Body::Lines(Lines::new(limits.max_event), stream(dialect, limits)),
+        };
+        Self {
+            dialect,
+            limits,
+            body,
+            fault: None,
+        }
+    }
+
+    /// Takes what the provider sent, cut anywhere, and puts into `out` what goes on to the agent now.
+    ///
+    /// # Errors
+    /// Where the response cannot go on. In the middle of a stream `out` has the dialect's own way of saying so, and
+    /// what comes behind it is dropped; a body that was to come whole is answered with [`error_body`].
+    pub fn push(&mut self, chunk: &[u8], judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let read = match &mut self.body {
+            Body::Whole(body) if body.len() + chunk.len() > self.limits.max_body => Err(Fault::TooLong {
+                limit: self.limits.max_body,
+            }),
+            Body::Whole(body) => {
+                body.extend_from_slice(chunk);
+                Ok(())
+            }
+            Body::Events(events, stream) => read_events(events, &mut **stream, chunk, judge, out),
+            Body::Lines(lines, stream) => read_lines(lines, &mut **stream, chunk, judge, out),
+        };
+        self.settle(read, out)
+    }
+
+    /// The provider sends no more.
+    ///
+    /// # Errors
+    /// As for [`Self::push`].
+    pub fn finish(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let read = match &mut self.body {
+            Body::Whole(body) => {
+                let body = std::mem::take(body);
+                whole(self.dialect, &body, judge).map(|new| match new {
+                    Some(new) => out.extend_from_slice(&new),
+                    None => out.extend_from_slice(&body),
+                })
+            }
+            Body::Events(events, stream) => {
+                let rest = match events.rest() {
+                    Some(event) => stream.piece(piece(event.raw, event.data.as_deref()), judge, out),
+                    None => Ok(()),
+                };
+                rest.and_then(|()| stream.end(judge, out))
+            }
+            Body::Lines(lines, stream) => {
+                let rest = match lines.rest() {
+                    Some(line) => read_line(line, &mut **stream, self.limits.max_event, judge, out),
+                    None => Ok(()),
+                };
+                rest.and_then(|()| stream.end(judge, out))
+            }
+        };
+        self.settle(read, out)
+    }
+
+    /// How many bytes wait for more: of a piece that is not whole, and of a call that is not decided.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.body {
+            Body::Whole(body) => body.len(),
+            Body::Events(events, stream) => events.held() + stream.held(),
+            Body::Lines(lines, stream) => lines.held() + stream.held(),
+        }
+    }
+
+    fn settle(&mut self, read: Result<(), Fault>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Err(fault) = read else {
+            return Ok(());
+        };
+        match &self.body {
+            Body::Whole(_) => {}
+            Body::Events(_, stream) | Body::Lines(_, stream) => stream.broken(&fault, out),
+        }
+        self.body = Body::Whole(Vec::new());
+        self.fault = Some(fault.clone());
+        Err(fault)
+    }
+}
+
+fn stream(dialect: Dialect, limits: Limits) -> Box<dyn Stream> {
+    match dialect {
+        Dialect::Anthropic => Box::new(anthropic::Reading::new(limits)),
+        Dialect::OpenaiChat => Box::new(openai_chat::Reading::new(limits)),
+        Dialect::OpenaiResponses => Box::new(openai_responses::Reading::new(limits)),
+        Dialect::Gemini => Box::new(gemini::Reading::new(limits)),
+        Dialect::Ollama => Box::new(ollama::Reading::new(limits)),
+    }
+}
+
+/// What becomes of a body that came whole; `None` where it stays as it is.
+fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    match dialect {
+        Dialect::Anthropic => anthropic::whole(body, judge),
+        Dialect::OpenaiChat => openai_chat::whole(body, judge),
+        Dialect::OpenaiResponses => openai_responses::whole(body, judge),
+        Dialect::Gemini => gemini::whole(body, judge),
+        Dialect::Ollama => ollama::whole(body, judge),
+    }
+}
+
+const fn piece<'a>(raw: &'a [u8], data: Option<&'a [u8]>) -> Piece<'a> {
+    Piece { raw, data }
+}
+
+fn read_events(
+    events: &mut Events,
+    stream: &mut dyn Stream,
+    mut chunk: &[u8],
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    while let Some(cut) = events.next(&mut chunk) {
+        match cut {
+            Cut::Event(event) => stream.piece(piece(event.raw, event.data.as_deref()), judge, out)?,
+            Cut::TooLong => return Err(Fault::TooLong { limit: events.max() }),
+        }
+    }
+    Ok(())
+}
+
+fn read_lines(
+    lines: &mut Lines,
+    stream: &mut dyn Stream,
+    mut chunk: &[u8],
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let limit = lines.max();
+    while let Some(line) = lines.next(&mut chunk) {
+        read_line(line, stream, limit, judge, out)?;
+    }
+    Ok(())
+}
+
+fn read_line(
+    line: Line<'_>,
+    stream: &mut dyn Stream,
+    limit: usize,
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    match line {
+        Line::Whole(line) => {
+            let content = crate::decode::lines::content(line);
+            stream.piece(piece(line, (!content.is_empty()).then_some(content)), judge, out)
+        }
+        Line::TooLong(_) => Err(Fault::TooLong { limit }),
+    }
+}

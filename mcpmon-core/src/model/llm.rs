@@ -1,0 +1,128 @@
+//! What passes between an agent and a model, as far as tools are concerned; the same for every API.
+
+use std::borrow::Cow;
+
+use super::{RawJson, SessionId};
+
+/// The API a model is spoken to by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// Anthropic Messages.
+    Anthropic,
+    /// `OpenAI` Chat Completions.
+    OpenaiChat,
+    /// `OpenAI` Responses.
+    OpenaiResponses,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// Ollama chat.
+    Ollama,
+}
+
+impl Dialect {
+    /// The name in events and configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenaiChat => "openai_chat",
+            Self::OpenaiResponses => "openai_responses",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+        }
+    }
+}
+
+/// One request to a model, with its response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Agent session, where known.
+    pub session: Option<SessionId>,
+    /// The API.
+    pub dialect: Dialect,
+    /// What the agent calls itself (`User-Agent`): only a hint, anybody can write anything there.
+    pub agent: Option<Box<str>>,
+    /// Id of the request, mcpmon's own.
+    pub request: Box<str>,
+}
+
+/// Something in a request or a response that has to do with tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spoken<'a> {
+    /// A request offers tools to the model; [`super::Verdict::Hide`] leaves some out.
+    Offered(Vec<Offered<'a>>),
+    /// A request has the provider use an MCP server by itself; no other layer sees its calls.
+    Remote(Remote<'a>),
+    /// A request has the provider run a tool of its own: web search, code execution.
+    Hosted {
+        /// What kind of tool it is, as the API names it: `web_search_20250305`, `code_interpreter`.
+        kind: Cow<'a, str>,
+    },
+    /// The model wants a tool called by the agent.
+    Call(Intent<'a>),
+    /// The provider called a tool already.
+    Called {
+        /// The MCP server, by the label the request gave it; `None` for a tool of the provider's own.
+        server: Option<Cow<'a, str>>,
+        /// What was called.
+        intent: Intent<'a>,
+    },
+    /// The provider says which tools an MCP server of the request offers.
+    Listed {
+        /// The server, by the label the request gave it.
+        server: Cow<'a, str>,
+        /// Its tools.
+        tools: Vec<Offered<'a>>,
+    },
+}
+
+/// A tool that a model may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered<'a> {
+    /// Its name, as the model knows it.
+    pub name: ToolName<'a>,
+    /// Its whole definition, an object.
+    pub definition: RawJson<'a>,
+}
+
+/// A tool's name, as a model knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolName<'a> {
+    /// What it lies in, where an API has such a thing (Codex: one per MCP server).
+    pub namespace: Option<Cow<'a, str>>,
+    /// The name, or the name in the namespace.
+    pub name: Cow<'a, str>,
+}
+
+/// An MCP server that a provider is to use by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote<'a> {
+    /// How the request calls it.
+    pub label: Cow<'a, str>,
+    /// Where it is; `None` where it is known to the provider by another name (a connector).
+    pub url: Option<Cow<'a, str>>,
+    /// The tools of it that may be used; `None` for all.
+    pub tools: Option<Vec<Cow<'a, str>>>,
+}
+
+/// A call that a model wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent<'a> {
+    /// The model's id of the call: `tool_use` id, `call_id`.
+    pub id: Option<Cow<'a, str>>,
+    /// The tool.
+    pub name: ToolName<'a>,
+    /// What it is called with.
+    pub input: Input<'a>,
+}
+
+/// What a tool is called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// JSON.
+    Json(RawJson<'a>),
+    /// Text that need not be JSON: a custom tool, or a shell's command.
+    Text(Cow<'a, str>),
+    /// Text that should be JSON and is none (a model was cut off, or made it up).
+    Malformed(Cow<'a, str>),
+}
