@@ -4,6 +4,7 @@
 
 mod edit;
 mod leave_out;
+pub mod llm;
 mod notify;
 mod redact;
 mod refuse;

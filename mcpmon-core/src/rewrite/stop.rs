@@ -151,7 +151,7 @@ fn failed_call(text: &str, era: Era) -> String {
 }
 
 /// What is said about something that was stopped: the rule, the reason and the remedy.
-fn text(what: &str, denial: &Denial) -> String {
+pub(super) fn text(what: &str, denial: &Denial) -> String {
     let Denial { rule, reason, remedy } = denial;
     let mut text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}).");
     if let Some(remedy) = remedy {
@@ -170,7 +170,7 @@ fn named(what: &str, name: &str, denial: &Denial) -> String {
 }
 
 /// A name as far as it is repeated.
-fn shown(name: &str) -> &str {
+pub(super) fn shown(name: &str) -> &str {
     name.char_indices()
         .nth(LONGEST_NAME)
         .map_or(name, |(end, _)| &name[..end])

@@ -93,6 +93,7 @@ pub struct Response {
 
 #[derive(Debug)]
 enum Body {
+    Unread,
     Whole(Vec<u8>),
     Events(Events, Box<dyn Stream>),
     Lines(Lines, Box<dyn Stream>),
@@ -103,6 +104,7 @@ impl Response {
     #[must_use]
     pub fn new(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
         let body = match framing {
+            Framing::Unread => Body::Unread,
             Framing::Whole => Body::Whole(Vec::new()),
             Framing::Events => Body::Events(Events::new(limits.max_event), stream(dialect, limits)),
             Framing::Lines => Body::Lines(Lines::new(limits.max_event), stream(dialect, limits)),
@@ -125,6 +127,10 @@ impl Response {
             return Err(fault.clone());
         }
         let read = match &mut self.body {
+            Body::Unread => {
+                out.extend_from_slice(chunk);
+                Ok(())
+            }
             Body::Whole(body) if body.len() + chunk.len() > self.limits.max_body => Err(Fault::TooLong {
                 limit: self.limits.max_body,
             }),
@@ -147,6 +153,7 @@ impl Response {
             return Err(fault.clone());
         }
         let read = match &mut self.body {
+            Body::Unread => Ok(()),
             Body::Whole(body) => {
                 let body = std::mem::take(body);
                 whole(self.dialect, &body, judge).map(|new| match new {
@@ -176,6 +183,7 @@ impl Response {
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.body {
+            Body::Unread => 0,
             Body::Whole(body) => body.len(),
             Body::Events(events, stream) => events.held() + stream.held(),
             Body::Lines(lines, stream) => lines.held() + stream.held(),
@@ -187,7 +195,7 @@ impl Response {
             return Ok(());
         };
         match &self.body {
-            Body::Whole(_) => {}
+            Body::Unread | Body::Whole(_) => {}
             Body::Events(_, stream) | Body::Lines(_, stream) => stream.broken(&fault, out),
         }
         self.body = Body::Whole(Vec::new());

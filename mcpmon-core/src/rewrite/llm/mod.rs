@@ -1,0 +1,52 @@
+//! Verdicts to bytes of an API to models: what stands in place of a tool call.
+
+use super::stop;
+use crate::model::{Denial, ToolName};
+
+/// What the model reads in place of a call that was blocked. Names and reasons are anybody's: who puts it into JSON
+/// quotes it.
+#[must_use]
+pub fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
+    let tool = match &name.namespace {
+        Some(namespace) => format!("Tool '{}/{}'", stop::shown(namespace), stop::shown(&name.name)),
+        None => format!("Tool '{}'", stop::shown(&name.name)),
+    };
+    stop::text(&tool, denial)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(None, "read", None => "[mcpmon] Tool 'read' blocked by policy: it is \"denied\" (rule tool_denied)."; "a name")]
+    #[test_case(Some("mcp__files"), "read", None => "[mcpmon] Tool 'mcp__files/read' blocked by policy: it is \"denied\" (rule tool_denied)."; "in a namespace")]
+    #[test_case(None, "a'\"\n", Some("mcpmon policy show") => "[mcpmon] Tool 'a'\"\n' blocked by policy: it is \"denied\" (rule tool_denied). See: mcpmon policy show"; "with a remedy")]
+    fn texts(namespace: Option<&'static str>, name: &'static str, remedy: Option<&str>) -> String {
+        let name = ToolName {
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        };
+        let denial = Denial {
+            rule: "tool_denied".to_owned(),
+            reason: "it is \"denied\"".to_owned(),
+            remedy: remedy.map(str::to_owned),
+        };
+        blocked_text(&name, &denial)
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let name = ToolName {
+            namespace: Some("n".repeat(1 << 20).into()),
+            name: "\u{e9}".repeat(1 << 20).into(),
+        };
+        let denial = Denial {
+            rule: String::new(),
+            reason: String::new(),
+            remedy: None,
+        };
+        assert!(blocked_text(&name, &denial).chars().count() < 320);
+    }
+}
