@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{scan::LONG, string};
+use super::{
+    scan::LONG,
+    string::{self, is_spelled_like},
+};
 use crate::model::RawJson;
 
 /// A text that was scanned.
@@ -209,6 +212,21 @@ impl<'t> Value<'t> {
         self.members()
             .find(|member| member.name == name)
             .map(|member| member.value)
+    }
+
+    /// The members with these names, read in one pass. `None` where a name differs from one of them in case only: some
+    /// readers take the one for the other.
+    #[must_use]
+    pub fn pick<const N: usize>(self, names: [&str; N]) -> Option<[Option<Self>; N]> {
+        let mut picked = [None; N];
+        for member in self.members() {
+            match names.iter().position(|name| *name == member.name) {
+                Some(place) => picked[place] = Some(member.value),
+                None if names.iter().any(|name| is_spelled_like(member.name, name)) => return None,
+                None => {}
+            }
+        }
+        Some(picked)
     }
 
     /// Its items in order, if it is an array; otherwise none.

@@ -29,6 +29,21 @@ pub enum Form {
     Ambiguous,
 }
 
+/// What readers of a text may differ about: of all there is, the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// Nothing.
+    None,
+    /// A line ends between two of its tokens, which matters only where a line is a text.
+    Space,
+    /// A string has a character beyond ASCII in it that some take for the end of a line.
+    LineEnd,
+    /// Half of a surrogate pair was let pass.
+    Surrogate,
+    /// A name stands twice in an object, or with an escape in it.
+    Name,
+}
+
 /// What is to become of half a surrogate pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoneSurrogate {
@@ -43,8 +58,10 @@ pub enum LoneSurrogate {
 pub struct Scan<'t> {
     /// The text, to be walked.
     pub document: Document<'t>,
-    /// Whether it may go on as it came.
+    /// Whether it may go on as it came, a line of its own.
     pub form: Form,
+    /// What decides that where it is no line.
+    pub doubt: Doubt,
 }
 
 /// Scans lines; keeps its memory between them.
@@ -105,13 +122,21 @@ impl Scanner {
             bytes: line,
             at: 0,
             lone,
-            ambiguous: false,
+            doubt: Doubt::None,
         };
         run.value()?;
-        let ambiguous = run.ambiguous || has_line_ends(text);
+        let mut doubt = run.doubt;
+        if has_line_ends(text) {
+            doubt = doubt.max(Doubt::LineEnd);
+        }
         Ok(Scan {
             document: Document::new(text, &self.long),
-            form: if ambiguous { Form::Ambiguous } else { Form::Exact },
+            form: if doubt == Doubt::None {
+                Form::Exact
+            } else {
+                Form::Ambiguous
+            },
+            doubt,
         })
     }
 }
@@ -135,7 +160,7 @@ struct Run<'s> {
     bytes: &'s [u8],
     at: usize,
     lone: LoneSurrogate,
-    ambiguous: bool,
+    doubt: Doubt,
 }
 
 impl Run<'_> {
@@ -216,7 +241,7 @@ impl Run<'_> {
             let byte = *self.bytes.get(self.at)?;
             match byte {
                 b' ' | b'\t' => {}
-                b'\r' | b'\n' => self.ambiguous = true,
+                b'\r' | b'\n' => self.doubt(Doubt::Space),
                 _ => return Some(byte),
             }
             self.at += 1;
@@ -251,8 +276,8 @@ impl Run<'_> {
             .open
             .pop()
             .expect("only what was opened can be closed");
-        if closed.container == Container::Object {
-            self.ambiguous |= self.scanner.names.close(closed.first_name, self.bytes);
+        if closed.container == Container::Object && self.scanner.names.close(closed.first_name, self.bytes) {
+            self.doubt(Doubt::Name);
         }
         let Some(slot) = closed.slot else { return };
         if self.at - closed.start >= LONG {
@@ -272,7 +297,9 @@ impl Run<'_> {
         self.at += 1;
         let start = self.at;
         let escaped = self.string()?;
-        self.ambiguous |= escaped;
+        if escaped {
+            self.doubt(Doubt::Name);
+        }
         self.scanner.names.push(start, self.at - 1);
         if self.peek() != Some(b':') {
             return Err(self.unexpected());
@@ -288,7 +315,7 @@ impl Run<'_> {
         if let Some(position) = read.lone_surrogate {
             match self.lone {
                 LoneSurrogate::Refuse => return Err(malformed(position, Defect::Surrogate)),
-                LoneSurrogate::Replace => self.ambiguous = true,
+                LoneSurrogate::Replace => self.doubt(Doubt::Surrogate),
             }
         }
         self.at = read.end;
@@ -304,6 +331,11 @@ impl Run<'_> {
         }
         self.at += literal.len();
         Ok(())
+    }
+
+    #[inline]
+    fn doubt(&mut self, doubt: Doubt) {
+        self.doubt = self.doubt.max(doubt);
     }
 
     fn unexpected(&self) -> Malformed {

@@ -43,6 +43,17 @@ fn ambiguous(line: &str, rewritten: &str) {
     assert_eq!(scan(line.as_bytes()), Ok((Form::Ambiguous, rewritten.to_owned())));
 }
 
+#[test_case("{\"a\":\"\\n\\u0061\"}" => Doubt::None; "escapes in a text")]
+#[test_case("{\n}" => Doubt::Space; "two lines")]
+#[test_case("{\r\"a\":\"\u{2028}\"}" => Doubt::LineEnd; "what ends lines for some, and a line")]
+#[test_case("[\"\\ud800\",\"\u{85}\"]" => Doubt::Surrogate; "half a pair, and what ends lines for some")]
+#[test_case("[\n\"\\ud800\",{\"a\":1,\"a\":2}]" => Doubt::Name; "a name twice, and everything else")]
+#[test_case("{\"\\u0061\":1}" => Doubt::Name; "a name with an escape, and nothing else")]
+fn doubts(text: &str) -> Doubt {
+    let mut scanner = Scanner::new(127);
+    scanner.scan(text.as_bytes(), LoneSurrogate::Replace).unwrap().doubt
+}
+
 #[test_case(b"\"\xff\"", Defect::Utf8, 1; "no UTF-8")]
 #[test_case(b"\"\xed\xa0\x80\"", Defect::Utf8, 1; "a surrogate in UTF-8")]
 #[test_case(b"\xef\xbb\xbf{}", Defect::Unexpected(0xef), 0; "a byte order mark")]

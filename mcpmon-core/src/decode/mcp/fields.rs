@@ -100,23 +100,6 @@ fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, Unfit> {
     Ok(name)
 }
 
-/// Reads the members with these names in one pass. `None` where a name differs from one of them in case only:
-/// some servers and clients take the one for the other.
-pub(super) fn pick<'t, const N: usize>(
-    object: Value<'t>,
-    names: [&str; N],
-) -> Option<[Option<Value<'t>>; N]> {
-    let mut picked = [None; N];
-    for member in object.members() {
-        match names.iter().position(|name| *name == member.name) {
-            Some(place) => picked[place] = Some(member.value),
-            None if names.iter().any(|name| is_spelled_like(member.name, name)) => return None,
-            None => {}
-        }
-    }
-    Some(picked)
-}
-
 /// The era and the trace that a `_meta` tells.
 pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
     let mut era = Era::Handshake;

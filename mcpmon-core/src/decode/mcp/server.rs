@@ -10,7 +10,7 @@ use super::{
     Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
     changes::{ACKNOWLEDGED, acknowledged, announced},
     client::cancelled,
-    fields::{meta, pick},
+    fields::meta,
     is_request, is_too_long,
 };
 use crate::model::{
@@ -135,7 +135,7 @@ fn error<'a>(
     at: Timestamp,
     mut request: Request,
 ) -> Result<Reading<'a>, Unfit> {
-    let [code, message] = pick(part.value, ["code", "message"]).ok_or(MISSPELLED)?;
+    let [code, message] = part.value.pick(["code", "message"]).ok_or(MISSPELLED)?;
     let outcome = AnswerOutcome::Error {
         code: code.and_then(jsonrpc::integer).unwrap_or_default(),
         message: message.and_then(Value::string).unwrap_or_default(),
@@ -205,7 +205,7 @@ fn result<'a>(
 /// What kind of result this is. A task's status is told by the result in it, once there is one.
 fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
     let names = ["resultType", "isError", "task", "result", "inputRequests"];
-    let [result_type, is_error, task, inner, requests] = pick(result, names).ok_or(MISSPELLED)?;
+    let [result_type, is_error, task, inner, requests] = result.pick(names).ok_or(MISSPELLED)?;
     let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
     Ok(match (result_type.and_then(Value::string).as_deref(), purpose) {
         (Some("input_required"), _) => ResultKind::InputRequired,
@@ -240,7 +240,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
         ListKind::Resources => ("resources", "uri"),
         ListKind::Templates => ("resourceTemplates", "uriTemplate"),
     };
-    let [list, cursor] = pick(result, [list, "nextCursor"]).ok_or(MISSPELLED)?;
+    let [list, cursor] = result.pick([list, "nextCursor"]).ok_or(MISSPELLED)?;
     let list = list
         .filter(|list| list.kind() == ValueKind::Array)
         .ok_or(Unfit::Invalid("the list is missing"))?;
@@ -249,7 +249,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
         if items.len() == MOST_ITEMS {
             return Err(Unfit::Invalid("the list is too long"));
         }
-        let [name] = pick(item, [key]).ok_or(MISSPELLED)?;
+        let [name] = item.pick([key]).ok_or(MISSPELLED)?;
         let name = name
             .and_then(Value::string)
             .ok_or(Unfit::Invalid("an item of the list has no name"))?;
@@ -268,8 +268,9 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
 }
 
 fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
-    let [instructions, info, meta] =
-        pick(result, ["instructions", "serverInfo", "_meta"]).ok_or(MISSPELLED)?;
+    let [instructions, info, meta] = result
+        .pick(["instructions", "serverInfo", "_meta"])
+        .ok_or(MISSPELLED)?;
     let instructions = match instructions {
         Some(value) if !value.is_null() => Some(
             value

@@ -119,7 +119,11 @@ mod tests {
                 let body = error_body(dialect, status, "\u{2028}\0\"\\");
                 let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
                 let error = &read["error"];
-                let message = if dialect == Dialect::Ollama { error } else { &error["message"] };
+                let message = if dialect == Dialect::Ollama {
+                    error
+                } else {
+                    &error["message"]
+                };
                 assert_eq!(message, "[mcpmon] \u{2028}\0\"\\");
             }
         }
