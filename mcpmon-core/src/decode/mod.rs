@@ -4,6 +4,7 @@ pub mod json;
 pub mod jsonrpc;
 mod limits;
 pub mod lines;
+pub mod llm;
 pub mod mcp;
 pub mod oversize;
 pub mod sse;

@@ -1,12 +1,15 @@
 //! Why a request or response cannot go on, said in a way that the agent's SDK understands.
 
-use crate::{decode::json::quote_into, model::Dialect};
+use crate::{
+    decode::{json::quote_into, llm::Unfit},
+    model::Dialect,
+};
 
 /// Why a request or response cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read strictly, and could carry a tool call.
-    #[error("mcpmon cannot read it: {cause}")]
+    #[error("it cannot be read: {cause}")]
     Malformed {
         /// Why, with the position.
         cause: String,
@@ -25,6 +28,40 @@ pub enum Fault {
         /// Why.
         reason: String,
     },
+}
+
+impl Fault {
+    /// What is malformed for this cause.
+    pub(super) fn malformed(cause: impl std::fmt::Display) -> Self {
+        Self::Malformed {
+            cause: cause.to_string(),
+        }
+    }
+
+    /// The status of the answer where a request cannot go on.
+    #[must_use]
+    pub const fn request_status(&self) -> u16 {
+        match self {
+            Self::Malformed { .. } => 400,
+            Self::TooLong { .. } => 413,
+            Self::Blocked { .. } => 403,
+        }
+    }
+
+    /// The status of the answer where a response cannot go on of which nothing went on yet.
+    #[must_use]
+    pub const fn response_status(&self) -> u16 {
+        match self {
+            Self::Malformed { .. } | Self::TooLong { .. } => 502,
+            Self::Blocked { .. } => 403,
+        }
+    }
+}
+
+impl From<Unfit> for Fault {
+    fn from(unfit: Unfit) -> Self {
+        Self::malformed(unfit)
+    }
 }
 
 /// The body of an error answer in this dialect, in which SDKs find `message` with `[mcpmon]` before it; its content

@@ -72,16 +72,39 @@ impl ContentType {
 
 fn disagreement(asked: &str, content_type: Option<&str>) -> Fault {
     let told = content_type.unwrap_or_default();
-    Fault::Malformed {
-        cause: format!("{asked} was asked for, and the provider answered with '{told}'"),
-    }
+    Fault::malformed(format_args!(
+        "{asked} was asked for, and the provider answered with '{told}'"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
 
-    use super::*;
+    use super::{
+        super::{
+            Limits,
+            harness::{all, held, run},
+        },
+        *,
+    };
+
+    #[test]
+    fn what_is_no_success_passes_at_once() {
+        let page: &[u8] = b"<html>{\"content\":[{\"type\":\"tool_use\"";
+        let told = run(
+            Dialect::Anthropic,
+            Framing::Unread,
+            Limits::default(),
+            page.chunks(3),
+            all,
+        );
+        assert_eq!(
+            (told.out.as_slice(), told.said.len(), told.fault),
+            (page, 0, None)
+        );
+        assert_eq!(held(Dialect::Anthropic, Framing::Unread, page), 0);
+    }
 
     #[test_case(Dialect::Anthropic, false, 200, Some("application/json") => "Whole"; "json")]
     #[test_case(Dialect::Anthropic, false, 201, None => "Whole"; "no type")]

@@ -8,6 +8,8 @@ mod anthropic;
 mod fault;
 mod framing;
 mod gemini;
+#[cfg(test)]
+mod harness;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
@@ -21,7 +23,7 @@ pub use self::{
 use crate::{
     decode::{
         lines::{Line, Lines},
-        sse::{Cut, Events},
+        sse::{Cut, Event, Events},
     },
     model::{Dialect, Redaction, Spoken, Verdict},
 };
@@ -63,6 +65,8 @@ impl Default for Limits {
 struct Piece<'a> {
     /// All of it, as it came.
     raw: &'a [u8],
+    /// What an event is called; a line has no name.
+    name: Option<&'a [u8]>,
     /// What it carries: JSON, or a word of the dialect's own (`[DONE]`); `None` where nothing.
     data: Option<&'a [u8]>,
 }
@@ -163,7 +167,7 @@ impl Response {
             }
             Body::Events(events, stream) => {
                 let rest = match events.rest() {
-                    Some(event) => stream.piece(piece(event.raw, event.data.as_deref()), judge, out),
+                    Some(event) => stream.piece(piece(&event), judge, out),
                     None => Ok(()),
                 };
                 rest.and_then(|()| stream.end(judge, out))
@@ -225,8 +229,12 @@ fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<
     }
 }
 
-const fn piece<'a>(raw: &'a [u8], data: Option<&'a [u8]>) -> Piece<'a> {
-    Piece { raw, data }
+fn piece<'a>(event: &'a Event<'_>) -> Piece<'a> {
+    Piece {
+        raw: event.raw,
+        name: event.name,
+        data: event.data.as_deref(),
+    }
 }
 
 fn read_events(
@@ -238,7 +246,7 @@ fn read_events(
 ) -> Result<(), Fault> {
     while let Some(cut) = events.next(&mut chunk) {
         match cut {
-            Cut::Event(event) => stream.piece(piece(event.raw, event.data.as_deref()), judge, out)?,
+            Cut::Event(event) => stream.piece(piece(&event), judge, out)?,
             Cut::TooLong => return Err(Fault::TooLong { limit: events.max() }),
         }
     }
@@ -269,7 +277,12 @@ fn read_line(
     match line {
         Line::Whole(line) => {
             let content = crate::decode::lines::content(line);
-            stream.piece(piece(line, (!content.is_empty()).then_some(content)), judge, out)
+            let piece = Piece {
+                raw: line,
+                name: None,
+                data: (!content.is_empty()).then_some(content),
+            };
+            stream.piece(piece, judge, out)
         }
         Line::TooLong(_) => Err(Fault::TooLong { limit }),
     }

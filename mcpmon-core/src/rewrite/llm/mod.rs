@@ -1,5 +1,10 @@
 //! Verdicts to bytes of an API to models: what stands in place of a tool call.
 
+pub mod anthropic;
+mod event;
+
+pub use event::write_event;
+
 use super::stop;
 use crate::model::{Denial, ToolName};
 
