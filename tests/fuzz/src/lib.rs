@@ -1,15 +1,17 @@
-//! Fuzz targets: for each decoder, and for the stdio filter, what holds for any bytes.
+//! Fuzz targets: for each decoder, and for the filters of stdio and of model responses, what holds for any bytes.
 //!
 //! `cargo test -p mcpmon-fuzz` replays the committed corpus; `cargo xtask fuzz TARGET` looks for more, with coverage
 //! as its guide, and with `--keep` adds to the corpus what reaches new code.
 
 mod json;
 mod lines;
+mod llm_response;
 mod oversize;
 mod stdio;
 
 pub use json::fuzz_json;
 pub use lines::fuzz_lines;
+pub use llm_response::fuzz_llm_response;
 pub use oversize::fuzz_oversize;
 pub use stdio::fuzz_stdio;
 
@@ -17,9 +19,10 @@ pub use stdio::fuzz_stdio;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: [(&str, Target); 5] = [
     ("json", fuzz_json),
     ("lines", fuzz_lines),
+    ("llm_response", fuzz_llm_response),
     ("oversize", fuzz_oversize),
     ("stdio", fuzz_stdio),
 ];
