@@ -1,0 +1,119 @@
+//! The five APIs: how a request says what was called already, and how an answer looks.
+
+mod anthropic;
+mod gemini;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+
+use serde_json::Value;
+
+use crate::script::{Item, Script};
+
+/// An API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Anthropic,
+    OpenaiChat,
+    OpenaiResponses,
+    Gemini { stream: bool },
+    Ollama,
+}
+
+/// What is sent.
+pub(crate) struct Answer {
+    pub(crate) content_type: &'static str,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A piece of an answer, or a time without one.
+pub(crate) enum Part {
+    Bytes(String),
+    Pause(u64),
+}
+
+/// A request, and the number that ids of its answer are made with.
+pub(crate) struct Asked<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) body: &'a Value,
+    pub(crate) number: usize,
+}
+
+impl Dialect {
+    /// The API that a path belongs to.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        let is = |end| path.ends_with(end);
+        if is("/v1/messages") {
+            Some(Self::Anthropic)
+        } else if is("/chat/completions") {
+            Some(Self::OpenaiChat)
+        } else if is("/responses") {
+            Some(Self::OpenaiResponses)
+        } else if is(":generateContent") {
+            Some(Self::Gemini { stream: false })
+        } else if is(":streamGenerateContent") {
+            Some(Self::Gemini { stream: true })
+        } else {
+            is("/api/chat").then_some(Self::Ollama)
+        }
+    }
+
+    pub(crate) fn answer(self, asked: &Asked<'_>) -> Answer {
+        let flag = |default| asked.body["stream"].as_bool().unwrap_or(default);
+        let (stream, calls) = match self {
+            Self::Anthropic => (flag(false), anthropic::calls(asked.body)),
+            Self::OpenaiChat => (flag(false), openai_chat::calls(asked.body)),
+            Self::OpenaiResponses => (flag(false), openai_responses::calls(asked.body)),
+            Self::Gemini { stream } => (stream, gemini::calls(asked.body)),
+            Self::Ollama => (flag(true), openai_chat::calls(asked.body)),
+        };
+        let has_tools = asked.body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+        let turn = asked.script.turn(calls, has_tools);
+        let parts = match self {
+            Self::Anthropic if stream => anthropic::stream(asked, &turn),
+            Self::OpenaiChat if stream => openai_chat::stream(asked, &turn),
+            Self::OpenaiResponses if stream => openai_responses::stream(asked, &turn),
+            Self::Gemini { .. } if stream => gemini::stream(asked, &turn),
+            Self::Ollama if stream => ollama::stream(asked, &turn),
+            Self::Anthropic => whole(&anthropic::whole(asked, &turn)),
+            Self::OpenaiChat => whole(&openai_chat::whole(asked, &turn)),
+            Self::OpenaiResponses => whole(&openai_responses::whole(asked, &turn)),
+            Self::Gemini { .. } => whole(&gemini::whole(asked, &turn)),
+            Self::Ollama => whole(&ollama::whole(asked, &turn)),
+        };
+        let content_type = match self {
+            _ if !stream => "application/json",
+            Self::Ollama => "application/x-ndjson",
+            _ => "text/event-stream",
+        };
+        Answer { content_type, parts }
+    }
+}
+
+fn whole(body: &Value) -> Vec<Part> {
+    vec![Part::Bytes(body.to_string())]
+}
+
+/// An event that its data names.
+fn named(data: &Value) -> Part {
+    let name = data["type"].as_str().unwrap_or_default();
+    Part::Bytes(format!("event: {name}\ndata: {data}\n\n"))
+}
+
+/// An event without a name.
+fn event(data: &Value) -> Part {
+    Part::Bytes(format!("data: {data}\n\n"))
+}
+
+/// All the text of a turn.
+fn text_of(turn: &[Item]) -> String {
+    let texts = turn.iter().filter_map(|item| match item {
+        Item::Text { text } => Some(text.as_str()),
+        Item::Thinking { .. } | Item::Tool { .. } | Item::Pause { .. } => None,
+    });
+    texts.collect()
+}
+
+fn has_calls(turn: &[Item]) -> bool {
+    turn.iter().any(Item::is_tool)
+}

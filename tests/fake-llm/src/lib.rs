@@ -1,0 +1,9 @@
+//! A model that says what a script tells it to, in the dialect that it is asked in: for tests of what stands between
+//! an agent and its model.
+
+mod dialect;
+mod script;
+mod server;
+
+pub use script::{Item, Script};
+pub use server::{FakeLlm, Received};

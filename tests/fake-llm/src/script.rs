@@ -1,0 +1,91 @@
+//! What the model is to say.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the model says, turn by turn. Which turn a request gets follows from how often the conversation in it called
+/// tools already, so that any number of clients can share a script, and a repeated request is answered alike.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    /// The turns; the last one is repeated.
+    pub turns: Vec<Vec<Item>>,
+    /// Agents ask for titles and summaries beside their work: a request without tools is answered with `ok`.
+    #[serde(default)]
+    pub only_with_tools: bool,
+    /// Longest piece of a text or of arguments in a stream, characters.
+    #[serde(default = "piece")]
+    pub piece: usize,
+}
+
+const fn piece() -> usize {
+    8
+}
+
+/// Something the model says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Item {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Reasoning, with the signature that comes with it.
+    Thinking {
+        /// What is thought.
+        thinking: String,
+        /// What signs it.
+        signature: String,
+    },
+    /// A tool call.
+    Tool {
+        /// The tool, as the client named it.
+        tool: String,
+        /// What it lies in; Responses only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        /// Id of the call.
+        id: String,
+        /// Its arguments.
+        input: Value,
+    },
+    /// Nothing, for a time.
+    Pause {
+        /// Milliseconds.
+        pause_ms: u64,
+    },
+}
+
+impl Script {
+    /// What the model says once tools were called `calls` times.
+    #[must_use]
+    pub fn turn(&self, calls: usize, has_tools: bool) -> Vec<Item> {
+        if self.only_with_tools && !has_tools {
+            return vec![Item::Text { text: "ok".to_owned() }];
+        }
+        let turn = self.turns.get(calls).or_else(|| self.turns.last());
+        turn.cloned().unwrap_or_default()
+    }
+
+    /// `text` as a stream has it.
+    pub fn pieces<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.char_indices().nth(self.piece.max(1)).map_or(rest.len(), |(at, _)| at);
+            let (piece, after) = rest.split_at(end);
+            pieces.push(piece);
+            rest = after;
+        }
+        pieces
+    }
+}
+
+impl Item {
+    /// Whether the client is to call a tool.
+    #[must_use]
+    pub const fn is_tool(&self) -> bool {
+        matches!(self, Self::Tool { .. })
+    }
+}
