@@ -1,4 +1,4 @@
-//! Real MCP servers, SDKs and clients for the end-to-end tests, in `target/real-servers`: exact versions, installed
+//! Real MCP servers, SDKs, clients and agents for the end-to-end tests, in `target/real-servers`: exact versions, installed
 //! once, again when the list changes, so that no test needs the network.
 
 use std::{
@@ -17,7 +17,12 @@ use crate::{
 /// Where the lists and scripts are.
 const SOURCES: &str = "tests/e2e/fixtures/real";
 /// Lists of packages: a change of one installs everything anew.
-const LISTS: [&str; 3] = ["package.json", "requirements.txt", "requirements-v2.txt"];
+const LISTS: [&str; 4] = [
+    "package.json",
+    "requirements.txt",
+    "requirements-v2.txt",
+    "requirements-llm.txt",
+];
 
 /// Installs what is not there, and puts the scripts beside it.
 pub(crate) fn install() -> Result<()> {
@@ -35,6 +40,7 @@ pub(crate) fn install() -> Result<()> {
             install_npm(&root.join("npm"))?;
             install_python(&root.join("python"), "requirements.txt")?;
             install_python(&root.join("python2"), "requirements-v2.txt")?;
+            install_python(&root.join("python-llm"), "requirements-llm.txt")?;
         }
         copy_scripts(&root)?;
         fs::write(&ready, wanted).with_context(|| format!("could not write {}", ready.display()))

@@ -14,6 +14,7 @@ pub mod json;
 pub mod kernel;
 pub mod network;
 pub mod program;
+pub mod proxy;
 pub mod real;
 pub mod servers;
 pub mod site;

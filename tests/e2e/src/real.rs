@@ -165,6 +165,12 @@ impl Real {
         self.root.join("python2/bin").join(program)
     }
 
+    /// A program of the Python environment with the SDKs of models.
+    #[must_use]
+    pub fn python_llm(&self, program: &str) -> PathBuf {
+        self.root.join("python-llm/bin").join(program)
+    }
+
     /// A script of `fixtures/real`; those for node lie beside its packages.
     #[must_use]
     pub fn script(&self, name: &str) -> PathBuf {

@@ -58,6 +58,8 @@ pub struct Received {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Script>,
+    /// Status and body that every request is answered with.
+    failure: Mutex<Option<(u16, String)>>,
     received: Mutex<Vec<Received>>,
     number: AtomicUsize,
 }
@@ -72,6 +74,7 @@ impl FakeLlm {
     pub fn start(address: SocketAddr, script: Script) -> Outcome<Self> {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
+            failure: Mutex::default(),
             received: Mutex::default(),
             number: AtomicUsize::new(1),
         });
@@ -93,6 +96,12 @@ impl FakeLlm {
     /// Says something else from now on.
     pub fn follow(&self, script: Script) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
+    }
+
+    /// Answers every request with this status and body from now on; with `None`, as the script says.
+    pub fn fail(&self, failure: Option<(u16, &str)>) {
+        let failure = failure.map(|(status, body)| (status, body.to_owned()));
+        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     /// What it was asked so far.
@@ -135,6 +144,13 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     };
     let number = shared.number.fetch_add(1, Ordering::Relaxed);
     shared.received.lock().unwrap_or_else(PoisonError::into_inner).push(received);
+    let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some((status, body)) = failure {
+        let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        return response;
+    }
     let Some(dialect) = Dialect::of(&path) else {
         return told(StatusCode::NOT_FOUND, "no such path");
     };

@@ -1,0 +1,137 @@
+//! A running `mcpmon proxy` between real SDKs and a model that follows a script; ended at the latest with its test.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use mcpmon_fake_llm::{FakeLlm, Script};
+use serde_json::{Value, json};
+
+use crate::{
+    program,
+    real::{Real, Scene},
+    wait,
+};
+
+/// A proxy, and the model behind it.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Its files.
+    pub scene: Scene,
+    /// The model.
+    pub model: FakeLlm,
+    address: SocketAddr,
+    process: Child,
+}
+
+/// An official SDK of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelSdk {
+    /// From PyPI.
+    Python,
+    /// From npm.
+    TypeScript,
+}
+
+impl Proxy {
+    /// One with this policy: YAML without `proxy` and `version`.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start(script: &Value, policy: &str) -> Result<Self> {
+        let script: Script = serde_json::from_value(script.clone()).context("no script")?;
+        let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
+        let scene = Scene::new()?;
+        let address = free_address()?;
+        let providers: Value = ["anthropic", "openai", "gemini", "ollama"]
+            .map(|provider| (provider, format!("http://{}", model.address())))
+            .into_iter()
+            .map(|(provider, url)| (provider.to_owned(), json!(url)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let configuration = format!("version: 1\nproxy: {{listen: \"{address}\", providers: {providers}}}\n{policy}");
+        let configuration = scene.configuration(&configuration)?;
+        let mut command = Command::new(program::path()?);
+        command.args(["proxy", "--config", &configuration, "--db"]).arg(scene.store());
+        let log = fs::File::create(scene.file("proxy.log"))?;
+        let process = scene
+            .prepare(&mut command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("cannot start the proxy")?;
+        let mut proxy = Self {
+            scene,
+            model,
+            address,
+            process,
+        };
+        proxy.wait_until_it_listens()?;
+        Ok(proxy)
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<()> {
+        wait::until("the proxy to listen", || {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("the proxy ended with {status}:\n{}", self.log());
+            }
+            Ok(TcpStream::connect(self.address).ok().map(drop))
+        })
+    }
+
+    /// What it wrote to standard error.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.scene.file("proxy.log")).unwrap_or_default()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What an SDK makes of the model's answer, with these members in its request.
+    ///
+    /// # Errors
+    /// Where the SDK fails.
+    pub fn ask(&self, real: &Real, sdk: ModelSdk, dialect: &str, how: &str, request: &Value) -> Result<Value> {
+        let mut driver = match sdk {
+            ModelSdk::Python => {
+                let mut driver = Command::new(real.python_llm("python"));
+                driver.arg(real.script("llm.py"));
+                driver
+            }
+            ModelSdk::TypeScript => {
+                let mut driver = Command::new("node");
+                driver.arg(real.script("llm.mjs"));
+                driver
+            }
+        };
+        driver.args([dialect, &self.url(), how, &request.to_string()]);
+        let output = self.scene.prepare(&mut driver).stdin(Stdio::null()).output()?;
+        ensure!(
+            output.status.success(),
+            "{sdk:?} does not accept {dialect} {how}: {}\n{}",
+            String::from_utf8_lossy(&output.stderr),
+            self.log()
+        );
+        serde_json::from_slice(&output.stdout).context("the SDK tells what it saw as JSON")
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// An address that nobody listens on: a port that was free a moment ago.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

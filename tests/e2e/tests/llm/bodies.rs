@@ -1,0 +1,119 @@
+//! What the proxy does to bytes: text goes on with the read that brought it, whatever comes later or never.
+
+use std::{
+    io::{BufReader, Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::proxy::Proxy;
+use serde_json::json;
+use test_case::test_case;
+
+/// Longer than any test may take: what waits for it never comes.
+const NEVER: u64 = 3_600_000;
+
+/// Paths and requests of the dialects.
+const ANTHROPIC: (&str, &str) = ("/v1/messages", r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}"#);
+const CHAT: (&str, &str) = ("/v1/chat/completions", r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}]}"#);
+const RESPONSES: (&str, &str) = ("/v1/responses", r#"{"model":"m","stream":true,"input":"go"}"#);
+const GEMINI: (&str, &str) = ("/v1beta/models/m:streamGenerateContent?alt=sse", r#"{"contents":[{"role":"user","parts":[{"text":"go"}]}]}"#);
+const OLLAMA: (&str, &str) = ("/api/chat", r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
+
+/// Sends a request and hands back what reads the answer.
+fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>> {
+    let host = proxy.url();
+    let host = host.strip_prefix("http://").context("a URL")?;
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    Ok(BufReader::new(stream))
+}
+
+/// Reads until all of `expected` was there, in pieces of any framing.
+fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) -> Result<String> {
+    let mut seen = String::new();
+    while !expected.iter().all(|part| seen.contains(part)) {
+        let mut line = Vec::new();
+        let length = reader
+            .read_until(b'\n', &mut line)
+            .with_context(|| format!("it did not come; before it: {seen}"))?;
+        anyhow::ensure!(length > 0, "the answer ended: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&line));
+    }
+    Ok(seen)
+}
+
+/// The model says something, and nothing more: all of it is there, though the rest is withheld.
+#[test_case(ANTHROPIC; "anthropic")]
+#[test_case(CHAT; "openai chat")]
+#[test_case(RESPONSES; "openai responses")]
+#[test_case(GEMINI; "gemini")]
+#[test_case(OLLAMA; "ollama")]
+fn no_text_is_held(request: (&str, &str)) -> Result<()> {
+    let script = json!({"piece": 4, "turns": [[{"text": "abcdwxyz"}, {"pause_ms": NEVER}, {"text": "never"}]]});
+    let proxy = Proxy::start(&script, "")?;
+    let mut answer = ask(&proxy, request)?;
+    wait_for(&mut answer, &["abcd", "wxyz"])?;
+    Ok(())
+}
+
+/// A call that is not whole is not there; the text before it is.
+#[test_case(ANTHROPIC; "anthropic")]
+#[test_case(CHAT; "openai chat")]
+#[test_case(RESPONSES; "openai responses")]
+fn a_call_that_is_not_decided_is_held(request: (&str, &str)) -> Result<()> {
+    let script = json!({"piece": 4, "turns": [[
+        {"text": "abcdwxyz"},
+        {"tool": "send_mail", "id": "call_1", "input": {"to": "x"}},
+        {"text": "behind"},
+    ]]});
+    let proxy = Proxy::start(&script, "mcp: {native_tools: block}\n")?;
+    let mut answer = ask(&proxy, request)?;
+    let seen = wait_for(&mut answer, &["abcd", "wxyz", "[mcpmon] Tool '", "behi"])?;
+    assert!(!seen.contains("input_json_delta") && !seen.contains("tool_calls\":[{"), "{seen}");
+    assert!(!seen.contains("function_call_arguments"), "{seen}");
+    Ok(())
+}
+
+/// The model goes away in the middle of a call: the call is not there, and the agent's side ends.
+#[test]
+fn an_agent_that_goes_away_is_noticed() -> Result<()> {
+    let script = json!({"turns": [[{"text": "abcd"}, {"pause_ms": 500}, {"text": "efgh"}]]});
+    let proxy = Proxy::start(&script, "")?;
+    for _ in 0..50 {
+        let mut answer = ask(&proxy, ANTHROPIC)?;
+        wait_for(&mut answer, &["abcd"])?;
+    }
+    let mut answer = ask(&proxy, ANTHROPIC)?;
+    wait_for(&mut answer, &["efgh", "message_stop"])?;
+    Ok(())
+}
+
+/// A request that no strict parser accepts never reaches the model.
+#[test_case(br#"{"model":"m","messages":[{"role":"user","content":"\ud800"}]}"#; "half a surrogate pair")]
+#[test_case(br#"{"model":"m","messages":[],}"#; "a comma too many")]
+#[test_case(b"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}"; "no utf-8")]
+fn what_cannot_be_read_does_not_leave(body: &[u8]) -> Result<()> {
+    let proxy = Proxy::start(&json!({"turns": [[{"text": "abcd"}]]}), "")?;
+    let host = proxy.url();
+    let host = host.strip_prefix("http://").context("a URL")?;
+    let mut stream = TcpStream::connect(host)?;
+    write!(
+        stream,
+        "POST /v1/messages HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )?;
+    stream.write_all(body)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(answer.contains("\"type\":\"error\""), "{answer}");
+    assert!(proxy.model.received().is_empty(), "it reached the model");
+    Ok(())
+}
