@@ -41,6 +41,9 @@ pub const AGENT_NAMES: &[&str] = &[
     "zed-editor",
 ];
 
+/// The process name of `mcpmon run`: everything below it is one session.
+pub const RUN_NAME: &str = "mcpmon-run";
+
 /// Whether `comm` is the process name of a known agent.
 #[must_use]
 pub fn is_agent(comm: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Which agent session a wrapped server belongs to: one agent's process tree.
 
 use super::{
-    agents::is_agent,
+    agents::{RUN_NAME, is_agent},
     starter::{Ancestor, Terminal, starter},
 };
 use crate::model::{Digest, ProcessId, SESSION_ROOT, SessionId};
@@ -20,7 +20,8 @@ pub struct Session {
 
 /// The session of a process, from its ancestors, nearest first; `None` where it has none.
 ///
-/// Its root is the nearest known agent, else whoever started it past shells and launchers, else the outermost
+/// Its root is the outermost `mcpmon run`, so that nothing below one is another session by calling itself that; without
+/// one the nearest known agent, else whoever started it past shells and launchers, else the outermost
 /// process that is known: the shell of a person. What the root is decides alone which session it is; `name`
 /// (`MCPMON_SESSION`) only makes it readable, so that a process gains nothing by the name of another session.
 /// `boot` tells this boot of the host from others.
@@ -38,7 +39,8 @@ pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option
 }
 
 fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
-    let agent = ancestors.iter().find(|ancestor| is_agent(&ancestor.comm));
+    let run = ancestors.iter().rev().find(|ancestor| ancestor.comm == RUN_NAME);
+    let agent = || ancestors.iter().find(|ancestor| is_agent(&ancestor.comm));
     let started = || {
         let process = starter(ancestors)?;
         ancestors.iter().find(|ancestor| ancestor.process == process)
@@ -49,7 +51,7 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         let leads = |ancestor: &&Ancestor| ancestor.terminal == Terminal::Leader;
         ancestors.iter().find(leads)
     };
-    agent.or_else(started).or_else(person).or_else(outermost)
+    run.or_else(agent).or_else(started).or_else(person).or_else(outermost)
 }
 
 fn is_name(name: &str) -> bool {
@@ -109,6 +111,9 @@ mod tests {
     #[test_case("bash*:40 sshd:30 sshd:1", "sh:44 bash*:40 sshd:30 sshd:1" => true; "a person's shell")]
     #[test_case("bash*:40 sshd:30", "bash*:41 sshd:30" => false; "two shells of a person")]
     #[test_case("sh:44 containerd-shim:40 systemd:1", "sh:45 containerd-shim:40 systemd:1" => true; "one container")]
+    #[test_case("claude:60 mcpmon-run:50", "codex:61 mcpmon-run:50" => true; "agents of one run")]
+    #[test_case("claude:60 mcpmon-run:50", "claude:60 mcpmon-run:51" => false; "two runs")]
+    #[test_case("claude:60 mcpmon-run:50", "sh:70 mcpmon-run:65 claude:60 mcpmon-run:50" => true; "a run below a run")]
     #[test_case("claude:1", "sh:9 claude:1" => true; "an agent that is first in its container")]
     fn servers_share_a_session(one: &str, other: &str) -> bool {
         let (one, other) = (of(one), of(other));
