@@ -23,4 +23,4 @@ pub use monitor::{Monitor, Observation, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::{About, GUIDE, Opinion};
-pub use traffic::{Company, NotSeen};
+pub use traffic::{Company, NotSeen, Tally};

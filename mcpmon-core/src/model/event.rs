@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    Action, DefinitionKind, Digest, Evidence, Finding, RelatedCall, RequestId, ServerId, SessionId, Severity,
+    Action, DefinitionKind, Dialect, Digest, Evidence, Finding, RelatedCall, RequestId, ServerId, SessionId, Severity,
     Subject, Timestamp,
 };
 
@@ -288,12 +288,26 @@ pub enum EventKind {
     /// A tool call was judged.
     #[serde(rename = "mcp_tool_call_intercepted")]
     ToolCallIntercepted {
+        /// As its server knows it.
         tool_name: String,
+        /// As the model knows it, where that is another name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        visible_name: Option<String>,
+        /// The API a model asked for it by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dialect: Option<Dialect>,
+        /// mcpmon's own id of the request to the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<String>,
-        server_type: ServerType,
+        /// `None` where its server is not known, or it is no server's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_type: Option<ServerType>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_addr: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_hash: Option<Digest>,
         /// Arguments as JSON text; masked before they leave the process.
@@ -336,6 +350,22 @@ pub enum EventKind {
     /// Sampling, elicitation, a prompt or a completion was judged.
     #[serde(rename = "mcp_request_judged")]
     RequestJudged { method: String, summary: String },
+    /// Secrets were replaced in a request to a model.
+    #[serde(rename = "mcp_dlp_redaction")]
+    DlpRedaction {
+        dialect: Dialect,
+        request_id: String,
+        /// What they were.
+        kind: String,
+        count: u64,
+    },
+    /// An agent dialled a model's host itself while a proxy is there for its session.
+    #[serde(rename = "mcp_proxy_bypass")]
+    ProxyBypass {
+        remote_addr: SocketAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote_name: Option<String>,
+    },
     /// An approval was asked for, given, refused, or did not come.
     #[serde(rename = "mcp_approval")]
     Approval {
@@ -488,6 +518,8 @@ impl EventKind {
             Self::OutputInspection { .. } => "mcp_output_inspection",
             Self::ResourceRead { .. } => "mcp_resource_read",
             Self::RequestJudged { .. } => "mcp_request_judged",
+            Self::DlpRedaction { .. } => "mcp_dlp_redaction",
+            Self::ProxyBypass { .. } => "mcp_proxy_bypass",
             Self::Approval { .. } => "mcp_approval",
             Self::Kill { .. } => "mcp_kill",
             Self::CrossServerBlocked { .. } => "mcp_cross_server_blocked",

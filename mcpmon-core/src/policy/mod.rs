@@ -10,6 +10,7 @@ mod cross_server;
 mod environment;
 mod guard;
 mod inspection;
+mod llm;
 pub mod network;
 mod rate;
 pub mod rules;
@@ -25,6 +26,7 @@ pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,
     Suppression,
 };
+pub use llm::{DlpMode, LlmPolicy, ProxyMode};
 pub use network::{Cidr, Endpoint, HostName, NetworkPolicy, NetworkRule, RuleAction, Scope};
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
@@ -79,6 +81,8 @@ pub struct Policy {
     pub categories: Categories,
     /// How often servers may be called.
     pub rate_limits: RateLimits,
+    /// Traffic between agents and models.
+    pub llm: LlmPolicy,
 }
 
 impl Policy {

@@ -44,6 +44,7 @@ impl Policy {
             cross_server,
             categories,
             rate_limits,
+            llm,
         } = self;
         Self {
             mode: other.mode,
@@ -70,6 +71,7 @@ impl Policy {
             cross_server: cross_server.clone(),
             categories: categories.clone(),
             rate_limits: rate_limits.clone(),
+            llm: llm.tightened_by(other.llm),
         }
     }
 }

@@ -139,6 +139,11 @@ fn describe(kind: EventKind) -> String {
             Some(call) => format!("{blocked_tool_name} after {}:{}", call.server_id, call.tool_name),
             None => blocked_tool_name,
         },
+        EventKind::DlpRedaction { kind, count, .. } => format!("{count} {kind} replaced"),
+        EventKind::ProxyBypass {
+            remote_addr,
+            remote_name,
+        } => remote(remote_name.as_deref(), remote_addr, 1),
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),

@@ -80,6 +80,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.elicitation",
     "mcp.prompts",
     "mcp.completion",
+    "mcp.native_tools",
     "mcp.registry.pin_on_first_use",
     "mcp.limits.max_line",
     "mcp.limits.max_tools",
@@ -95,6 +96,8 @@ const IN_FORCE: &[&str] = &[
     "network.resolve_interval",
     "exec.gate",
     "exec.unwrapped",
+    "proxy.mode",
+    "dlp.mode",
     "record.path",
     "record.jsonl",
     "record.webhook_url",
@@ -104,7 +107,7 @@ const IN_FORCE: &[&str] = &[
 ];
 
 /// Keys of `mcp` that are read only where `enforce_policy` is on.
-const POLICY: [&str; 17] = [
+const POLICY: [&str; 18] = [
     "fail_closed",
     "server_policy",
     "allowed_servers",
@@ -122,6 +125,7 @@ const POLICY: [&str; 17] = [
     "elicitation",
     "prompts",
     "completion",
+    "native_tools",
 ];
 
 /// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty

@@ -147,9 +147,13 @@ impl Judge {
             let mut entries = self.monitor.registry().lookup(tool_name).iter();
             let kind = EventKind::ToolCallIntercepted {
                 tool_name: tool_name.clone(),
+                visible_name: None,
+                dialect: None,
+                request_id: None,
                 jsonrpc_id: Some(jsonrpc_id.clone()),
                 tool_call_id: tool_call_id.clone(),
-                server_type: self.conversation.server_type,
+                server_type: Some(self.conversation.server_type),
+                server_addr: None,
                 tool_hash: entries
                     .find(|entry| entry.server == *server)
                     .map(|entry| entry.tool_hash),

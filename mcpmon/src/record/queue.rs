@@ -44,11 +44,13 @@ impl Room {
             | EventKind::Detection { .. }
             | EventKind::ResourceRead { .. }
             | EventKind::RequestJudged { .. }
+            | EventKind::DlpRedaction { .. }
             | EventKind::EventsLost { .. } => Self::Ordinary,
             EventKind::BinaryMismatch { .. }
             | EventKind::ToolChanged { .. }
             | EventKind::ToolCallIntercepted { .. }
             | EventKind::OutputInspection { .. }
+            | EventKind::ProxyBypass { .. }
             | EventKind::Approval { .. }
             | EventKind::Kill { .. }
             | EventKind::CrossServerBlocked { .. }

@@ -192,6 +192,8 @@ fn take_in(
         | EventKind::OutputInspection { .. }
         | EventKind::ResourceRead { .. }
         | EventKind::RequestJudged { .. }
+        | EventKind::DlpRedaction { .. }
+        | EventKind::ProxyBypass { .. }
         | EventKind::Approval { .. }
         | EventKind::Kill { .. }
         | EventKind::CrossServerBlocked { .. }

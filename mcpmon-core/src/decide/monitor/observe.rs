@@ -7,12 +7,12 @@ use crate::{
         pins::ServerFiles,
         registry::Registry,
         rules::Opinion,
-        traffic::{Company, NotSeen, Traffic},
+        traffic::{Company, NotSeen, Tally, Traffic},
     },
     inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
-        Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exec, Exit, Fork, Incident,
-        InstanceId, Message, ServerId, Timestamp,
+        Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
+        Incident, InstanceId, Message, Redaction, ServerId, Spoken, Timestamp,
     },
 };
 
@@ -29,6 +29,11 @@ pub enum Observation<'a> {
     Joined(&'a Conversation, Company<'a>),
     /// A conversation is over.
     Left(&'a Conversation),
+    /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
+    /// or listed may be to leave some out; on anything else it lets through or stops.
+    Llm(&'a Exchange, &'a Spoken<'a>),
+    /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
+    Redacted(&'a Exchange, &'a Tally),
     /// A program was started.
     Exec(&'a Exec),
     /// A process of a server, or one that is not judged yet, started another.
@@ -64,6 +69,8 @@ impl Monitor {
             }
             Observation::Joined(conversation, company) => self.traffic.joined(now, conversation, company),
             Observation::Left(conversation) => self.traffic.left(conversation),
+            Observation::Llm(exchange, said) => self.traffic.spoken(now, exchange, said),
+            Observation::Redacted(exchange, tally) => self.traffic.redacted(now, exchange, tally),
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),
@@ -119,6 +126,13 @@ impl Monitor {
     /// What the paths of the message that is observed next lead to.
     pub fn know_files(&mut self, real: Vec<RealPath>) {
         self.traffic.know_files(real);
+    }
+
+    /// What is to be replaced in a text on its way to a model, in the order of the text; none while policy only
+    /// observes. What was found is noted in `tally`, to be observed once the whole request was read.
+    pub fn redact_text(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.redact(now, text, tally)
     }
 
     /// Every definition that is known.

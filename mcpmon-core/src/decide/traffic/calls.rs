@@ -285,9 +285,13 @@ impl Traffic {
         if ruling.is_notable() {
             judgement.events.push(told(EventKind::ToolCallIntercepted {
                 tool_name: named(&call.tool, MAX_TEXT),
+                visible_name: None,
+                dialect: None,
+                request_id: None,
                 jsonrpc_id: teller.message.id.cloned(),
                 tool_call_id: tool_call_id(),
-                server_type: teller.conversation.server_type,
+                server_type: Some(teller.conversation.server_type),
+                server_addr: None,
                 tool_hash: self.tool_hash(teller, &call.tool),
                 input: arguments(),
             }));

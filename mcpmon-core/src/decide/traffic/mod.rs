@@ -13,6 +13,7 @@ mod incidents;
 mod killed;
 mod listed;
 mod listings;
+mod llm;
 mod present;
 mod requests;
 mod sessions;
@@ -37,7 +38,7 @@ use crate::{
     policy::{Mode, Policy},
 };
 
-pub use self::{approvals::NotSeen, company::Company};
+pub use self::{approvals::NotSeen, company::Company, llm::Tally};
 
 /// Judges conversations. Holds what servers offer; nothing of a single call stays.
 #[derive(Debug)]

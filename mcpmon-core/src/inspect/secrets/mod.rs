@@ -16,6 +16,7 @@ mod makeup;
 mod names;
 mod payment;
 mod pem;
+mod prose;
 mod shapes;
 mod split;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use super::{
 use crate::model::{RawJson, Severity};
 
 pub use found::{Place, Secret};
+pub use prose::{Disclosure, in_text};
 pub(super) use names::{is_name, names_a_secret};
 
 /// A secret in one text.

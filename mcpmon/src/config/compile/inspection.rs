@@ -178,7 +178,8 @@ pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
     }
 }
 
-const fn handling(raw: raw::Judgement) -> Handling {
+/// What is done with a kind of request.
+pub(super) const fn handling(raw: raw::Judgement) -> Handling {
     match raw {
         raw::Judgement::Allow => Handling::Allow,
         raw::Judgement::Audit => Handling::Audit,

@@ -4,6 +4,7 @@ mod arguments;
 mod cross_server;
 mod guard;
 mod inspection;
+mod llm;
 mod network;
 mod outlets;
 mod rate;
@@ -109,6 +110,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         cross_server: cross_server::rules(&config.mcp.cross_server, &mut findings),
         categories: cross_server::categories(&config.mcp, &mut findings),
         rate_limits: rate::limits(&config.mcp.rate_limits, &mut findings),
+        llm: llm::policy(config),
     };
     let settings = Settings {
         record: record(&config.record, &mut findings),

@@ -31,6 +31,7 @@ pub(crate) use self::{
     mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, Scope, Watch},
     pinning::{OnChange, RateLimits, Registry, VersionPinning},
+    proxy::{DlpMode, ProxyMode},
     record::Record,
     rules::{
         CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,

@@ -203,6 +203,8 @@ impl Report {
                 | EventKind::NameSimilarity { .. }
                 | EventKind::ResourceRead { .. }
                 | EventKind::RequestJudged { .. }
+                | EventKind::DlpRedaction { .. }
+                | EventKind::ProxyBypass { .. }
                 | EventKind::Approval { .. }
                 | EventKind::Kill { .. }
                 | EventKind::CrossServerBlocked { .. }

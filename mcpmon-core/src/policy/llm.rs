@@ -1,0 +1,84 @@
+//! What is done with the traffic between agents and models.
+
+use super::Handling;
+
+/// The LLM proxy, as far as it judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LlmPolicy {
+    /// `proxy.mode`.
+    pub mode: ProxyMode,
+    /// `dlp.mode`.
+    pub dlp: DlpMode,
+    /// `mcp.native_tools`: calls of tools that are no MCP tools.
+    pub native_tools: Handling,
+}
+
+impl Default for LlmPolicy {
+    fn default() -> Self {
+        Self {
+            mode: ProxyMode::default(),
+            dlp: DlpMode::default(),
+            native_tools: Handling::Allow,
+        }
+    }
+}
+
+/// What the LLM proxy does, from nothing to most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProxyMode {
+    /// Nothing.
+    Disabled,
+    /// It judges tool calls.
+    McpOnly,
+    /// It judges tool calls and replaces secrets.
+    #[default]
+    Embedded,
+}
+
+/// What becomes of secrets on their way to a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DlpMode {
+    /// Nothing.
+    Disabled,
+    /// They are replaced.
+    #[default]
+    Redact,
+}
+
+impl LlmPolicy {
+    /// Whether secrets are looked for in what goes to a model.
+    #[must_use]
+    pub const fn redacts(&self) -> bool {
+        matches!((self.mode, self.dlp), (ProxyMode::Embedded, DlpMode::Redact))
+    }
+
+    /// What is stricter in either.
+    #[must_use]
+    pub(super) fn tightened_by(self, other: Self) -> Self {
+        Self {
+            mode: self.mode.max(other.mode),
+            dlp: self.dlp.max(other.dlp),
+            native_tools: self.native_tools.max(other.native_tools),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(ProxyMode::Embedded, DlpMode::Redact => true; "embedded")]
+    #[test_case(ProxyMode::Embedded, DlpMode::Disabled => false; "switched off")]
+    #[test_case(ProxyMode::McpOnly, DlpMode::Redact => false; "tool calls only")]
+    #[test_case(ProxyMode::Disabled, DlpMode::Redact => false; "no proxy")]
+    fn secrets_are_replaced(mode: ProxyMode, dlp: DlpMode) -> bool {
+        LlmPolicy {
+            mode,
+            dlp,
+            ..LlmPolicy::default()
+        }
+        .redacts()
+    }
+}
