@@ -9,6 +9,7 @@ use super::{
 use crate::{
     decide::{
         cross_server::shadowed,
+        definitions::Offers,
         order::{Ask, Judgement, Order, Shared},
         rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
         wording::command,
@@ -25,27 +26,41 @@ use crate::{
 /// Bytes of a result that are read for what is sensitive in it.
 const MAX_READ: usize = 256 << 10;
 
+/// What is said of a call by what is known here.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    /// What the rules say.
+    pub(super) ruling: Ruling,
+    /// What is to be replaced in it.
+    pub(super) redactions: Vec<Redaction>,
+    /// What was found, told.
+    pub(super) events: Vec<Event>,
+}
+
 impl Traffic {
     /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
     pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call, &arguments);
-        let mut judgement = Judgement::default();
         let calling = Calling {
             call,
             arguments: &arguments,
             secrets: &secrets,
         };
-        let (mut ruling, redactions) = self.call_ruling(teller, calling, &mut judgement);
+        let Local {
+            ruling,
+            redactions,
+            events,
+        } = self.local(teller, calling, None);
         let disclosed = Disclosed {
             secrets,
             redactions,
             is_cut: arguments.is_cut(),
         };
-        if let Some(crossing) = self.shadow(teller, &call.tool) {
-            judgement.events.push(self.crossed(teller, &call.tool, &crossing));
-            precede(&mut ruling, objection(&crossing));
-        }
+        let mut judgement = Judgement {
+            events,
+            ..Judgement::default()
+        };
         let is_watched = self.policy.cross_server.enabled || self.policy.rate_limits.enabled;
         if !is_watched {
             return self.tell_call(teller, call, &ruling, &disclosed, judgement);
@@ -68,6 +83,23 @@ impl Traffic {
             };
         }
         self.admit(teller, call, ask)
+    }
+
+    /// What is said of a call by what is known here. Every layer asks this. `stranger` stands for what is known of a
+    /// server of which nothing is.
+    pub(super) fn local(
+        &mut self,
+        teller: &Teller<'_>,
+        calling: Calling<'_>,
+        stranger: Option<&Offers>,
+    ) -> Local {
+        let mut local = self.call_ruling(teller, calling, stranger);
+        let tool = &calling.call.tool;
+        if let Some(crossing) = self.shadow(teller, tool) {
+            local.events.push(self.crossed(teller, tool, &crossing));
+            precede(&mut local.ruling, objection(&crossing));
+        }
+        local
     }
 
     /// The answer to what was asked of a call.
@@ -124,9 +156,22 @@ impl Traffic {
             orders,
             ..Judgement::default()
         };
+        self.note_checked(teller, call, checked, &mut ruling, &mut judgement.events);
+        self.tell_call(teller, call, &ruling, &ask.disclosed, judgement)
+    }
+
+    /// Adds what stands against a call beside the others of its session.
+    pub(super) fn note_checked(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        checked: &Checked,
+        ruling: &mut Ruling,
+        events: &mut Vec<Event>,
+    ) {
         for crossing in &checked.crossings {
-            judgement.events.push(self.crossed(teller, &call.tool, crossing));
-            note(&mut ruling, Some(objection(crossing)));
+            events.push(self.crossed(teller, &call.tool, crossing));
+            note(ruling, Some(objection(crossing)));
         }
         let over_rate = checked.over_rate.as_ref().map(|reason| Objection {
             rule: "rate_limit".into(),
@@ -135,35 +180,42 @@ impl Traffic {
             reason: reason.clone(),
             remedy: Some(command(&["policy", "check"])),
         });
-        note(&mut ruling, over_rate);
-        self.tell_call(teller, call, &ruling, &ask.disclosed, judgement)
+        note(ruling, over_rate);
     }
 
     /// What the rules say of a tool call, and what is to be replaced in it; secrets in it are told.
-    fn call_ruling(
-        &self,
-        teller: &Teller<'_>,
-        calling: Calling<'_>,
-        judgement: &mut Judgement,
-    ) -> (Ruling, Vec<Redaction>) {
-        if let Some(stopped) = self.stopped(teller) {
-            return (stopped, Vec::new());
+    fn call_ruling(&self, teller: &Teller<'_>, calling: Calling<'_>, stranger: Option<&Offers>) -> Local {
+        if let Some(ruling) = self.stopped(teller) {
+            return Local {
+                ruling,
+                ..Local::default()
+            };
         }
-        let Some(scene) = self.scene(teller, DefinitionKind::Tool, &calling.call.tool) else {
-            return (Ruling::default(), Vec::new());
+        let identity = &teller.conversation.identity;
+        let Some(offers) = self.book.get(identity).or(stranger) else {
+            return Local::default();
         };
+        let (server, kind) = (&identity.server, DefinitionKind::Tool);
         let scene = Scene {
             call: Some(calling),
-            ..scene
+            files: &self.files,
+            ..Scene::of(&self.policy, server, offers, kind, &calling.call.tool, teller.now)
         };
         let mut ruling = rules::judge(&scene);
         let Some(given) = Given::of(&scene) else {
-            return (ruling, Vec::new());
+            return Local {
+                ruling,
+                ..Local::default()
+            };
         };
-        self.resumed(teller, calling.call, &mut ruling, judgement);
-        judgement.events.extend(detections(teller, &given, &ruling));
-        let redactions = redactions(&given, &ruling);
-        (ruling, redactions)
+        let mut events = Vec::new();
+        self.resumed(teller, calling.call, &mut ruling, &mut events);
+        events.extend(detections(teller, &given, &ruling));
+        Local {
+            events,
+            redactions: redactions(&given, &ruling),
+            ruling,
+        }
     }
 
     /// Another server's tool that goes by the same name.
@@ -192,7 +244,12 @@ impl Traffic {
     }
 
     /// A call as others have to know it.
-    fn shared(&mut self, teller: &Teller<'_>, call: &Call<'_>, arguments: &Arguments<'_>) -> SharedCall {
+    pub(super) fn shared(
+        &mut self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        arguments: &Arguments<'_>,
+    ) -> SharedCall {
         let identity = &teller.conversation.identity;
         let server = &identity.server;
         let entry = self
@@ -257,7 +314,7 @@ impl Traffic {
         })
     }
 
-    fn goes_on(&self, ruling: &Ruling) -> bool {
+    pub(super) fn goes_on(&self, ruling: &Ruling) -> bool {
         ruling.block.is_none() || self.policy.mode == Mode::Observe
     }
 
@@ -318,7 +375,7 @@ impl Traffic {
         judgement
     }
 
-    fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
+    pub(super) fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
         let offers = self.book.get(&teller.conversation.identity)?;
         Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
     }

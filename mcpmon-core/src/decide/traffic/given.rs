@@ -76,7 +76,7 @@ impl Traffic {
         teller: &Teller<'_>,
         call: &Call<'_>,
         ruling: &mut Ruling,
-        judgement: &mut Judgement,
+        events: &mut Vec<Event>,
     ) {
         // `requestState` is a string, and the server's own.
         let Some(json) = call.resumes.filter(|resumes| resumes.as_str().starts_with('{')) else {
@@ -88,7 +88,7 @@ impl Traffic {
             json,
             fixed: Some(""),
         };
-        judgement.events.extend(self.reveals(teller, said, ruling).events);
+        events.extend(self.reveals(teller, said, ruling).events);
     }
 
     /// The address of a resource that the server did not list: in one that it did, it says nothing new.

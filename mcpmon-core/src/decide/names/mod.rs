@@ -1,10 +1,13 @@
 //! How clients rename tools before a model sees them, as data; and which tool of which server a name that a model
 //! used can stand for.
 
-use std::collections::BTreeMap;
+mod guess;
+mod index;
 
-use super::registry::Registry;
-use crate::model::ServerId;
+pub use self::{
+    guess::{Guess, guesses, joined},
+    index::{Candidate, Names},
+};
 
 /// A client that talks to models, as far as its names differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -187,21 +190,6 @@ pub const SCHEMES: [Scheme; 13] = [
     },
 ];
 
-/// What a name that a model used can stand for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Candidate {
-    /// The server.
-    pub server: ServerId,
-    /// The tool, as its server knows it.
-    pub tool: String,
-    /// By whose scheme.
-    pub client: Client,
-}
-
-/// Names that models can use, made from the tools that are registered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(BTreeMap<String, Vec<Candidate>>);
-
 impl Client {
     /// The client that calls itself `name` in `initialize`; `None` where its names are not known.
     #[must_use]
@@ -210,7 +198,35 @@ impl Client {
         let (_, client) = CLIENTS.iter().find(|(known, _)| name.starts_with(known))?;
         Some(*client)
     }
+
+    /// The client that calls itself so in a `User-Agent`; `None` where its names are not known.
+    #[must_use]
+    pub fn of_agent(agent: &str) -> Option<Self> {
+        let agent = agent.to_lowercase();
+        agent.split_whitespace().take(MAX_PRODUCTS).find_map(|product| {
+            let (_, client) = AGENTS.iter().find(|(known, _)| product.starts_with(known))?;
+            Some(*client)
+        })
+    }
 }
+
+/// Products of a `User-Agent` that are looked at.
+const MAX_PRODUCTS: usize = 16;
+
+/// The same for `User-Agent`. Libraries are not among them either.
+const AGENTS: [(&str, Client); 11] = [
+    ("claude-cli/", Client::ClaudeCode),
+    ("claude-code/", Client::ClaudeCode),
+    ("codex", Client::Codex),
+    ("geminicli", Client::GeminiCli),
+    ("opencode/", Client::Opencode),
+    ("cline/", Client::Cline),
+    ("roocode/", Client::Roo),
+    ("kilo-code/", Client::Roo),
+    ("librechat/", Client::LibreChat),
+    ("goose/", Client::Goose),
+    ("githubcopilotchat/", Client::Copilot),
+];
 
 /// How clients call themselves, by the beginning in lower case. Libraries that any client is built with are not
 /// among them: who uses one may put prefixes in front, or not.
@@ -232,13 +248,15 @@ const CLIENTS: [(&str, Client); 14] = [
 ];
 
 impl Scheme {
+    /// Whether something in a name says that this scheme made it; without, many names look like its own.
+    const fn is_marked(&self) -> bool {
+        !self.prefix.is_empty() || self.between.len() > 1
+    }
+
     /// The name that a model sees for `tool` of `server`.
     #[must_use]
     pub fn visible(&self, server: &str, tool: &str) -> String {
-        let server: String = kept(server, self.server_keeps, self.instead)
-            .chars()
-            .take(self.server_length)
-            .collect();
+        let server = self.server(server);
         let tool = kept(tool, self.tool_keeps, self.instead);
         let (prefix, between) = (self.prefix, self.between);
         let name = match self.order {
@@ -247,6 +265,12 @@ impl Scheme {
             Order::ToolOnly => tool,
         };
         self.length.applied(name)
+    }
+
+    /// What stands for `server` in such names.
+    fn server(&self, server: &str) -> String {
+        let kept = kept(server, self.server_keeps, self.instead);
+        kept.chars().take(self.server_length).collect()
     }
 }
 
@@ -280,57 +304,11 @@ fn kept(name: &str, keeps: &str, instead: &str) -> String {
     text
 }
 
-impl Names {
-    /// Every name of every tool in `registry`.
-    #[must_use]
-    pub fn new(registry: &Registry) -> Self {
-        let mut names = Self::default();
-        for (tool, entries) in registry.tools() {
-            for entry in entries {
-                for scheme in &SCHEMES {
-                    names.add(scheme, &entry.server, tool);
-                }
-            }
-        }
-        names
-    }
-
-    fn add(&mut self, scheme: &Scheme, server: &ServerId, tool: &str) {
-        let candidates = self.0.entry(scheme.visible(server.as_str(), tool)).or_default();
-        candidates.push(Candidate {
-            server: server.clone(),
-            tool: tool.to_owned(),
-            client: scheme.client,
-        });
-    }
-
-    /// What `name` can stand for, for any client or for one. Several different tools: it is ambiguous, and the
-    /// strictest of what holds for them holds.
-    #[must_use]
-    pub fn resolve(&self, name: &str, client: Option<Client>) -> Vec<&Candidate> {
-        let candidates = self.0.get(name).map_or(&[][..], Vec::as_slice);
-        let mut found: Vec<&Candidate> = Vec::new();
-        for candidate in candidates
-            .iter()
-            .filter(|candidate| client.is_none_or(|client| candidate.client == client))
-        {
-            let is_known = found
-                .iter()
-                .any(|known| (&known.server, &known.tool) == (&candidate.server, &candidate.tool));
-            if !is_known {
-                found.push(candidate);
-            }
-        }
-        found
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::model::{Digest, ServerType, Timestamp};
 
     fn scheme(client: Client) -> Scheme {
         *SCHEMES
@@ -361,6 +339,17 @@ mod tests {
         Client::of(name)
     }
 
+    #[test_case("claude-cli/2.1.329 (external, cli)" => Some(Client::ClaudeCode))]
+    #[test_case("codex_cli_rs/0.169.0 (Debian 13.0.0; x86_64) xterm" => Some(Client::Codex))]
+    #[test_case("GeminiCLI/0.61.0/gemini-3-pro (linux; x64)" => Some(Client::GeminiCli))]
+    #[test_case("ai-sdk/openai/2.0.1 opencode/1.18.33" => Some(Client::Opencode); "behind a library")]
+    #[test_case("Anthropic/Python 2.11.0" => None; "a library alone")]
+    #[test_case("notclaude-cli/1" => None; "another beginning")]
+    #[test_case("" => None; "none given")]
+    fn agents_call_themselves(agent: &str) -> Option<Client> {
+        Client::of_agent(agent)
+    }
+
     #[test]
     fn codex_takes_hyphens_for_underscores_and_roo_for_three() {
         assert_eq!(scheme(Client::Codex).visible("s", "a-b_c"), "mcp__s__a_b_c");
@@ -379,35 +368,5 @@ mod tests {
             scheme(Client::Copilot).visible(&"s".repeat(30), "t"),
             format!("mcp_{}_t", "s".repeat(18))
         );
-    }
-
-    fn names(tools: &[(&str, &str)]) -> Names {
-        let mut registry = Registry::default();
-        for (server, tool) in tools {
-            let server = ServerId::new(*server).expect("an id");
-            registry.register(Timestamp(0), &server, ServerType::Stdio, tool, Digest::of(b""));
-        }
-        Names::new(&registry)
-    }
-
-    #[test_case("mcp__fs__read", &[("fs", "read")] => vec!["fs read"]; "one")]
-    #[test_case("read", &[("fs", "read"), ("evil", "read")] => vec!["fs read", "evil read"]; "bare name of two servers")]
-    #[test_case("mcp__fs__a_b", &[("fs", "a.b"), ("fs", "a_b")] => vec!["fs a.b", "fs a_b"]; "two tools alike but for a dot")]
-    #[test_case("dup__name", &[("dup", "name"), ("x", "dup__name")] => vec!["x dup__name", "dup name"]; "a tool named like a prefix")]
-    #[test_case("mcp__fs__write", &[("fs", "read")] => Vec::<String>::new(); "none")]
-    fn names_are_resolved(name: &str, tools: &[(&str, &str)]) -> Vec<String> {
-        let names = names(tools);
-        let found = names.resolve(name, None);
-        found
-            .iter()
-            .map(|candidate| format!("{} {}", candidate.server, candidate.tool))
-            .collect()
-    }
-
-    #[test]
-    fn a_known_client_leaves_less_doubt() {
-        let names = names(&[("dup", "name"), ("x", "dup__name")]);
-        assert_eq!(names.resolve("dup__name", Some(Client::FastAgent)).len(), 1);
-        assert_eq!(names.resolve("dup__name", Some(Client::ClaudeCode)).len(), 0);
     }
 }

@@ -1,0 +1,166 @@
+//! What a name says of itself that stands for no known tool: that it is an MCP tool's at all, and of which server.
+
+use super::{Client, Order, SCHEMES, Scheme};
+use crate::model::{ServerId, ToolName};
+
+/// A tool that nobody knows, as its name has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Guess {
+    /// Its server; `None` where the name tells none.
+    pub server: Option<ServerId>,
+    /// The tool.
+    pub tool: String,
+}
+
+/// Ways to divide a name that are looked at.
+const MAX_SPLITS: usize = 64;
+
+/// The name of a tool with what it lies in, as one.
+#[must_use]
+pub fn joined(name: &ToolName<'_>) -> String {
+    match name.namespace.as_deref() {
+        None | Some("") => name.name.clone().into_owned(),
+        Some(space) if space.ends_with("__") => format!("{space}{}", name.name),
+        Some(space) => format!("{space}__{}", name.name),
+    }
+}
+
+/// What `name` can stand for that is no known tool's: a tool of one of `servers`, or else of a server that nobody
+/// knows. Nothing where no scheme left its mark in it: then it is no MCP tool's.
+pub fn guesses<'s>(
+    name: &str,
+    client: Option<Client>,
+    servers: impl IntoIterator<Item = &'s ServerId>,
+) -> Vec<Guess> {
+    let is_meant = |scheme: &&Scheme| scheme.is_marked() || Some(scheme.client) == client;
+    let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
+    let mut found = Vec::new();
+    for server in servers {
+        let tools = schemes.iter().filter_map(|scheme| scheme.tool_of(server, name));
+        found.extend(tools.map(|tool| Guess {
+            server: Some(server.clone()),
+            tool: tool.to_owned(),
+        }));
+    }
+    if found.is_empty() {
+        found = divided(name, client);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+impl Scheme {
+    /// The tool that `name` stands for if it is one of `server`.
+    fn tool_of<'n>(&self, server: &ServerId, name: &'n str) -> Option<&'n str> {
+        let server = self.server(server.as_str());
+        let rest = name.strip_prefix(self.prefix)?;
+        let tool = match self.order {
+            Order::ServerFirst => rest.strip_prefix(server.as_str())?.strip_prefix(self.between)?,
+            Order::ToolFirst => rest.strip_suffix(server.as_str())?.strip_suffix(self.between)?,
+            Order::ToolOnly => return None,
+        };
+        (!tool.is_empty()).then_some(tool)
+    }
+
+    /// Whether its mark cannot be anything else.
+    fn is_unmistakable(&self) -> bool {
+        !self.prefix.is_empty() || self.client == Client::Cline
+    }
+
+    fn splits(&self, name: &str) -> Vec<Guess> {
+        let Some(rest) = name.strip_prefix(self.prefix) else {
+            return Vec::new();
+        };
+        let places = rest.match_indices(self.between).take(MAX_SPLITS);
+        let pairs = places.map(|(at, between)| match self.order {
+            Order::ToolFirst => (&rest[at + between.len()..], &rest[..at]),
+            Order::ServerFirst | Order::ToolOnly => (&rest[..at], &rest[at + between.len()..]),
+        });
+        let whole = pairs.filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
+        whole
+            .map(|(server, tool)| Guess {
+                server: ServerId::new(server).ok(),
+                tool: tool.to_owned(),
+            })
+            .collect()
+    }
+}
+
+/// Server and tool by the name alone, wherever it can be divided.
+fn divided(name: &str, client: Option<Client>) -> Vec<Guess> {
+    let is_meant = |scheme: &&Scheme| {
+        scheme.is_unmistakable() || client == Some(Client::LibreChat) && client == Some(scheme.client)
+    };
+    let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
+    // `mcp__a__b` is no `mcp_` name.
+    let prefixes = schemes.iter().map(|scheme| scheme.prefix);
+    let prefix = prefixes
+        .filter(|prefix| name.starts_with(prefix))
+        .max_by_key(|prefix| prefix.len())
+        .unwrap_or_default();
+    let own = schemes.iter().filter(|scheme| scheme.prefix == prefix);
+    let found: Vec<Guess> = own.flat_map(|scheme| scheme.splits(name)).collect();
+    if found.is_empty() && !prefix.is_empty() {
+        let tool = name[prefix.len()..].to_owned();
+        return vec![Guess { server: None, tool }];
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use test_case::test_case;
+
+    use super::*;
+
+    fn told(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+        let servers: Vec<ServerId> = servers
+            .iter()
+            .map(|server| ServerId::new(*server).expect("an id"))
+            .collect();
+        let told = |guess: Guess| {
+            let server = guess.server.as_ref().map_or("?", ServerId::as_str);
+            format!("{server} {}", guess.tool)
+        };
+        guesses(name, client, &servers).into_iter().map(told).collect()
+    }
+
+    #[test_case("mcp__my_srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server")]
+    #[test_case("my.srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server with a weaker mark")]
+    #[test_case("srv_new", Some(Client::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
+    #[test_case("srv_new", None, &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
+    #[test_case("mcp__evil__run", None, &["fs"] => vec!["evil run"]; "an unknown server")]
+    #[test_case("mcp__a__b__c", None, &[] => vec!["a b__c", "a__b c"]; "more than one way")]
+    #[test_case("mcp_a_b", None, &[] => vec!["a b"]; "another prefix")]
+    #[test_case("mcp--a--b", None, &[] => vec!["a b"]; "one more")]
+    #[test_case("a0mcp0b", None, &[] => vec!["a b"]; "a mark in the middle")]
+    #[test_case("mcp__nothing", None, &[] => vec!["? nothing"]; "no server")]
+    #[test_case("list_mcp_resources", None, &[] => Vec::<String>::new(); "a tool of a client")]
+    #[test_case("list_mcp_fs", Some(Client::LibreChat), &[] => vec!["fs list"]; "of a client that names tools so")]
+    #[test_case("developer__shell", None, &[] => Vec::<String>::new(); "anybody can write two underscores")]
+    #[test_case("Bash", None, &["fs"] => Vec::<String>::new(); "none")]
+    #[test_case("", None, &["fs"] => Vec::<String>::new(); "nothing")]
+    fn names_of_no_known_tool(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+        told(name, client, servers)
+    }
+
+    #[test]
+    fn there_is_an_end() {
+        let name = format!("mcp__{}", "a__".repeat(10_000));
+        assert!(guesses(&name, None, &[]).len() <= 2 * MAX_SPLITS);
+    }
+
+    #[test_case(None, "read" => "read"; "none")]
+    #[test_case(Some("mcp__fs"), "read" => "mcp__fs__read"; "a server")]
+    #[test_case(Some("mcp__fs__"), "read" => "mcp__fs__read"; "with what is between")]
+    #[test_case(Some(""), "read" => "read"; "empty")]
+    fn what_a_tool_lies_in(namespace: Option<&str>, name: &str) -> String {
+        joined(&ToolName {
+            namespace: namespace.map(Cow::Borrowed),
+            name: Cow::Borrowed(name),
+        })
+    }
+}
