@@ -42,6 +42,14 @@ pub(super) struct Offers {
 const KINDS: usize = 5;
 
 impl Offers {
+    /// What is known of a server that was not seen.
+    pub(super) fn of_stranger(server: &ServerId, policy: &Policy) -> Self {
+        Self {
+            admission: admission(policy, server),
+            ..Self::default()
+        }
+    }
+
     pub(super) const fn of(&self, kind: DefinitionKind) -> &Offer {
         &self.offers[index(kind)]
     }
@@ -101,11 +109,8 @@ impl DefinitionBook {
             if self.0.len() >= MAX_SERVERS {
                 return None;
             }
-            let offers = Offers {
-                admission: admission(policy, &identity.server),
-                ..Offers::default()
-            };
-            self.0.insert(identity.clone(), offers);
+            self.0
+                .insert(identity.clone(), Offers::of_stranger(&identity.server, policy));
         }
         self.0.get_mut(identity)
     }
@@ -130,6 +135,17 @@ impl DefinitionBook {
     /// Every definition.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.0.values().flat_map(Offers::entries)
+    }
+
+    /// How many servers and tools there are; it only grows.
+    pub(super) fn extent(&self) -> usize {
+        let tools = self.0.values().map(|offers| offers.of(DefinitionKind::Tool).len());
+        self.0.len() + tools.sum::<usize>()
+    }
+
+    /// Every identity under which `server` was seen.
+    pub(super) fn identities(&self, server: &ServerId) -> impl Iterator<Item = &PinKey> {
+        self.0.keys().filter(move |identity| identity.server == *server)
     }
 
     /// Every server.

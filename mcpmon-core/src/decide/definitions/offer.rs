@@ -105,6 +105,10 @@ impl Offer {
         self.entries.get_mut(name)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }

@@ -1,36 +1,48 @@
 //! Tools that may never be called.
 
 use super::{Effect, Objection, Rule, Scene};
-use crate::{decide::wording::command, inspect::meaning::looks, model::Severity, policy::rules::Spellings};
+use crate::{
+    decide::wording::command,
+    inspect::meaning::looks,
+    model::Severity,
+    policy::{Policy, rules::Spellings},
+};
 
 /// The tool's name, or one that it looks like, is blocked; nothing allows it again.
 pub(super) struct BlockedTools;
 
 impl Rule for BlockedTools {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let tool = scene.tool()?;
-        let mut blocked = scene
-            .policy
-            .rules
-            .layers()
-            .flat_map(|rules| &rules.blocked_tools)
-            .peekable();
-        blocked.peek()?;
-        let name = Spellings::new(tool, &looks(tool));
-        let glob = blocked.find(|glob| glob.resembles(&name))?;
-        let how = if glob.names(&name) { "is" } else { "looks like" };
-        Some(Objection {
-            rule: "blocked_tools".into(),
-            effect: Effect::Block,
-            severity: Severity::High,
-            reason: format!(
-                "{} {how} {}, which is blocked (`mcp.blocked_tools`)",
-                scene.subject(),
-                glob.as_str()
-            ),
-            remedy: Some(command(&["policy", "check"])),
-        })
+        blocked(scene.policy, scene.tool()?, || scene.subject())
     }
+}
+
+/// What stands against a tool that somebody knows by `name`, whoever's it is.
+pub(in crate::decide) fn blocked(
+    policy: &Policy,
+    name: &str,
+    subject: impl Fn() -> String,
+) -> Option<Objection> {
+    let mut blocked = policy
+        .rules
+        .layers()
+        .flat_map(|rules| &rules.blocked_tools)
+        .peekable();
+    blocked.peek()?;
+    let name = Spellings::new(name, &looks(name));
+    let glob = blocked.find(|glob| glob.resembles(&name))?;
+    let how = if glob.names(&name) { "is" } else { "looks like" };
+    Some(Objection {
+        rule: "blocked_tools".into(),
+        effect: Effect::Block,
+        severity: Severity::High,
+        reason: format!(
+            "{} {how} {}, which is blocked (`mcp.blocked_tools`)",
+            subject(),
+            glob.as_str()
+        ),
+        remedy: Some(command(&["policy", "check"])),
+    })
 }
 
 #[cfg(test)]
@@ -38,11 +50,7 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::{
-        decide::rules::fixture::Stage,
-        model::DefinitionKind,
-        policy::{Policy, rules::SpellingGlob},
-    };
+    use crate::{decide::rules::fixture::Stage, model::DefinitionKind, policy::rules::SpellingGlob};
 
     #[test_case("execute_command", DefinitionKind::Tool => Some(Effect::Block); "the name")]
     #[test_case("Execute-Command", DefinitionKind::Tool => Some(Effect::Block); "another spelling")]

@@ -3,7 +3,7 @@
 
 mod argument_content;
 mod blocked_resources;
-mod blocked_tools;
+pub(super) mod blocked_tools;
 mod call_rules;
 mod contradicted;
 mod default_decision;
@@ -20,9 +20,9 @@ mod resource_rules;
 mod server;
 mod stale;
 mod too_much;
-mod tool_policy;
+pub(super) mod tool_policy;
 mod unapproved;
-mod unknown;
+pub(super) mod unknown;
 mod value_limits;
 mod version_pin;
 

@@ -4,8 +4,11 @@ use super::{Effect, Objection, Rule, Scene};
 use crate::{
     decide::wording::command,
     inspect::meaning::looks,
-    model::{Digest, Severity},
-    policy::rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
+    model::{Digest, ServerId, Severity},
+    policy::{
+        Policy,
+        rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
+    },
 };
 
 /// The tool is denied, or is not among those that are allowed, or is listed with another definition.
@@ -54,6 +57,41 @@ impl ToolLists {
             },
         }
     }
+}
+
+/// What stands against a tool by the name that a model knows it by; `server` is `None` for one of no server, which
+/// an entry for every server means too. An entry for one definition means that definition alone.
+pub(in crate::decide) fn denied(
+    policy: &Policy,
+    server: Option<&ServerId>,
+    name: &str,
+    subject: impl Fn() -> String,
+) -> Option<Objection> {
+    let tool = Spellings::new(name, &looks(name));
+    let server = server.map(|server| Spellings::new(server.as_str(), &looks(server.as_str())));
+    let is_meant = |entry: &&ToolEntry| {
+        let is_served = match &server {
+            Some(server) => entry.server.is_meant(server, Reading::Wide),
+            None => entry.server.as_str().chars().all(|c| c == '*'),
+        };
+        entry.content_hash.is_none() && is_served && entry.tool.is_meant(&tool, Reading::Wide)
+    };
+    let mut denied = policy.rules.layers().flat_map(|rules| match &rules.tools {
+        ToolPolicy::Denylist(denied) => denied.as_slice(),
+        ToolPolicy::None | ToolPolicy::Allowlist(_) => &[],
+    });
+    let entry = denied.find(is_meant)?;
+    Some(Objection {
+        rule: "tool_policy".into(),
+        effect: Effect::Block,
+        severity: Severity::High,
+        reason: format!(
+            "{} is {}, which is denied (`mcp.denied_tools`)",
+            subject(),
+            entry.tool.as_str()
+        ),
+        remedy: Some(command(&["policy", "check"])),
+    })
 }
 
 /// Whether the tool stands among those that `rules` allow, as it is defined.

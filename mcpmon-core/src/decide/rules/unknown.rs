@@ -4,6 +4,7 @@ use super::{Effect, Objection, Rule, Scene};
 use crate::{
     decide::wording::command,
     model::{DefinitionKind, Severity},
+    policy::Policy,
 };
 
 /// The tool was never listed, or is listed no more. Nobody knows what it does.
@@ -15,17 +16,23 @@ impl Rule for UnknownTool {
         if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {
             return None;
         }
-        let (effect, severity) = match scene.policy.fail_closed {
-            true => (Effect::Block, Severity::Medium),
-            false => (Effect::Audit, Severity::Low),
-        };
-        Some(Objection {
-            rule: "unknown_tool".into(),
-            effect,
-            severity,
-            reason: format!("{} was never listed", scene.subject()),
-            remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
-        })
+        let remedy = command(&["registry", "list", "--server", scene.server.as_str()]);
+        Some(unlisted(scene.policy, &scene.subject(), remedy))
+    }
+}
+
+/// What stands against a tool that nobody listed.
+pub(in crate::decide) fn unlisted(policy: &Policy, subject: &str, remedy: String) -> Objection {
+    let (effect, severity) = match policy.fail_closed {
+        true => (Effect::Block, Severity::Medium),
+        false => (Effect::Audit, Severity::Low),
+    };
+    Objection {
+        rule: "unknown_tool".into(),
+        effect,
+        severity,
+        reason: format!("{subject} was never listed"),
+        remedy: Some(remedy),
     }
 }
 
@@ -41,7 +48,7 @@ mod tests {
     #[test_case("read", DefinitionKind::Tool, true => None; "listed")]
     #[test_case("other", DefinitionKind::Resource, true => None; "a resource can come of a template")]
     fn tools_that_were_not_listed(name: &str, kind: DefinitionKind, fail_closed: bool) -> Option<Effect> {
-        let mut stage = Stage::new(crate::policy::Policy {
+        let mut stage = Stage::new(Policy {
             fail_closed,
             ..Default::default()
         });

@@ -16,9 +16,9 @@ use crate::{
     },
     inspect::{arguments::Arguments, fingerprint, labels},
     model::{
-        Action, Call, Checked, Content, Conversation, CrossServerRule, Crossing, DefinitionKind, Event,
-        EventKind, Fingerprint, FromClient, Message, Question, RawJson, Recent, RecentCall, RecentOutput,
-        Redaction, Severity, SharedCall, Timestamp, Verdict,
+        Action, Call, Checked, Content, Conversation, CrossServerRule, Crossing, DefinitionKind, Digest,
+        Event, EventKind, Fingerprint, FromClient, Message, PinKey, Question, RawJson, Recent, RecentCall,
+        RecentOutput, Redaction, Severity, SharedCall, Timestamp, Verdict,
     },
     policy::Mode,
 };
@@ -41,7 +41,7 @@ impl Traffic {
     /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
     pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
-        let secrets = self.secrets(call, &arguments);
+        let secrets = self.secrets(call.arguments, &arguments);
         let calling = Calling {
             call,
             arguments: &arguments,
@@ -349,7 +349,7 @@ impl Traffic {
                 tool_call_id: tool_call_id(),
                 server_type: Some(teller.conversation.server_type),
                 server_addr: None,
-                tool_hash: self.tool_hash(teller, &call.tool),
+                tool_hash: self.hash_of(&teller.conversation.identity, &call.tool),
                 input: arguments(),
             }));
         }
@@ -375,8 +375,9 @@ impl Traffic {
         judgement
     }
 
-    pub(super) fn tool_hash(&self, teller: &Teller<'_>, tool: &str) -> Option<crate::model::Digest> {
-        let offers = self.book.get(&teller.conversation.identity)?;
+    /// What a tool is, as it was listed last.
+    pub(super) fn hash_of(&self, identity: &PinKey, tool: &str) -> Option<Digest> {
+        let offers = self.book.get(identity)?;
         Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
     }
 

@@ -96,6 +96,11 @@ impl Companies {
         self.sessions.entry(conversation.session.clone()).or_default()
     }
 
+    /// How the client of a session names tools, where servers heard from it.
+    pub(super) fn client(&self, session: &Option<SessionId>) -> Option<Client> {
+        self.sessions.get(session)?.client
+    }
+
     /// A conversation is part of a session with others.
     pub(super) fn joined(&mut self, conversation: &Conversation, company: Company<'_>) {
         let session = self.session(conversation);

@@ -60,6 +60,8 @@ pub(super) struct Traffic {
     renewal: Option<Timestamp>,
     /// What the calls of a session have to do with each other.
     companies: Companies,
+    /// What is known of traffic with models.
+    llm: llm::Llm,
 }
 
 impl Traffic {
@@ -77,6 +79,7 @@ impl Traffic {
             generation: 1,
             renewal: Some(Timestamp(i64::MIN)),
             companies: Companies::default(),
+            llm: llm::Llm::default(),
         }
     }
 

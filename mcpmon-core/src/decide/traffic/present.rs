@@ -30,6 +30,22 @@ impl Present {
         self.conversations += usize::from(is_new);
     }
 
+    /// Under which identities `session` speaks with `server`.
+    pub(super) fn identities<'p>(
+        &'p self,
+        session: Option<&'p SessionId>,
+        server: &ServerId,
+    ) -> impl Iterator<Item = &'p PinKey> {
+        let present = self.of_server.get(server).into_iter().flatten();
+        let of_session = present.filter(move |(_, known)| known.as_ref() == session);
+        of_session.map(|(identity, _)| identity)
+    }
+
+    /// Whether anybody speaks with `server`.
+    pub(super) fn has(&self, server: &ServerId) -> bool {
+        self.of_server.contains_key(server)
+    }
+
     /// A conversation is over; whether there is another one with its server.
     pub(super) fn leave(&mut self, conversation: &Conversation) -> bool {
         let server = &conversation.identity.server;

@@ -142,8 +142,8 @@ impl Traffic {
     }
 
     /// Secrets in the arguments of a call, if they are looked for.
-    pub(super) fn secrets(&self, call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
-        match call.arguments {
+    pub(super) fn secrets(&self, given: Option<RawJson<'_>>, arguments: &Arguments<'_>) -> Vec<Secret> {
+        match given {
             Some(json) if self.policy.arguments.enabled => secrets::inspect(json, arguments),
             Some(_) | None => Vec::new(),
         }
@@ -157,7 +157,7 @@ impl Traffic {
         call: &Call<'_>,
     ) -> Vec<Opinion> {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
-        let secrets = self.secrets(call, &arguments);
+        let secrets = self.secrets(call.arguments, &arguments);
         let calling = Calling {
             call,
             arguments: &arguments,
@@ -268,7 +268,7 @@ fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&str; 2]) -> Vec<&'t str> {
 }
 
 /// More at once than is judged one by one.
-fn too_many(kind: DefinitionKind, most: usize) -> Objection {
+pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
     Objection {
         rule: "max_tools".into(),
         effect: Effect::Block,

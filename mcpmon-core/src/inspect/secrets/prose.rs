@@ -1,6 +1,6 @@
 //! Secrets in text that people, tools and models wrote: prompts, files, output of commands.
 
-use super::{anchors, found::placeholder, text};
+use super::{found::placeholder, makeup, text};
 use crate::model::{Redaction, Severity};
 
 /// A secret in a text.
@@ -18,7 +18,7 @@ pub struct Disclosure {
 /// files, hashes, ids and images do too.
 #[must_use]
 pub fn in_text(text: &str) -> Vec<Disclosure> {
-    if !anchors::may_hold(text) {
+    if !makeup::may_hold(text) {
         return Vec::new();
     }
     let known = text::hits(text).into_iter();

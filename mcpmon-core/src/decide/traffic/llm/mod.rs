@@ -2,10 +2,24 @@
 //! provider uses by itself; and secrets in what goes to a model.
 //!
 //! A wanted call is judged by what its server's own pipe would judge it by, and spends nothing: the call itself does
-//! that when it comes.
+//! that when it comes. Only where no other layer sees a server are its calls counted here.
 
+mod lists;
+mod meant;
+mod native;
 mod redact;
+mod remote;
+mod tell;
+mod wanted;
 
+use std::collections::BTreeMap;
+
+use self::{
+    lists::Inspected,
+    meant::Known,
+    remote::Remotes,
+    tell::{Speaker, Told},
+};
 use super::Traffic;
 use crate::{
     decide::order::Judgement,
@@ -14,6 +28,19 @@ use crate::{
 };
 
 pub use self::redact::Tally;
+
+/// What is kept of the traffic between agents and models.
+#[derive(Debug, Default)]
+pub(super) struct Llm {
+    /// Tools by the names that models use.
+    known: Known,
+    /// Definitions that were inspected.
+    inspected: Inspected,
+    /// What was told, where once is enough.
+    told: Told,
+    /// Which servers the labels of requests stand for.
+    remotes: Remotes,
+}
 
 impl Traffic {
     /// Something that has to do with tools passed between an agent and a model.
@@ -26,7 +53,24 @@ impl Traffic {
         if self.policy.llm.mode == ProxyMode::Disabled {
             return Judgement::default();
         }
-        let _ = (now, exchange, said);
-        Judgement::default()
+        let speaker = Speaker { now, exchange };
+        let judgement = match said {
+            Spoken::Call(intent) => self.wanted(speaker, intent),
+            Spoken::Hosted { kind } => self.hosted(speaker, kind),
+            Spoken::Remote(remote) => self.remote(speaker, remote),
+            Spoken::Called { server, intent } => self.provider_called(speaker, server.as_deref(), intent),
+            Spoken::Offered(tools) => self.offered(speaker, tools),
+            Spoken::Listed { server, tools } => self.provider_listed(speaker, server, tools),
+        };
+        self.files.real.clear();
+        self.in_mode(judgement)
     }
+}
+
+/// Drops what came first where there is no room.
+fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) {
+    if map.len() >= most && !map.contains_key(&key) {
+        map.pop_first();
+    }
+    map.insert(key, value);
 }
