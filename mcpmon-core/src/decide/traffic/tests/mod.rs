@@ -9,6 +9,7 @@ mod given;
 mod incidents;
 mod killed;
 mod listings;
+mod llm;
 mod policies;
 mod requests;
 mod sessions;
