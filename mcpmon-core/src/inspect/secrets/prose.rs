@@ -15,14 +15,18 @@ pub struct Disclosure {
 }
 
 /// The secrets in `text`, in their order, none overlapping another. What only looks random is none of them: lock
-/// files, hashes, ids and images do too.
+/// files, hashes, ids and images do too. What code has where a secret would stand is none either.
 #[must_use]
 pub fn in_text(text: &str) -> Vec<Disclosure> {
     if !makeup::may_hold(text) {
         return Vec::new();
     }
     let known = text::hits(text).into_iter();
-    let known = known.filter(|hit| !matches!(hit.kind, "high_entropy" | "base64_blob"));
+    let known = known.filter(|hit| match hit.kind {
+        "high_entropy" | "base64_blob" => false,
+        "generic_secret" => !is_code(&text[hit.span.clone()]),
+        _ => true,
+    });
     known
         .map(|hit| Disclosure {
             kind: hit.kind,
@@ -33,4 +37,43 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
             },
         })
         .collect()
+}
+
+/// Whether a value is an expression, or a form that is filled in.
+fn is_code(value: &str) -> bool {
+    let is_name = |name: &str| {
+        let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
+        name.starts_with(is_start)
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_path = |between: &str| value.contains(between) && value.split(between).all(is_name);
+    let is_form = |(at, _): (usize, &str)| {
+        let next = value.as_bytes().get(at + 1);
+        next.is_some_and(|next| matches!(next, b's' | b'd' | b'0'))
+    };
+    is_path(".")
+        || is_path("::")
+        || value.strip_prefix(['!', '&', '*']).is_some_and(is_name)
+        || value.match_indices('%').any(is_form)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::is_code;
+
+    #[test_case("win32api.RegEnumKey" => true; "a path")]
+    #[test_case("Self::key_of" => true; "another path")]
+    #[test_case("!is_final" => true; "an expression")]
+    #[test_case("%s:%s" => true; "a form")]
+    #[test_case("hunter2" => false; "one word")]
+    #[test_case("q7.9Lx" => false; "a dot in a secret")]
+    #[test_case("!x9-" => false; "a sign in a secret")]
+    #[test_case("a%zb1" => false; "a percent sign in a secret")]
+    fn values(value: &str) -> bool {
+        is_code(value)
+    }
 }
