@@ -8,10 +8,12 @@ pub mod llm;
 mod notify;
 mod redact;
 mod refuse;
+mod splice;
 mod stop;
 
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;
 pub use refuse::{Fault, refusal};
+pub use splice::Splices;
 pub use stop::{Stopped, denied, stop};
