@@ -5,6 +5,7 @@
 //! by text that every SDK accepts.
 
 mod anthropic;
+mod denial;
 mod fault;
 mod framing;
 mod gemini;
@@ -13,7 +14,9 @@ mod harness;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
+mod reframe;
 mod request;
+mod strict;
 
 pub use self::{
     fault::{Fault, error_body},

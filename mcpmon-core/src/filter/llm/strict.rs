@@ -1,0 +1,116 @@
+//! Strict JSON of bodies and events, and members whose names readers spell in more than one way.
+
+use std::borrow::Cow;
+
+use super::Fault;
+use crate::decode::json::{
+    DEEPEST, Document, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical,
+};
+
+/// Reads a text as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it, and that is
+/// to go on in its place ([`Form::Ambiguous`]).
+pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(text, LoneSurrogate::Replace)?;
+    if scan.body == Form::Exact {
+        return Ok(look(scan.document, Form::Exact));
+    }
+    let anew = canonical(scan.document);
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse)?;
+    Ok(look(scan.document, Form::Ambiguous))
+}
+
+/// What is not JSON and cannot be read as any: nothing, or the word with which some gateways end every stream.
+pub(super) fn is_silent(data: &[u8]) -> bool {
+    matches!(data.trim_ascii(), b"" | b"[DONE]")
+}
+
+/// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.
+pub(super) fn stands_for(name: &str, known: &str) -> bool {
+    name == known || letters(name).eq(letters(known))
+}
+
+/// The letters of a name, as Go's decoder folds them.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let letters = name.chars().filter(|character| *character != '_');
+    letters.map(|letter| match letter {
+        '\u{17F}' => 's',
+        '\u{212A}' => 'k',
+        other => other.to_ascii_lowercase(),
+    })
+}
+
+/// The member that stands for `known`, unless it is `null`.
+///
+/// Of two that do, readers take one or the other: such an object cannot be judged.
+pub(super) fn member<'t>(object: Value<'t>, known: &str) -> Result<Option<Member<'t>>, Fault> {
+    let mut members = object.members().filter(|member| stands_for(member.name, known));
+    let first = members.next();
+    if members.next().is_some() {
+        return Err(Fault::Malformed {
+            cause: format!("two members of one object stand for '{known}'"),
+        });
+    }
+    Ok(first.filter(|member| !member.value.is_null()))
+}
+
+/// The value of the member that stands for `known`, unless it is `null`.
+pub(super) fn value<'t>(object: Value<'t>, known: &str) -> Result<Option<Value<'t>>, Fault> {
+    Ok(member(object, known)?.map(|member| member.value))
+}
+
+/// What the member that stands for `known` says, where it is a string.
+pub(super) fn text<'t>(object: Value<'t>, known: &str) -> Result<Option<Cow<'t, str>>, Fault> {
+    Ok(value(object, known)?.and_then(Value::string))
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed {
+            cause: malformed.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("functionCall" => true; "camel case")]
+    #[test_case("function_call" => true; "snake case")]
+    #[test_case("FunctionCall" => true; "Pascal case")]
+    #[test_case("FUNCTION_CALL" => true; "upper case")]
+    #[test_case("function__call_" => true; "more underscores")]
+    #[test_case("functionCalls" => false; "longer")]
+    #[test_case("function-call" => false; "a dash")]
+    #[test_case("" => false; "nothing")]
+    fn spellings(name: &str) -> bool {
+        stands_for(name, "functionCall")
+    }
+
+    #[test]
+    fn letters_that_fold() {
+        assert!(stands_for("me\u{17F}\u{17F}age\u{17F}", "messages"));
+        assert!(!stands_for("messages\u{0}", "messages"));
+    }
+
+    #[test]
+    fn two_spellings_in_one_object_are_refused() {
+        let text = |json: &str| {
+            read(json.as_bytes(), |document, _| {
+                text(document.root(), "name").map(|name| name.map(Cow::into_owned))
+            })
+            .unwrap()
+        };
+        assert_eq!(text(r#"{"name":"a"}"#), Ok(Some("a".to_owned())));
+        assert_eq!(text(r#"{"Name":"a"}"#), Ok(Some("a".to_owned())));
+        assert_eq!(text(r#"{"name":"a","name":"b"}"#), Ok(Some("b".to_owned())));
+        assert_eq!(text(r#"{"name":null,"x":1}"#), Ok(None));
+        let fault = text(r#"{"name":"a","Name":"b"}"#);
+        let cause = "two members of one object stand for 'name'".to_owned();
+        assert_eq!(fault, Err(Fault::Malformed { cause }));
+    }
+}
