@@ -1,16 +1,26 @@
-//! What a verdict on a call comes to.
+//! What a verdict comes to where something goes on or does not.
 
+use super::Fault;
 use crate::model::{Denial, Verdict};
 
-/// Why a call does not go on, if it does not. A verdict that fits no call stops it.
+/// Why something does not go on, if it does not. A verdict that does not fit stops it.
 pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
     match verdict {
         Verdict::Allow => None,
         Verdict::Block(denial) => Some(denial),
         Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
             rule: "internal".to_owned(),
-            reason: "the decision does not fit the call".to_owned(),
+            reason: "the decision does not fit what it is about".to_owned(),
             remedy: None,
         }),
+    }
+}
+
+impl From<Denial> for Fault {
+    fn from(denial: Denial) -> Self {
+        Self::Blocked {
+            rule: denial.rule,
+            reason: denial.reason,
+        }
     }
 }

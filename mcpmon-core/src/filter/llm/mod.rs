@@ -5,6 +5,7 @@
 //! by text that every SDK accepts.
 
 mod anthropic;
+mod batch;
 mod denial;
 mod fault;
 mod framing;
@@ -21,7 +22,7 @@ mod strict;
 pub use self::{
     fault::{Fault, error_body},
     framing::Framing,
-    request::{Asked, read_request},
+    request::{Asked, Route, read_batch, read_request, route},
 };
 use crate::{
     decode::{
@@ -120,6 +121,18 @@ impl Response {
             dialect,
             limits,
             body,
+            fault: None,
+        }
+    }
+
+    /// The answers to a batch of requests, one a line.
+    #[must_use]
+    pub fn of_batch(dialect: Dialect, limits: Limits) -> Self {
+        let lines = Lines::new(limits.max_event);
+        Self {
+            dialect,
+            limits,
+            body: Body::Lines(lines, Box::new(batch::Reading::new(dialect))),
             fault: None,
         }
     }

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::Fault;
-use crate::decode::json::{
-    DEEPEST, Document, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical,
+use crate::{
+    decode::json::{DEEPEST, Document, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical},
+    model::RawJson,
 };
 
 /// Reads a text as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it, and that is
@@ -63,6 +64,13 @@ pub(super) fn value<'t>(object: Value<'t>, known: &str) -> Result<Option<Value<'
 /// What the member that stands for `known` says, where it is a string.
 pub(super) fn text<'t>(object: Value<'t>, known: &str) -> Result<Option<Cow<'t, str>>, Fault> {
     Ok(value(object, known)?.and_then(Value::string))
+}
+
+/// What a member's name says.
+pub(super) fn name_of(member: Member<'_>) -> String {
+    let literal = format!("\"{}\"", member.name);
+    let name = RawJson::trusted(&literal).text().unwrap_or_default();
+    name.into_owned()
 }
 
 impl From<Malformed> for Fault {
