@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::reading::{ListId, Owner, Reading, named};
 use crate::{
-    decode::json::{Value, ValueKind},
+    decode::json::Value,
     filter::llm::{Fault, strict},
     model::Remote,
 };
@@ -55,8 +55,7 @@ fn offered<'t>(
         return reading.hosted(kind);
     }
     let name = strict::text(tool, "name")?.unwrap_or_default();
-    reading.offer(named(name), tool, list, item);
-    Ok(())
+    reading.offer(named(name), tool, list, item)
 }
 
 fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, Fault> {
@@ -172,15 +171,16 @@ fn search_result<'t>(block: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<
 
 /// Tools that a search found and that the model may use from here on.
 fn references<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    if content.kind() != ValueKind::Array {
-        return Ok(());
-    }
     let mut list = None;
     for (item, block) in content.items().enumerate() {
         if strict::text(block, "type")?.as_deref() == Some("tool_reference") {
-            let list = *list.get_or_insert_with(|| reading.items(content, Owner::Content(content.range())));
+            let id = match list {
+                Some(id) => id,
+                None => reading.items(content, Owner::Content(content.range()))?,
+            };
+            list = Some(id);
             let name = strict::text(block, "tool_name")?.unwrap_or_default();
-            reading.refer(name, block, list, item);
+            reading.refer(name, block, id, item);
         }
     }
     Ok(())

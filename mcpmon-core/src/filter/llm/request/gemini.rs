@@ -48,10 +48,10 @@ fn contents<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fa
 fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
     for (position, member) in tool.members().enumerate() {
         if strict::stands_for(member.name, "functionDeclarations") {
-            let functions = reading.items(member.value, Owner::Item(list, position));
+            let functions = reading.items(member.value, Owner::Item(list, position))?;
             for (item, function) in member.value.items().enumerate() {
                 let name = strict::text(function, "name")?.unwrap_or_default();
-                reading.offer(named(name), function, functions, item);
+                reading.offer(named(name), function, functions, item)?;
             }
         } else if strict::stands_for(member.name, "mcpServers") {
             for server in member.value.items() {

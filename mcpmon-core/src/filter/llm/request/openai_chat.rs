@@ -18,7 +18,7 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
     if let Some((functions, id)) = reading.array(root, "functions")? {
         for (item, function) in functions.items().enumerate() {
             let name = strict::text(function, "name")?.unwrap_or_default();
-            reading.offer(named(name), function, id, item);
+            reading.offer(named(name), function, id, item)?;
         }
     }
     if strict::value(root, "web_search_options")?.is_some() {

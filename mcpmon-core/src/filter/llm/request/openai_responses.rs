@@ -44,7 +44,7 @@ fn item<'t>(item: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault>
         },
         "tool_search_output" => match strict::value(item, "tools")? {
             Some(found) => {
-                let list = reading.items(found, Owner::Nobody);
+                let list = reading.items(found, Owner::Nobody)?;
                 tools(found, list, None, reading)
             }
             None => Ok(()),

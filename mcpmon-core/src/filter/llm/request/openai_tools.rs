@@ -39,7 +39,7 @@ pub(super) fn tools<'t>(
             "namespace" if namespace.is_none() => {
                 let name = strict::text(tool, "name")?.unwrap_or_default();
                 if let Some(inner) = strict::value(tool, "tools")? {
-                    let inner_list = reading.items(inner, Owner::Item(list, item));
+                    let inner_list = reading.items(inner, Owner::Item(list, item))?;
                     self::tools(inner, inner_list, Some(&name), reading)?;
                 }
                 continue;
@@ -55,7 +55,7 @@ pub(super) fn tools<'t>(
             }
         };
         let namespace = namespace.cloned();
-        reading.offer(ToolName { namespace, name }, tool, list, item);
+        reading.offer(ToolName { namespace, name }, tool, list, item)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use crate::{
-    decode::json::{Value, quote_into},
+    decode::json::{Value, ValueKind, quote_into},
     filter::llm::{Fault, Judge, denial::denial, strict},
     model::{Offered, RawJson, Remote, Spoken, ToolName, Verdict, redacted},
     rewrite::Splices,
@@ -96,8 +96,12 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// The items of an array, as a list.
-    pub(super) fn items(&mut self, array: Value<'t>, owner: Owner) -> ListId {
-        self.list(array.items().map(Value::range).collect(), owner)
+    pub(super) fn items(&mut self, array: Value<'t>, owner: Owner) -> Result<ListId, Fault> {
+        if array.kind() != ValueKind::Array {
+            let cause = format!("no list at byte {}", array.range().start);
+            return Err(Fault::Malformed { cause });
+        }
+        Ok(self.list(array.items().map(Value::range).collect(), owner))
     }
 
     fn list(&mut self, places: Vec<Range<usize>>, owner: Owner) -> ListId {
@@ -116,14 +120,28 @@ impl<'t, 'j> Reading<'t, 'j> {
             return Ok(None);
         };
         let owner = Owner::Item(ROOT, position(root, member.start));
-        Ok(Some((member.value, self.items(member.value, owner))))
+        Ok(Some((member.value, self.items(member.value, owner)?)))
     }
 
     /// A tool is offered, by this item of a list.
-    pub(super) fn offer(&mut self, name: ToolName<'t>, definition: Value<'t>, list: ListId, item: usize) {
+    pub(super) fn offer(
+        &mut self,
+        name: ToolName<'t>,
+        definition: Value<'t>,
+        list: ListId,
+        item: usize,
+    ) -> Result<(), Fault> {
+        if !definition.is_object() {
+            let cause = format!(
+                "a tool that is no JSON object at byte {}",
+                definition.range().start
+            );
+            return Err(Fault::Malformed { cause });
+        }
         let definition = definition.raw();
         let tool = Offered { name, definition };
         self.offers.push(Offer { tool, list, item });
+        Ok(())
     }
 
     /// A tool is named by this item of a list. It is offered elsewhere, or by this alone.
@@ -203,7 +221,7 @@ impl<'t, 'j> Reading<'t, 'j> {
 
     /// Has everything judged that a request offers, and leaves out what is hidden.
     pub(super) fn close(&mut self, root: Value<'t>) -> Result<(), Fault> {
-        let references = self.resolve();
+        let references = self.resolve()?;
         let offers = std::mem::take(&mut self.offers);
         if offers.is_empty() {
             return Ok(());
@@ -244,7 +262,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Turns names of what is offered nowhere into offers; the others.
-    fn resolve(&mut self) -> Vec<Reference<'t>> {
+    fn resolve(&mut self) -> Result<Vec<Reference<'t>>, Fault> {
         let names = self.offers.iter().map(|offer| offer.tool.name.name.clone());
         let names: BTreeSet<Cow<'t, str>> = names.collect();
         let references = std::mem::take(&mut self.references);
@@ -258,9 +276,9 @@ impl<'t, 'j> Reading<'t, 'j> {
             item,
         } in alone
         {
-            self.offer(named(name), definition, list, item);
+            self.offer(named(name), definition, list, item)?;
         }
-        known
+        Ok(known)
     }
 
     fn leave_out(&mut self, root: Value<'t>, names: &BTreeSet<&str>) {
