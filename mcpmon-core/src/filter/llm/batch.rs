@@ -20,7 +20,7 @@ impl Reading {
 
     /// A line as it goes on; `None` for as it came.
     fn judged(&self, line: &[u8], judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
-        strict::read(line, |document, form| {
+        strict::read_line(line, |document, form| {
             let mut splices = Splices::default();
             if let Some(answer) = answer(document.root())?
                 && let Some(new) = whole(self.dialect, answer.text().as_bytes(), judge)?

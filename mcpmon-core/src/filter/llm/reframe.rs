@@ -78,6 +78,7 @@ mod tests {
         let mut out = Vec::new();
         let piece = Piece {
             raw: raw.as_bytes(),
+            name: None,
             data: Some(data.as_bytes()),
         };
         reframe(piece, "[1]", &mut out);
@@ -89,6 +90,7 @@ mod tests {
         let mut out = Vec::new();
         let piece = Piece {
             raw: b"data: 1\n\n",
+            name: None,
             data: Some(b"1"),
         };
         reframe(piece, "[\n1]", &mut out);

@@ -4,22 +4,56 @@ use std::borrow::Cow;
 
 use super::Fault;
 use crate::{
-    decode::json::{DEEPEST, Document, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical},
+    decode::json::{
+        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical,
+    },
     model::RawJson,
 };
 
-/// Reads a text as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it, and that is
-/// to go on in its place ([`Form::Ambiguous`]).
+/// Reads a body or an event as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it,
+/// and that is to go on in its place ([`Form::Ambiguous`]).
 pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+    read_within(Doubt::LineEnd, text, look)
+}
+
+/// The same for a line, on whose end readers can differ too.
+pub(super) fn read_line<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+    read_within(Doubt::None, text, look)
+}
+
+fn read_within<T>(
+    borne: Doubt,
+    text: &[u8],
+    look: impl FnOnce(Document<'_>, Form) -> T,
+) -> Result<T, Malformed> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(text, LoneSurrogate::Replace)?;
-    if scan.body == Form::Exact {
+    if scan.doubt <= borne {
         return Ok(look(scan.document, Form::Exact));
     }
     let anew = canonical(scan.document);
+    if says_the_same(text, anew.as_bytes()) {
+        return Ok(look(scan.document, Form::Exact));
+    }
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse)?;
     Ok(look(scan.document, Form::Ambiguous))
+}
+
+/// Whether a text is `canonical` but for spaces. A name that cannot be written without an escape leaves no doubt by
+/// itself.
+fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
+    let (mut in_string, mut escaped) = (false, false);
+    let counts = |byte: &u8| {
+        if !in_string {
+            in_string = *byte == b'"';
+            return !matches!(byte, b' ' | b'\t');
+        }
+        in_string = *byte != b'"' || escaped;
+        escaped = *byte == b'\\' && !escaped;
+        true
+    };
+    text.iter().copied().filter(counts).eq(canonical.iter().copied())
 }
 
 /// What is not JSON and cannot be read as any: nothing, or the word with which some gateways end every stream.
@@ -103,6 +137,23 @@ mod tests {
     fn letters_that_fold() {
         assert!(stands_for("me\u{17F}\u{17F}age\u{17F}", "messages"));
         assert!(!stands_for("messages\u{0}", "messages"));
+    }
+
+    #[test_case(r#"{ "a\"b" : [1, "\\" ] }"# => Form::Exact; "a name that needs an escape")]
+    #[test_case(r#"{"a\/b":1}"# => Form::Ambiguous; "a name that needs none")]
+    #[test_case(r#"{"a\"b":1,"x":1,"x":2}"# => Form::Ambiguous; "a name that needs one, and a name twice")]
+    #[test_case(r#""\udc00""# => Form::Ambiguous; "half a surrogate pair")]
+    fn forms(text: &str) -> Form {
+        let form = read(text.as_bytes(), |_, form| form).unwrap();
+        assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(form));
+        form
+    }
+
+    #[test_case("{\r\"a\":1}"; "a carriage return")]
+    #[test_case("[\"\u{2028}\"]"; "what ends lines for some")]
+    fn what_ends_lines_matters_in_lines(text: &str) {
+        assert_eq!(read(text.as_bytes(), |_, form| form), Ok(Form::Exact));
+        assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(Form::Ambiguous));
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Reading {
         for held in std::mem::take(&mut self.held) {
             let piece = Piece {
                 raw: &held.raw,
+                name: None,
                 data: Some(&held.data),
             };
             self.pass(piece, held.said, &decided, out);
@@ -112,6 +113,10 @@ fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<Said>, Fault> {
 
 impl Stream for Reading {
     fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if has_foreign_line(piece) {
+            let cause = "a line of an event that is no field of one".to_owned();
+            return Err(Fault::Malformed { cause });
+        }
         let said = match piece.data {
             Some(data) if !strict::is_silent(data) => read(&mut self.turn, data)?,
             Some(_) | None => None,
@@ -156,6 +161,22 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>
     Ok(said
         .and_then(|said| changed(said, &mut turn, &decided))
         .map(String::into_bytes))
+}
+
+/// Whether a line stands in an event that readers of events pass over. Google's SDK for Python reads it as a response
+/// of its own.
+fn has_foreign_line(piece: Piece<'_>) -> bool {
+    if piece
+        .data
+        .is_some_and(|data| !data.is_empty() && piece.raw.starts_with(data))
+    {
+        return false;
+    }
+    let raw = piece.raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(piece.raw);
+    raw.split(|byte| matches!(byte, b'\r' | b'\n')).any(|line| {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        !matches!(name, b"" | b"data" | b"event" | b"id" | b"retry")
+    })
 }
 
 fn unfinished() -> Fault {

@@ -13,6 +13,9 @@ use crate::{
 /// Most alternatives in one response.
 const MAX_CANDIDATES: usize = 64;
 
+/// Most calls of one candidate that go on side by side.
+const MAX_OPEN: usize = 64;
+
 /// The tool by which the provider runs code, as a request names it.
 const CODE: &str = "codeExecution";
 
@@ -20,8 +23,8 @@ const CODE: &str = "codeExecution";
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     said: Vec<Said>,
-    /// The call that goes on, by its candidate.
-    open: BTreeMap<u64, usize>,
+    /// The calls that go on, by their candidate.
+    open: BTreeMap<u64, Vec<usize>>,
     /// Signatures that were taken off calls that were blocked, by the candidate.
     signatures: BTreeMap<u64, String>,
 }
@@ -83,7 +86,7 @@ pub(super) struct Decided(Vec<Option<String>>);
 impl Turn {
     /// Whether more of a call is to come.
     pub(super) fn is_open(&self) -> bool {
-        !self.open.is_empty()
+        self.open.values().any(|open| !open.is_empty())
     }
 
     /// Reads a response, a row of responses, or either in the wrapping of Google's Code Assist.
@@ -196,16 +199,7 @@ impl Turn {
     fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, Place), Fault> {
         let name = strict::text(call, "name")?;
         let id = strict::text(call, "id")?;
-        let goes_on = self.open.get(&candidate).copied().filter(|open| {
-            // Some repeat name and id with every part.
-            let Some(Said::Call(open)) = self.said.get(*open) else {
-                return false;
-            };
-            name.as_deref()
-                .is_none_or(|name| name.is_empty() || name == open.name)
-                && (id.is_none() || open.id.is_none() || id.as_deref() == open.id.as_deref())
-        });
-        let (number, place) = match goes_on {
+        let (number, place) = match self.goes_on(candidate, name.as_deref(), id.as_deref())? {
             Some(open) => (open, Place::Later),
             None => {
                 self.said.push(Said::Call(Call {
@@ -227,17 +221,46 @@ impl Turn {
                 said.arguments.put(part)?;
             }
         }
+        let open = self.open.entry(candidate).or_default();
+        open.retain(|open| *open != number);
         if strict::value(call, "willContinue")?.is_some_and(Value::is_true) {
-            self.open.insert(candidate, number);
-        } else {
-            self.open.remove(&candidate);
+            open.push(number);
         }
         Ok((number, place))
+    }
+
+    /// Which call this is more of, if of one. Some repeat name and id with every part, others only say that there is
+    /// more; where it could be of one call or of another, readers could put it to either.
+    fn goes_on(&self, candidate: u64, name: Option<&str>, id: Option<&str>) -> Result<Option<usize>, Fault> {
+        let open = self.open.get(&candidate).map_or(&[][..], Vec::as_slice);
+        let call = |number: &usize| match self.said.get(*number) {
+            Some(Said::Call(call)) => Some((*number, call)),
+            Some(Said::Ran { .. }) | None => None,
+        };
+        let open: Vec<(usize, &Call)> = open.iter().filter_map(call).collect();
+        let name = name.filter(|name| !name.is_empty());
+        let found = match (id, open.as_slice()) {
+            (Some(id), open) => open.iter().find(|(_, call)| call.id.as_deref() == Some(id)),
+            (None, [alone]) => Some(alone),
+            (None, _) => None,
+        };
+        // Calls that have ids can go on side by side.
+        let may_begin =
+            open.len() < MAX_OPEN && id.is_some() && open.iter().all(|(_, call)| call.id.is_some());
+        match found {
+            Some((number, call)) if name.is_none_or(|name| name == call.name) => return Ok(Some(*number)),
+            None if open.is_empty() || may_begin => return Ok(None),
+            Some(_) | None => {}
+        }
+        Err(Fault::Malformed {
+            cause: "a tool call begins in the middle of another".to_owned(),
+        })
     }
 
     /// Has everything judged that was said.
     pub(super) fn decide(&mut self, judge: &mut dyn Judge) -> Decided {
         let said = std::mem::take(&mut self.said);
+        self.open.clear();
         Decided(said.into_iter().map(|said| said.blocked(judge)).collect())
     }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::{Fault, Judge, Limits, Piece, Stream, denial::denial, error_body, reframe::reframe, strict};
 use crate::{
-    decode::json::{DEEPEST, Form, LoneSurrogate, Member, Scanner, Value, quote_into},
+    decode::json::{DEEPEST, Document, Doubt, Form, LoneSurrogate, Member, Scanner, Value, quote_into},
     model::{Dialect, Input, Intent, RawJson, Spoken, ToolName},
     rewrite::{Splices, llm::blocked_text},
 };
@@ -41,23 +41,26 @@ impl Reading {
     }
 
     /// What a text says once its calls are judged; `None` for what it said.
-    fn judged(&mut self, json: &[u8], judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
-        strict::read(json, |document, form| {
-            let mut splices = Splices::default();
-            let root = document.root();
-            if let Some(message) = strict::value(root, "message")?.filter(|message| message.is_object()) {
-                self.message(message, judge, &mut splices)?;
-            }
-            if let Some(reason) = strict::value(root, "done_reason")?
-                && self.calls.blocked > 0
-                && self.calls.kept == 0
-                && reason.string().is_some_and(|reason| reason == "tool_calls")
-            {
-                splices.put(reason.range(), "\"stop\"");
-            }
-            let changes = form == Form::Ambiguous || !splices.is_empty();
-            Ok(changes.then(|| splices.apply(document.text())))
-        })?
+    fn judged(
+        &mut self,
+        document: Document<'_>,
+        form: Form,
+        judge: &mut dyn Judge,
+    ) -> Result<Option<String>, Fault> {
+        let mut splices = Splices::default();
+        let root = document.root();
+        if let Some(message) = strict::value(root, "message")?.filter(|message| message.is_object()) {
+            self.message(message, judge, &mut splices)?;
+        }
+        if let Some(reason) = strict::value(root, "done_reason")?
+            && self.calls.blocked > 0
+            && self.calls.kept == 0
+            && reason.string().is_some_and(|reason| reason == "tool_calls")
+        {
+            splices.put(reason.range(), "\"stop\"");
+        }
+        let changes = form == Form::Ambiguous || !splices.is_empty();
+        Ok(changes.then(|| splices.apply(document.text())))
     }
 
     fn message(
@@ -150,13 +153,15 @@ fn blocked_call(call: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>
 fn is_json(text: &str) -> bool {
     Scanner::new(DEEPEST)
         .scan(text.as_bytes(), LoneSurrogate::Refuse)
-        .is_ok_and(|scan| scan.body == Form::Exact)
+        .is_ok_and(|scan| scan.doubt < Doubt::Surrogate)
 }
 
 impl Stream for Reading {
     fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
         let changed = match piece.data {
-            Some(data) if !strict::is_silent(data) => self.judged(data, judge)?,
+            Some(data) if !strict::is_silent(data) => {
+                strict::read_line(data, |document, form| self.judged(document, form, judge))??
+            }
             Some(_) | None => None,
         };
         match changed {
@@ -185,6 +190,7 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>
     if strict::is_silent(body) {
         return Ok(None);
     }
-    let changed = Reading::default().judged(body, judge)?;
+    let mut reading = Reading::default();
+    let changed = strict::read(body, |document, form| reading.judged(document, form, judge))??;
     Ok(changed.map(String::into_bytes))
 }
