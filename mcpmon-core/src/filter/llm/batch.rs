@@ -70,3 +70,64 @@ impl Stream for Reading {
         out.push(b'\n');
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        filter::llm::{Fault, Judge, Limits, Response},
+        model::{Denial, Dialect, Redaction, Spoken, Verdict},
+    };
+
+    struct NoCalls(Vec<String>);
+
+    impl Judge for NoCalls {
+        fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+            let Spoken::Call(call) = said else {
+                return Verdict::Allow;
+            };
+            self.0.push(call.name.name.clone().into_owned());
+            Verdict::Block(Denial {
+                rule: "r".to_owned(),
+                reason: "not here".to_owned(),
+                remedy: None,
+            })
+        }
+
+        fn redact(&mut self, _text: &str) -> Vec<Redaction> {
+            Vec::new()
+        }
+    }
+
+    fn results(lines: &str) -> (String, Vec<String>, Option<Fault>) {
+        let mut judge = NoCalls(Vec::new());
+        let mut response = Response::of_batch(Dialect::Anthropic, Limits::default());
+        let mut out = Vec::new();
+        let fault = lines
+            .as_bytes()
+            .chunks(7)
+            .find_map(|chunk| response.push(chunk, &mut judge, &mut out).err())
+            .or_else(|| response.finish(&mut judge, &mut out).err());
+        (String::from_utf8(out).unwrap(), judge.0, fault)
+    }
+
+    #[test]
+    fn calls_of_each_answer_are_judged() {
+        let lines = r#"{"custom_id":"1","result":{"type":"succeeded","message":{"content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"}}}
+{"custom_id":"2","result":{"type":"succeeded","message":{"content":[{"type":"tool_use","id":"t","name":"evil","input":{}}],"stop_reason":"tool_use"}}}
+{"custom_id":"3","result":{"type":"errored","error":{"type":"error"}}}
+"#;
+        let (out, judged, fault) = results(lines);
+        assert_eq!((judged, fault), (vec!["evil".to_owned()], None));
+        let (came, went): (Vec<&str>, Vec<&str>) = (lines.lines().collect(), out.lines().collect());
+        assert_eq!((went.len(), went[0], went[2]), (3, came[0], came[2]));
+        assert!(went[1].starts_with(r#"{"custom_id":"2","result":{"type":"succeeded","message":{"#));
+        assert!(went[1].contains("blocked by policy") && !went[1].contains("tool_use"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_does_not_go_on() {
+        let (out, _, fault) = results("{\"custom_id\":\"1\"}\n{\"result\":{\"message\":\n");
+        assert!(matches!(fault, Some(Fault::Malformed { .. })));
+        assert!(out.starts_with("{\"custom_id\":\"1\"}\n{\"type\":\"error\",") && out.ends_with("}\n"));
+    }
+}

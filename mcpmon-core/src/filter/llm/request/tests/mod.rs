@@ -83,7 +83,7 @@ impl Judge for Rules {
                 let tools = remote
                     .tools
                     .as_ref()
-                    .map_or("all".to_owned(), |tools| tools.join("+"));
+                    .map_or_else(|| "all".to_owned(), |tools| tools.join("+"));
                 let blocks = self.blocked.contains(&&*remote.label);
                 (format!("remote {} {url} {tools}", remote.label), verdict(blocks))
             }
@@ -111,7 +111,7 @@ fn goes_on(dialect: Dialect, body: &str, rules: &mut Rules) -> String {
     match read_request(dialect, body.as_bytes(), rules) {
         Ok(asked) => asked
             .body
-            .map_or(body.to_owned(), |body| String::from_utf8(body).unwrap()),
+            .map_or_else(|| body.to_owned(), |body| String::from_utf8(body).unwrap()),
         Err(fault) => fault.to_string(),
     }
 }
