@@ -187,7 +187,7 @@ fn a_stream_that_ends_in_a_call_tells_so() {
     let told = streamed(&events(&[TEXT, PARTIAL[0], PARTIAL[1]]), none);
     assert_eq!(told.fault, Some(unfinished()));
     assert_eq!(told.said, Vec::<String>::new());
-    let error = "data: {\"error\":{\"code\":502,\"message\":\"[mcpmon] mcpmon cannot read it: the response ends inside a tool call\",\"status\":\"UNAVAILABLE\"}}\n\n";
+    let error = "data: {\"error\":{\"code\":502,\"message\":\"[mcpmon] it cannot be read: the response ends inside a tool call\",\"status\":\"UNAVAILABLE\"}}\n\n";
     assert_eq!(told.text(), events(&[TEXT]) + error);
     assert_eq!(
         buffered(

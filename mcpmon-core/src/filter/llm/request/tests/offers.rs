@@ -113,15 +113,15 @@ fn streams(body: &str) -> (bool, bool, bool, bool, bool) {
     )
 }
 
-#[test_case("[]", "mcpmon cannot read it: a request is a JSON object"; "a list")]
-#[test_case("", "mcpmon cannot read it: unexpected end at byte 0"; "nothing")]
-#[test_case(r#"{"tools":[}"#, "mcpmon cannot read it: unexpected byte 0x7d at byte 10"; "no JSON")]
-#[test_case(r#"{} {"tools":[]}"#, "mcpmon cannot read it: more than one value at byte 3"; "two texts")]
-#[test_case("{\"messages\":[{\"content\":\"\u{0}\"}]}", "mcpmon cannot read it: unescaped control character 0x00 in a string at byte 25"; "a null")]
-#[test_case(r#"{"tools":[],"Tools":[{"name":"a"}]}"#, "mcpmon cannot read it: two members of one object stand for 'tools'"; "two spellings")]
-#[test_case(r#"{"tools":[{"name":"a","NAME":"b"}]}"#, "mcpmon cannot read it: two members of one object stand for 'name'"; "two spellings of a name")]
-#[test_case(r#"{"tools":["a"]}"#, "mcpmon cannot read it: a tool that is no JSON object at byte 10"; "a tool that is a text")]
-#[test_case(r#"{"tools":{"name":"a"}}"#, "mcpmon cannot read it: no list at byte 9"; "tools that are no list")]
+#[test_case("[]", "it cannot be read: a request is a JSON object"; "a list")]
+#[test_case("", "it cannot be read: unexpected end at byte 0"; "nothing")]
+#[test_case(r#"{"tools":[}"#, "it cannot be read: unexpected byte 0x7d at byte 10"; "no JSON")]
+#[test_case(r#"{} {"tools":[]}"#, "it cannot be read: more than one value at byte 3"; "two texts")]
+#[test_case("{\"messages\":[{\"content\":\"\u{0}\"}]}", "it cannot be read: unescaped control character 0x00 in a string at byte 25"; "a null")]
+#[test_case(r#"{"tools":[],"Tools":[{"name":"a"}]}"#, "it cannot be read: two members of one object stand for 'tools'"; "two spellings")]
+#[test_case(r#"{"tools":[{"name":"a","NAME":"b"}]}"#, "it cannot be read: two members of one object stand for 'name'"; "two spellings of a name")]
+#[test_case(r#"{"tools":["a"]}"#, "it cannot be read: a tool that is no JSON object at byte 10"; "a tool that is a text")]
+#[test_case(r#"{"tools":{"name":"a"}}"#, "it cannot be read: no list at byte 9"; "tools that are no list")]
 fn refused(body: &str, told: &str) {
     assert_eq!(goes_on(ANTHROPIC, body, &mut Rules::default()), told);
 }
