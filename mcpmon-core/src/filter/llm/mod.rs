@@ -13,7 +13,10 @@ mod gemini;
 #[cfg(test)]
 mod harness;
 mod ollama;
+mod openai;
 mod openai_chat;
+#[cfg(test)]
+mod openai_fixture;
 mod openai_responses;
 mod reframe;
 mod request;

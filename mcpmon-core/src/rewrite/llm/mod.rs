@@ -2,6 +2,8 @@
 
 pub mod anthropic;
 mod event;
+mod members;
+pub mod openai_chat;
 
 pub use event::write_event;
 

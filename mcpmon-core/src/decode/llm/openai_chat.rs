@@ -1,0 +1,161 @@
+//! Chunks and bodies of Chat Completions.
+
+use std::borrow::Cow;
+
+use super::{
+    Unfit,
+    fields::{count, fields, items, text},
+};
+use crate::decode::json::Value;
+
+/// Where a choice has what the model says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// In a chunk of a stream.
+    Delta,
+    /// In a body.
+    Message,
+}
+
+impl Part {
+    /// The name of the member.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Delta => "delta",
+            Self::Message => "message",
+        }
+    }
+
+    const fn other(self) -> Self {
+        match self {
+            Self::Delta => Self::Message,
+            Self::Message => Self::Delta,
+        }
+    }
+}
+
+/// One of the answers that were asked for.
+#[derive(Clone, Debug)]
+pub struct Choice<'t> {
+    /// Which one.
+    pub index: u64,
+    /// Whether it says who speaks.
+    pub has_role: bool,
+    /// Whether it says something to be read.
+    pub has_text: bool,
+    /// Calls, or fragments of some: those of `tool_calls` in order, then `function_call`.
+    pub entries: Vec<Entry<'t>>,
+    /// Why the model stopped.
+    pub finish: Option<Cow<'t, str>>,
+}
+
+/// A call, or a fragment of one.
+#[derive(Clone, Debug)]
+pub struct Entry<'t> {
+    /// Which call it belongs to.
+    pub place: Place,
+    /// Its id; empty where it has none.
+    pub id: Cow<'t, str>,
+    /// What kind of tool is called.
+    pub kind: Kind,
+    /// The tool's name, or a part of it; empty where it has none.
+    pub name: Cow<'t, str>,
+    /// Arguments, or a part of them; empty where it has none.
+    pub input: Cow<'t, str>,
+    /// All of it.
+    pub value: Value<'t>,
+}
+
+/// Which call of a choice it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The one with this index.
+    At(u64),
+    /// One of `tool_calls`; which one is not said.
+    Unsaid,
+    /// `function_call`.
+    Function,
+}
+
+/// What kind of tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A function: its arguments are JSON.
+    Function,
+    /// A custom tool: its input is text.
+    Custom,
+    /// This fragment does not say.
+    Unsaid,
+}
+
+/// The choices of a chunk or body, in order; none where it has none.
+///
+/// # Errors
+/// Where readers could differ about the calls in it.
+pub fn choices(root: Value<'_>, part: Part) -> Result<Vec<Choice<'_>>, Unfit> {
+    let [choices] = fields(root, ["choices"])?;
+    items(choices)?.map(|value| choice(value, part)).collect()
+}
+
+fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, Unfit> {
+    let other = part.other();
+    let names = ["index", part.name(), other.name(), "finish_reason"];
+    let [index, said, unexpected, finish] = fields(value, names)?;
+    if unexpected
+        .is_some_and(|value| !value.is_object() || entries(value).is_ok_and(|found| !found.is_empty()))
+    {
+        return Err(Unfit("a tool call is where none is expected"));
+    }
+    let mut choice = Choice {
+        index: count(index)?.unwrap_or(0),
+        has_role: false,
+        has_text: false,
+        entries: Vec::new(),
+        finish: finish.map(|_| text(finish)).transpose()?,
+    };
+    if let Some(said) = said {
+        choice.entries = entries(said)?;
+        let [role, content] = fields(said, ["role", "content"])?;
+        choice.has_role = role.is_some();
+        choice.has_text = content.is_some_and(|content| !matches!(content.text(), "\"\"" | "[]"));
+    }
+    Ok(choice)
+}
+
+fn entries(said: Value<'_>) -> Result<Vec<Entry<'_>>, Unfit> {
+    let [calls, function] = fields(said, ["tool_calls", "function_call"])?;
+    let calls = items(calls)?.map(entry);
+    calls.chain(function.map(function_call)).collect()
+}
+
+fn entry(value: Value<'_>) -> Result<Entry<'_>, Unfit> {
+    let names = ["index", "id", "function", "custom"];
+    let [index, id, function, custom] = fields(value, names)?;
+    let (kind, [name, input]) = match (function, custom) {
+        (Some(function), None) => (Kind::Function, fields(function, ["name", "arguments"])?),
+        (None, Some(custom)) => (Kind::Custom, fields(custom, ["name", "input"])?),
+        (None, None) => (Kind::Unsaid, [None, None]),
+        (Some(_), Some(_)) => return Err(Unfit("a tool call is of two kinds")),
+    };
+    Ok(Entry {
+        place: count(index)?.map_or(Place::Unsaid, Place::At),
+        id: text(id)?,
+        kind,
+        name: text(name)?,
+        input: text(input)?,
+        value,
+    })
+}
+
+fn function_call(value: Value<'_>) -> Result<Entry<'_>, Unfit> {
+    let [name, input] = fields(value, ["name", "arguments"])?;
+    Ok(Entry {
+        place: Place::Function,
+        id: Cow::Borrowed(""),
+        kind: Kind::Function,
+        name: text(name)?,
+        input: text(input)?,
+        value,
+    })
+}

@@ -1,0 +1,147 @@
+//! What both APIs of `OpenAI` have in common.
+
+use std::borrow::Cow;
+
+use super::{Fault, Judge};
+use crate::{
+    decode::json::{DEEPEST, Defect, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into},
+    model::{Denial, Input, Intent, RawJson, Spoken, Verdict},
+};
+
+/// Most tool calls, and most answers, of one response.
+pub(super) const MOST: usize = 1024;
+
+/// Words in place of JSON that end a stream.
+pub(super) const DONE: &[u8] = b"[DONE]";
+
+pub(super) fn malformed(cause: impl std::fmt::Display) -> Fault {
+    Fault::Malformed {
+        cause: cause.to_string(),
+    }
+}
+
+pub(super) fn too_many() -> Fault {
+    malformed(format!("more than {MOST} of one kind in a response"))
+}
+
+/// A scanner for what a provider sends.
+pub(super) fn scanner() -> Scanner {
+    Scanner::new(DEEPEST)
+}
+
+/// Reads a text of a provider.
+pub(super) fn scan<'t>(scanner: &'t mut Scanner, text: &'t [u8]) -> Result<Scan<'t>, Fault> {
+    scanner.scan(text, LoneSurrogate::Replace).map_err(malformed)
+}
+
+/// Why a call does not go on; `None` where it does. A decision that does not fit a call stops it.
+pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial> {
+    match judge.judge(&Spoken::Call(intent)) {
+        Verdict::Allow => None,
+        Verdict::Block(denial) => Some(denial),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
+            rule: "internal".to_owned(),
+            reason: "the decision does not fit a tool call".to_owned(),
+            remedy: None,
+        }),
+    }
+}
+
+/// Arguments that an API carries as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arguments<'t> {
+    /// None: what calls the tool takes them for an empty object.
+    Absent,
+    /// JSON.
+    Exact(&'t str),
+    /// JSON that readers could differ about, and what most of them make of it.
+    Canonical(String),
+    /// No JSON.
+    Malformed(&'t str),
+}
+
+impl<'t> Arguments<'t> {
+    /// # Errors
+    /// Where it is more than mcpmon reads, but not than others can.
+    pub(super) fn read(text: &'t str) -> Result<Self, Fault> {
+        if text.trim().is_empty() {
+            return Ok(Self::Absent);
+        }
+        match scanner().scan(text.as_bytes(), LoneSurrogate::Replace) {
+            Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
+            Ok(scan) => {
+                let canonical = canonical(scan.document);
+                // A name that cannot be written without an escape stays in doubt.
+                Ok(if canonical == text {
+                    Self::Exact(text)
+                } else {
+                    Self::Canonical(canonical)
+                })
+            }
+            Err(error) => match error.defect {
+                Defect::Depth | Defect::Range | Defect::Length => {
+                    Err(malformed(format!("the arguments of a tool call: {error}")))
+                }
+                Defect::Utf8
+                | Defect::Unexpected(_)
+                | Defect::End
+                | Defect::Control(_)
+                | Defect::Escape
+                | Defect::Surrogate
+                | Defect::Number
+                | Defect::Trailing => Ok(Self::Malformed(text)),
+            },
+        }
+    }
+
+    /// What is to be written in their place, if anything.
+    pub(super) fn canonical(self) -> Option<String> {
+        match self {
+            Self::Canonical(text) => Some(text),
+            Self::Absent | Self::Exact(_) | Self::Malformed(_) => None,
+        }
+    }
+
+    pub(super) fn input(&self) -> Input<'_> {
+        match self {
+            Self::Absent => Input::Json(RawJson::trusted("{}")),
+            Self::Exact(text) => Input::Json(RawJson::trusted(text)),
+            Self::Canonical(text) => Input::Json(RawJson::trusted(text)),
+            Self::Malformed(text) => Input::Malformed(Cow::Borrowed(text)),
+        }
+    }
+}
+
+/// A fault as the APIs tell an error in the middle of a stream, both members of one object: what the official SDKs
+/// raise, and what an event of Responses has.
+pub(super) fn error_members(fault: &Fault) -> (String, String) {
+    let mut message = String::new();
+    quote_into(&format!("[mcpmon] {fault}"), &mut message);
+    let told = format!("\"message\":{message},\"param\":null,\"code\":\"mcpmon\"");
+    (format!("\"error\":{{\"type\":\"server_error\",{told}}}"), told)
+}
+
+/// Whether a blank line ends it: what follows is another event.
+pub(super) fn is_ended(raw: &[u8]) -> bool {
+    let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
+    line.or_else(|| raw.strip_suffix(b"\r"))
+        .is_some_and(|line| line.is_empty() || line.ends_with(b"\n") || line.ends_with(b"\r"))
+}
+
+/// What becomes of a body that came whole once its calls are judged; `None` where it stays as it is.
+pub(super) fn whole_body(
+    body: &[u8],
+    judged: impl FnOnce(Value<'_>) -> Result<Option<String>, Fault>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let mut scanner = scanner();
+    let read = scan(&mut scanner, body)?;
+    if read.doubt < Doubt::Surrogate {
+        return Ok(judged(read.document.root())?.map(String::into_bytes));
+    }
+    let text = canonical(read.document);
+    let new = judged(scan(&mut scanner, text.as_bytes())?.document.root())?;
+    Ok(Some(new.unwrap_or(text).into_bytes()))
+}

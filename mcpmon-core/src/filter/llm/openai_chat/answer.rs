@@ -1,0 +1,84 @@
+//! One of the answers of a response, as far as it went on.
+
+use std::collections::BTreeMap;
+
+use super::call::{Call, Fate};
+use crate::{
+    decode::llm::openai_chat::{Choice, Place},
+    filter::llm::{
+        Fault, Judge,
+        openai::{MOST, too_many},
+    },
+};
+
+/// What an answer has said and done.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Whoever reads it knows who speaks.
+    pub(super) has_begun: bool,
+    has_text: bool,
+    allowed: usize,
+    blocked: usize,
+    /// Calls that were decided, with their ids.
+    decided: BTreeMap<Place, String>,
+    /// The index of the call behind all that went on.
+    next: u64,
+    /// Calls were left out or split: those behind them have other indexes than they came with.
+    is_shifted: bool,
+}
+
+impl Answer {
+    pub(super) fn hear(&mut self, has_role: bool, has_text: bool) {
+        self.has_begun |= has_role;
+        self.has_text |= has_text;
+    }
+
+    /// Whether a call at this place was decided, and with which id.
+    pub(super) fn decided(&self, place: Place) -> Option<&str> {
+        self.decided.get(&place).map(String::as_str)
+    }
+
+    /// What becomes of a call.
+    pub(super) fn decide(&mut self, call: &Call, judge: &mut dyn Judge) -> Result<Fate, Fault> {
+        if self.decided.len() >= MOST {
+            return Err(too_many());
+        }
+        self.decided.insert(call.place, call.id.clone());
+        let (denial, arguments) = call.judge(judge)?;
+        if let Some(denial) = denial {
+            self.blocked += 1;
+            self.is_shifted = true;
+            return Ok(Fate::Block(call.blocked_text(&denial)));
+        }
+        self.allowed += 1;
+        let index = match call.place {
+            Place::Function => None,
+            Place::At(index) if !self.is_shifted && !call.is_displaced => Some(index),
+            Place::At(_) | Place::Unsaid => Some(self.next),
+        };
+        self.is_shifted |= call.is_displaced;
+        self.next = self.next.max(index.map_or(0, |index| index.saturating_add(1)));
+        Ok(match (arguments, index) {
+            (Some(arguments), index) => Fate::Rewrite { index, arguments },
+            (None, index) if !call.is_plain => Fate::Rewrite {
+                index,
+                arguments: call.input.clone(),
+            },
+            (None, Some(index)) if call.place != Place::At(index) => Fate::Renumber(index),
+            (None, _) => Fate::Keep,
+        })
+    }
+
+    /// What is said in place of a call, apart from what was said before.
+    pub(super) fn say(&mut self, text: &str) -> String {
+        let gap = if self.has_text { "\n\n" } else { "" };
+        self.has_text = true;
+        format!("{gap}{text}")
+    }
+
+    /// Whether this end of the answer promises calls of which none is left.
+    pub(super) fn stops(&self, choice: &Choice<'_>) -> bool {
+        let promises = matches!(choice.finish.as_deref(), Some("tool_calls" | "function_call"));
+        promises && self.blocked > 0 && self.allowed == 0
+    }
+}

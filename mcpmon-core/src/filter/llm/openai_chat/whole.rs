@@ -1,0 +1,57 @@
+//! A body that came whole.
+
+use super::{
+    answer::Answer,
+    call::{Call, Fate},
+};
+use crate::{
+    decode::{
+        json::Value,
+        llm::openai_chat::{Part, choices},
+    },
+    filter::llm::{
+        Fault, Judge,
+        openai::{MOST, malformed, too_many, whole_body},
+    },
+    rewrite::llm::openai_chat::{ChoiceEdit, with_edits},
+};
+
+/// What becomes of a body that came whole; `None` where it stays as it is.
+pub(in crate::filter::llm) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    whole_body(body, |root| judged(root, judge))
+}
+
+fn judged(root: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+    let mut edits = Vec::new();
+    for choice in choices(root, Part::Message).map_err(malformed)? {
+        if choice.entries.len() > MOST {
+            return Err(too_many());
+        }
+        let mut answer = Answer::default();
+        answer.hear(choice.has_role, choice.has_text);
+        let mut edit = ChoiceEdit::default();
+        for entry in &choice.entries {
+            let mut call = Call::new(choice.index, entry.place, false);
+            call.take(entry)?;
+            let fate = match answer.decide(&call, judge)? {
+                // A body numbers nothing.
+                Fate::Renumber(_) => Fate::Keep,
+                Fate::Rewrite { arguments, .. } => Fate::Rewrite {
+                    index: None,
+                    arguments,
+                },
+                fate @ (Fate::Keep | Fate::Block(_)) => fate,
+            };
+            edit.entries.push(call.edit(&fate, true, entry.value));
+            if let Fate::Block(text) = &fate {
+                edit.said.get_or_insert_default().push_str(&answer.say(text));
+            }
+        }
+        edit.stop = answer.stops(&choice);
+        edits.push(edit);
+    }
+    if edits.iter().all(ChoiceEdit::is_none) {
+        return Ok(None);
+    }
+    Ok(with_edits(root, Part::Message, &edits))
+}

@@ -1,0 +1,79 @@
+//! Objects and arrays with some of what is in them written anew; all else stays as it was written.
+
+use crate::decode::json::{Member, Value, quote_into};
+
+/// What becomes of a member or an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It stays.
+    Keep,
+    /// It is left out.
+    Drop,
+    /// It has this value.
+    Set(String),
+}
+
+/// An object with its members changed.
+pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -> Change) -> String {
+    let (text, offset) = (object.text(), object.range().start);
+    let mut out = "{".to_owned();
+    for member in object.members() {
+        let start = member.start - offset;
+        let value = member.value.range();
+        let (written, new) = match change(member) {
+            Change::Keep => (&text[start..value.end - offset], None),
+            Change::Drop => continue,
+            Change::Set(new) => (&text[start..value.start - offset], Some(new)),
+        };
+        separate(&mut out, '{');
+        out.push_str(written);
+        out.extend(new);
+    }
+    out.push('}');
+    out
+}
+
+/// An array with its items changed.
+pub(super) fn array<'t>(array: Value<'t>, mut change: impl FnMut(usize, Value<'t>) -> Change) -> String {
+    let mut out = "[".to_owned();
+    for (at, item) in array.items().enumerate() {
+        match change(at, item) {
+            Change::Drop => {}
+            Change::Keep => {
+                separate(&mut out, '[');
+                out.push_str(item.text());
+            }
+            Change::Set(new) => {
+                separate(&mut out, '[');
+                out.push_str(&new);
+            }
+        }
+    }
+    out.push(']');
+    out
+}
+
+/// An object with one more member; its name is as it is written between the quotes.
+pub(super) fn with_member(mut object: String, name: &str, value: &str) -> String {
+    object.pop();
+    separate(&mut object, '{');
+    object.push('"');
+    object.push_str(name);
+    object.push_str("\":");
+    object.push_str(value);
+    object.push('}');
+    object
+}
+
+/// A text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quote_into(text, &mut quoted);
+    quoted
+}
+
+fn separate(out: &mut String, open: char) {
+    if !out.ends_with(open) || out.len() > 1 {
+        out.push(',');
+    }
+}

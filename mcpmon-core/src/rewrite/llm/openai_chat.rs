@@ -1,0 +1,197 @@
+//! Chunks and bodies of Chat Completions without the calls that were blocked.
+
+use super::members::{Change, array, object, quoted, with_member};
+use crate::decode::{
+    json::{Value, ValueKind},
+    llm::openai_chat::{Kind, Part},
+};
+
+/// What becomes of a choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChoiceEdit {
+    /// What becomes of its calls, or of their fragments, in order.
+    pub entries: Vec<EntryEdit>,
+    /// What is said in place of those that are left out, to be read after what it says itself.
+    pub said: Option<String>,
+    /// Whether it ends as if no call had been made.
+    pub stop: bool,
+}
+
+impl ChoiceEdit {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        let kept = |entry: &EntryEdit| *entry == EntryEdit::Keep;
+        self.entries.iter().all(kept) && self.said.is_none() && !self.stop
+    }
+}
+
+/// What becomes of a call, or of a fragment of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryEdit {
+    /// It stays.
+    Keep,
+    /// It has this index.
+    Renumber(u64),
+    /// This stands in its place.
+    Replace(String),
+    /// It is left out.
+    Drop,
+}
+
+/// A chunk or body whose choices are changed, one edit for each of them; `None` where nothing is left of a chunk.
+#[must_use]
+pub fn with_edits(root: Value<'_>, part: Part, edits: &[ChoiceEdit]) -> Option<String> {
+    let mut is_left = part == Part::Message;
+    let text = object(root, |member| match member.name {
+        "choices" => Change::Set(array(member.value, |at, value| {
+            let Some(edit) = edits.get(at) else {
+                return Change::Keep;
+            };
+            let (text, says_more) = choice(value, part, edit);
+            is_left |= says_more;
+            Change::Set(text)
+        })),
+        "usage" => {
+            is_left |= !member.value.is_null();
+            Change::Keep
+        }
+        _ => Change::Keep,
+    });
+    is_left.then_some(text)
+}
+
+/// A choice, and whether it says anything.
+fn choice(value: Value<'_>, part: Part, edit: &ChoiceEdit) -> (String, bool) {
+    let mut is_left = false;
+    let text = object(value, |member| match member.name {
+        "finish_reason" if edit.stop => {
+            is_left = true;
+            Change::Set("\"stop\"".to_owned())
+        }
+        "finish_reason" => {
+            is_left |= !member.value.is_null();
+            Change::Keep
+        }
+        name if name == part.name() && member.value.is_object() => {
+            let text = message(member.value, edit);
+            is_left |= text != "{}";
+            Change::Set(text)
+        }
+        _ => Change::Keep,
+    });
+    (text, is_left)
+}
+
+fn message(value: Value<'_>, edit: &ChoiceEdit) -> String {
+    let mut entries = edit.entries.iter();
+    let mut said = edit.said.as_deref();
+    let calls = value
+        .member("tool_calls")
+        .map_or(0, |calls| calls.items().count());
+    let text = object(value, |member| match member.name {
+        "content" => said
+            .take()
+            .map_or(Change::Keep, |said| Change::Set(content(member.value, said))),
+        "tool_calls" if calls > 0 => {
+            let list = entry_list(member.value, &mut entries.by_ref().take(calls));
+            if list == "[]" {
+                Change::Drop
+            } else {
+                Change::Set(list)
+            }
+        }
+        "function_call" if !member.value.is_null() => match edit.entries.get(calls) {
+            Some(EntryEdit::Drop) => Change::Drop,
+            Some(EntryEdit::Replace(new)) => Change::Set(new.clone()),
+            Some(EntryEdit::Keep | EntryEdit::Renumber(_)) | None => Change::Keep,
+        },
+        _ => Change::Keep,
+    });
+    match said {
+        Some(said) => with_member(text, "content", &quoted(said)),
+        None => text,
+    }
+}
+
+fn entry_list<'e>(list: Value<'_>, edits: &mut impl Iterator<Item = &'e EntryEdit>) -> String {
+    array(list, |_, value| match edits.next() {
+        Some(EntryEdit::Keep) | None => Change::Keep,
+        Some(EntryEdit::Drop) => Change::Drop,
+        Some(EntryEdit::Replace(new)) => Change::Set(new.clone()),
+        Some(EntryEdit::Renumber(index)) => Change::Set(object(value, |member| {
+            if member.name == "index" {
+                Change::Set(index.to_string())
+            } else {
+                Change::Keep
+            }
+        })),
+    })
+}
+
+/// What a message says, with more behind it.
+fn content(value: Value<'_>, more: &str) -> String {
+    if let Some(said) = value.string() {
+        return quoted(&format!("{said}{more}"));
+    }
+    if value.kind() == ValueKind::Array {
+        let mut parts = array(value, |_, _| Change::Keep);
+        parts.pop();
+        if parts.len() > 1 {
+            parts.push(',');
+        }
+        return format!("{parts}{{\"type\":\"text\",\"text\":{}}}]", quoted(more));
+    }
+    quoted(more)
+}
+
+/// A call of which all is known.
+#[derive(Clone, Copy, Debug)]
+pub struct WholeCall<'a> {
+    /// Its place among the calls of a chunk; bodies have none.
+    pub index: Option<u64>,
+    /// Its id.
+    pub id: &'a str,
+    /// What kind of tool is called.
+    pub kind: Kind,
+    /// The tool.
+    pub name: &'a str,
+    /// Arguments.
+    pub input: &'a str,
+}
+
+/// `tool_calls`' entry of a call, with whatever else its first fragment says.
+#[must_use]
+pub fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
+    let (kind, input) = match call.kind {
+        Kind::Custom => ("custom", "input"),
+        Kind::Function | Kind::Unsaid => ("function", "arguments"),
+    };
+    let mut text = match call.index {
+        Some(index) => format!("{{\"index\":{index},"),
+        None => "{".to_owned(),
+    };
+    if !call.id.is_empty() {
+        text.push_str(&format!("\"id\":{},", quoted(call.id)));
+    }
+    let name = quoted(call.name);
+    let input = format!("\"{input}\":{}", quoted(call.input));
+    text.push_str(&format!(
+        "\"type\":\"{kind}\",\"{kind}\":{{\"name\":{name},{input}}}}}"
+    ));
+    let others = |name: &str| !matches!(name, "index" | "id" | "type" | "function" | "custom");
+    for member in first.members().filter(|member| others(member.name)) {
+        text = with_member(text, member.name, member.value.text());
+    }
+    text
+}
+
+/// `function_call` of a call.
+#[must_use]
+pub fn function_call(name: &str, arguments: &str) -> String {
+    format!(
+        "{{\"name\":{},\"arguments\":{}}}",
+        quoted(name),
+        quoted(arguments)
+    )
+}
