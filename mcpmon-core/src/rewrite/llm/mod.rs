@@ -4,6 +4,7 @@ pub mod anthropic;
 mod event;
 mod members;
 pub mod openai_chat;
+pub mod openai_responses;
 
 pub use event::write_event;
 

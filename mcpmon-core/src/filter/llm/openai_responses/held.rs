@@ -1,0 +1,280 @@
+//! What waits for the end of a call.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use memchr::memmem;
+
+use super::{
+    Blocked, Owner, Place, Settled,
+    call::{Open, Told, Wanted},
+    named,
+};
+use crate::{
+    decode::{
+        json::Value,
+        llm::openai_responses::{self as api, Event, What, item, output},
+    },
+    filter::llm::{
+        Fault, Judge,
+        openai::{MOST, malformed, scan, scanner, too_many},
+    },
+    rewrite::llm::openai_responses::{Message, with_told},
+};
+
+/// Events, and the calls that they tell of.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    events: Vec<Waiting>,
+    calls: Vec<Open>,
+    places: BTreeMap<u64, usize>,
+    bytes: usize,
+}
+
+/// An event that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    raw: Vec<u8>,
+    /// Where its JSON is.
+    text: Range<usize>,
+    sequence: Option<u64>,
+    /// The call that it tells of.
+    call: Option<usize>,
+    told: Told,
+    has_response: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(root: Value<'_>, raw: &[u8], event: &Event<'_>, owner: Owner, told: Told) -> Self {
+        let text = root.text();
+        let start = memmem::find(raw, text.as_bytes()).expect("an event has its data in it");
+        Self {
+            raw: raw.to_vec(),
+            text: start..start + text.len(),
+            sequence: event.sequence,
+            call: match owner {
+                Owner::Held(at) => Some(at),
+                Owner::Nobody | Owner::Blocked => None,
+            },
+            told,
+            has_response: event.response.is_some(),
+        }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+enum Fate {
+    /// It goes on as it came.
+    Keep,
+    /// It goes on with these arguments.
+    Rewrite(String),
+    /// It was cut off, and does not go on.
+    Drop,
+    /// This stands in its place.
+    Replace(Message),
+}
+
+impl Held {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether something is held, and no call in it goes on.
+    pub(super) fn is_over(&self) -> bool {
+        !self.events.is_empty() && self.calls.iter().all(|call| call.is_over)
+    }
+
+    /// The call at a place.
+    pub(super) fn at(&self, place: u64) -> Option<usize> {
+        self.places.get(&place).copied()
+    }
+
+    /// The call whose item has this id.
+    pub(super) fn with_id(&self, item_id: &str) -> Option<usize> {
+        let has_id = |call: &Open| !item_id.is_empty() && call.first.item_id == item_id;
+        self.calls.iter().position(has_id)
+    }
+
+    pub(super) fn begin(&mut self, place: u64, wanted: Wanted) -> Result<usize, Fault> {
+        self.open(Open::new(place, wanted, false))
+    }
+
+    /// A call that did not begin.
+    pub(super) fn done_only(&mut self, place: u64, wanted: Wanted) -> Result<usize, Fault> {
+        self.open(Open::new(place, wanted, true))
+    }
+
+    pub(super) fn done(&mut self, at: usize, wanted: Wanted) -> Result<(), Fault> {
+        self.calls[at].done(wanted)
+    }
+
+    /// Takes what an event tells of a call's arguments.
+    pub(super) fn tell(&mut self, owner: Owner, told: Option<&api::Told<'_>>) -> Result<Told, Fault> {
+        match owner {
+            Owner::Held(at) => self.calls[at].tell(told),
+            Owner::Nobody if told.is_some() => Err(malformed("arguments of no tool call")),
+            Owner::Nobody | Owner::Blocked => Ok(Told::Nothing),
+        }
+    }
+
+    /// Ends the calls that were not done: as the response has them, or else as they are.
+    pub(super) fn end_all(&mut self, response: Value<'_>) -> Result<(), Fault> {
+        if self.calls.iter().all(|call| call.is_over) {
+            return Ok(());
+        }
+        let items: Vec<Value<'_>> = output(response).map_err(malformed)?.collect();
+        for call in self.calls.iter_mut().filter(|call| !call.is_over) {
+            let last = usize::try_from(call.place)
+                .ok()
+                .and_then(|place| items.get(place));
+            let last = last.map(|value| item(*value)).transpose().map_err(malformed)?;
+            if let Some(item) = &last
+                && let What::Call(last) = &item.what
+            {
+                call.done(Wanted::new(item, last))?;
+            }
+            call.is_over = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, event: Waiting) {
+        self.bytes += event.raw.len();
+        self.events.push(event);
+    }
+
+    /// Sends on what says nothing, behind what is held.
+    pub(super) fn pass_or_wait(&mut self, raw: &[u8], out: &mut Vec<u8>) {
+        if self.is_empty() {
+            out.extend_from_slice(raw);
+            return;
+        }
+        self.push(Waiting {
+            raw: raw.to_vec(),
+            text: 0..0,
+            sequence: None,
+            call: None,
+            told: Told::Nothing,
+            has_response: false,
+        });
+    }
+
+    /// Sends on all of it, or what stands in its place, without calls that are not over.
+    pub(super) fn release(
+        self,
+        settled: &mut Settled,
+        judge: &mut dyn Judge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let mut fates = Vec::new();
+        for call in &self.calls {
+            fates.push(settled.decide(call, judge)?);
+        }
+        let mut begun = vec![false; fates.len()];
+        let mut told = vec![false; fates.len()];
+        for (at, event) in self.events.iter().enumerate() {
+            match event.call.map(|call| (call, &fates[call])) {
+                None if event.has_response => {
+                    let mut scanner = scanner();
+                    let root = scan(&mut scanner, &event.raw[event.text.clone()])?
+                        .document
+                        .root();
+                    settled.pass(root, root.member("response"), &event.raw, judge, out)?;
+                }
+                None | Some((_, Fate::Keep)) => out.extend_from_slice(&event.raw),
+                Some((_, Fate::Drop)) => {}
+                Some((call, Fate::Replace(message))) => {
+                    if !std::mem::replace(&mut begun[call], true) {
+                        let events = message.events(self.calls[call].place, self.numbers(at, call));
+                        out.extend_from_slice(events.as_bytes());
+                    }
+                }
+                Some((call, Fate::Rewrite(arguments))) => {
+                    let is_repeated = event.told == Told::Part && std::mem::replace(&mut told[call], true);
+                    if !is_repeated {
+                        self.rewrite(event, call, arguments, out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, call: Open) -> Result<usize, Fault> {
+        if self.calls.len() >= MOST {
+            return Err(too_many());
+        }
+        let at = self.calls.len();
+        self.places.insert(call.place, at);
+        self.calls.push(call);
+        Ok(at)
+    }
+
+    /// Numbers for what stands in place of a call: from that of its first event on, and none beyond those of the
+    /// events of the call that follow it at once.
+    fn numbers(&self, first: usize, call: usize) -> impl FnMut() -> Option<u64> + use<> {
+        let run = self.events[first..]
+            .iter()
+            .take_while(|event| event.call == Some(call));
+        let last = run.filter_map(|event| event.sequence).max();
+        let mut next = self.events[first].sequence;
+        move || {
+            let number = next;
+            next = number.and_then(|number| last.map(|last| last.min(number.saturating_add(1))));
+            number
+        }
+    }
+
+    fn rewrite(&self, event: &Waiting, call: usize, arguments: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let begins_empty = event.told == Told::Begun && self.calls[call].begins_empty();
+        if event.told == Told::Nothing || begins_empty {
+            out.extend_from_slice(&event.raw);
+            return Ok(());
+        }
+        let mut scanner = scanner();
+        let root = scan(&mut scanner, &event.raw[event.text.clone()])?
+            .document
+            .root();
+        out.extend_from_slice(named(root, &with_told(root, arguments)).as_bytes());
+        Ok(())
+    }
+}
+
+impl Settled {
+    /// What becomes of a call: of all its readings the strictest decides.
+    fn decide(&mut self, call: &Open, judge: &mut dyn Judge) -> Result<Fate, Fault> {
+        if !call.is_over {
+            return Ok(Fate::Drop);
+        }
+        let readings = call.readings();
+        for wanted in &readings {
+            if let Some(text) = wanted.denied(judge)? {
+                let message = Message::new(&call.first.item_id, call.place, &text);
+                let blocked = Blocked {
+                    item_id: call.first.item_id.clone(),
+                    call_id: wanted.call_id.clone(),
+                    message: message.clone(),
+                };
+                self.settle(call.place, Place::Blocked(blocked))?;
+                return Ok(Fate::Replace(message));
+            }
+        }
+        let mut arguments = None;
+        for wanted in &readings {
+            arguments = arguments.or(wanted.canonical()?);
+            self.know(wanted.digest()?)?;
+        }
+        self.settle(call.place, Place::Allowed)?;
+        match arguments {
+            Some(_) if readings.len() > 1 => {
+                Err(malformed("the arguments of a tool call are told in two ways"))
+            }
+            Some(arguments) => Ok(Fate::Rewrite(arguments)),
+            None => Ok(Fate::Keep),
+        }
+    }
+}
