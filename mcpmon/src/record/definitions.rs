@@ -6,15 +6,12 @@
 use mcpmon_core::model::{Definition, DefinitionKey, DefinitionRecord, Digest, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
-use super::{names, row};
+use super::{forgotten, names, row};
 
 /// Definitions of one server, package and user that are kept at most: names are made by others.
 const MOST_DEFINITIONS: u32 = 10_000;
 /// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
 const LONGEST_TEXT: usize = 256 << 10;
-/// How long it is remembered that a person had definitions forgotten, nanoseconds: writers that have not heard of it
-/// still put what they hold.
-const FORGOTTEN: i64 = 3_600_000_000_000;
 
 const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
      approved_by, first_seen, last_seen, findings, hidden";
@@ -59,7 +56,7 @@ pub(super) enum Put {
 
 /// Writes what was seen. A pin that is there stays; one that is not is taken from `record`.
 pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Put> {
-    if was_forgotten(connection, record)? {
+    if forgotten::is_over(connection, record)? {
         return Ok(Put::Forgotten);
     }
     let identity = &record.key.identity;
@@ -214,52 +211,12 @@ pub(super) fn forget_all(
     now: Timestamp,
     selection: &Selection,
 ) -> rusqlite::Result<usize> {
-    connection.execute(
-        "DELETE FROM forgotten WHERE at <= ?1",
-        [now.0.saturating_sub(FORGOTTEN)],
-    )?;
-    connection.execute(
-        "INSERT INTO forgotten (server_id, uid, item, at) VALUES (?1, ?2, ?3, ?4)",
-        params![selection.server, selection.uid, selection.item, now.0],
-    )?;
+    forgotten::note(connection, now, selection)?;
     connection.execute(
         "DELETE FROM definitions WHERE (?1 IS NULL OR server_id = ?1) AND (?2 IS NULL OR uid = ?2) \
              AND (?3 IS NULL OR item = ?3)",
         params![selection.server, selection.uid, selection.item],
     )
-}
-
-/// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
-pub(super) fn forgotten(
-    connection: &Connection,
-    identity: &PinKey,
-) -> rusqlite::Result<Vec<(Option<String>, Timestamp)>> {
-    connection
-        .prepare_cached(
-            "SELECT item, max(at) FROM forgotten WHERE (server_id IS NULL OR server_id = ?1) \
-                 AND (uid IS NULL OR uid = ?2) GROUP BY item",
-        )?
-        .query_map(params![identity.server.as_str(), identity.uid], |row| {
-            Ok((row.get(0)?, Timestamp(row.get(1)?)))
-        })?
-        .collect()
-}
-
-/// Whether a person had it forgotten since. Only for a while: a clock may be set back.
-fn was_forgotten(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<bool> {
-    let seen = record.last_seen.0;
-    connection
-        .prepare_cached(
-            "SELECT 1 FROM forgotten WHERE (server_id IS NULL OR server_id = ?1) AND (uid IS NULL OR uid = ?2) \
-                 AND (item IS NULL OR item = ?3) AND at > ?4 AND at < ?5",
-        )?
-        .exists(params![
-            record.key.identity.server.as_str(),
-            record.key.identity.uid,
-            record.key.name,
-            seen,
-            seen.saturating_add(FORGOTTEN),
-        ])
 }
 
 /// One definition.
@@ -492,7 +449,7 @@ mod tests {
         };
         assert_eq!(put(&store.connection, &listed_again).unwrap(), Put::News);
         let before_a_clock_was_set_back = DefinitionRecord {
-            last_seen: Timestamp(then.0 - FORGOTTEN),
+            last_seen: Timestamp(then.0 - forgotten::REMEMBERED),
             ..listed_again
         };
         assert_eq!(

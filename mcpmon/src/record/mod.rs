@@ -8,6 +8,7 @@ mod definitions;
 mod entry;
 mod event;
 mod follow;
+mod forgotten;
 mod generation;
 mod journal;
 pub mod json;

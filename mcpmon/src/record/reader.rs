@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
     BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, ToolCall,
-    calls, definitions, kills, launches, pins,
+    calls, definitions, forgotten, kills, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions,
@@ -195,7 +195,7 @@ impl Reader {
     /// # Errors
     /// Where the store cannot be read.
     pub fn forgotten(&self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, QueryError> {
-        self.run(|connection| definitions::forgotten(connection, identity))
+        self.run(|connection| forgotten::of(connection, identity))
     }
 
     /// Ids of the servers of one user that anything is pinned for.

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::{
     Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent,
     definitions::{self, Put},
+    forgotten,
     generation::Counter,
     kills, pins, recent, row, schema,
     schema::SchemaError,
@@ -248,7 +249,7 @@ impl Store {
     /// # Errors
     /// Where SQLite fails.
     pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
-        self.write_outside(|connection| definitions::forgotten(connection, identity))
+        self.write_outside(|connection| forgotten::of(connection, identity))
     }
 
     /// Whether a session is remembered.
