@@ -84,8 +84,13 @@ impl Window {
                     self.fill(&call, left);
                 }
                 self.call_bytes += bytes_of_call(&call);
-                let position = self.calls.partition_point(|known| known.at <= call.at);
-                self.calls.insert(position, call);
+                match self.calls.back().is_none_or(|last| last.at <= call.at) {
+                    true => self.calls.push_back(call),
+                    false => {
+                        let position = self.calls.partition_point(|known| known.at <= call.at);
+                        self.calls.insert(position, call);
+                    }
+                }
                 while self.calls.len() > MAX_CALLS || self.call_bytes > MAX_CALL_BYTES {
                     self.drop_call();
                 }

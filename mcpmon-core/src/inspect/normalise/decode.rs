@@ -179,10 +179,6 @@ const fn is_encoding(byte: u8) -> bool {
     CLASSES[byte as usize] & ENCODING != 0
 }
 
-const fn is_letter(byte: u8) -> bool {
-    CLASSES[byte as usize] & LETTER != 0
-}
-
 /// May stand in base64, base64url or hexadecimal.
 const ENCODING: u8 = 1;
 /// An ASCII letter.
@@ -221,40 +217,52 @@ pub(in crate::inspect) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
 
 pub(in crate::inspect) fn base64(encoded: &str) -> Option<Vec<u8>> {
     // Most runs are identifiers and paths, which are no text from their first bytes on.
-    let (head, _) = encoded.as_bytes().as_chunks::<4>();
-    for chunk in head.iter().take(MIN_DECODED / 3) {
+    let decoded = |chunk: &[u8; 4]| {
         let [a, b, c, d] = chunk.map(sextet);
         let bits = (a? << 18) | (b? << 12) | (c? << 6) | d?;
         let [_, bytes @ ..] = bits.to_be_bytes();
-        if !is_text(&bytes) {
+        Some(bytes)
+    };
+    let (head, _) = encoded.as_bytes().as_chunks::<4>();
+    for chunk in head.iter().take(MIN_DECODED / 3) {
+        if !is_text(&decoded(chunk)?) {
             return None;
         }
     }
+    let (chunks, rest) = encoded.trim_end_matches('=').as_bytes().as_chunks::<4>();
     let mut bytes = Vec::with_capacity(encoded.len() * 3 / 4);
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in encoded.trim_end_matches('=').bytes() {
-        bits = (bits << 6) | sextet(byte)?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
-        }
+    for chunk in chunks {
+        bytes.extend(decoded(chunk)?);
     }
+    // Two characters make one more byte, three make two.
+    let mut last = [b'A'; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    bytes.extend(&decoded(&last)?[..rest.len().saturating_sub(1)]);
     Some(bytes)
 }
 
 /// What a character of base64 stands for.
 fn sextet(byte: u8) -> Option<u32> {
-    let value = match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' | b'-' => 62,
-        b'/' | b'_' => 63,
-        _ => return None,
-    };
-    Some(value.into())
+    Some(SEXTETS[usize::from(byte)].into()).filter(|sextet| *sextet < 64)
 }
+
+/// What each byte stands for in base64; 64 for those that stand for nothing.
+static SEXTETS: [u8; 256] = {
+    let mut sextets = [64; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        sextets[byte as usize] = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => 64,
+        };
+        byte += 1;
+    }
+    sextets
+};
 
 fn is_text(bytes: &[u8]) -> bool {
     bytes
@@ -330,9 +338,9 @@ fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     // Of ten bytes that alternate, four in a row do wherever they begin.
     while let Some(&[a, b, c, d]) = bytes.get(at + REACH..).and_then(<[u8]>::first_chunk) {
-        let alternate =
-            is_letter(a) != is_letter(b) && is_letter(b) != is_letter(c) && is_letter(c) != is_letter(d);
-        if alternate {
+        let [a, b, c, d] = [a, b, c, d].map(|byte| CLASSES[usize::from(byte)]);
+        // All at once: which of them differ is anything but predictable.
+        if (a ^ b) & (b ^ c) & (c ^ d) & LETTER != 0 {
             let start = (at..=at + REACH).find(|&start| alternates(bytes, start));
             if start.is_some() {
                 return start;

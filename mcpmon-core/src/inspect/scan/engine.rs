@@ -169,8 +169,8 @@ impl Engine {
         self.outputs.literals.is_in(text.as_bytes())
     }
 
-    /// The signals of `text`.
-    pub(super) fn sightings<'t>(&self, text: &'t str, place: Place) -> Sighted<'t> {
+    /// The signals of `text`, where any stand in it.
+    pub(super) fn sightings<'t>(&self, text: &'t str, place: Place) -> Option<Sighted<'t>> {
         let cases = Cases::of(text);
         let found = match place {
             Place::Definition => self.sighted(&cases, 0..text.len(), &self.every),
@@ -182,8 +182,11 @@ impl Engine {
                     .collect()
             }
         };
+        if found.is_empty() {
+            return None;
+        }
         let regions = regions(text, &found);
-        Sighted::of(cases, found, regions)
+        Some(Sighted::of(cases, found, regions))
     }
 
     fn sighted(&self, cases: &Cases<'_>, part: Range<usize>, anchors: &Anchors) -> Vec<Sighting> {
@@ -192,22 +195,19 @@ impl Engine {
         if anchored.is_empty() {
             return Vec::new();
         }
-        let mut windows: Vec<Vec<Range<usize>>> = vec![Vec::new(); self.shapes.len()];
+        let mut windows: Vec<(usize, Range<usize>)> = Vec::with_capacity(anchored.len());
         for (start, literal) in anchored {
             let start = part.start + start;
             let window = window(text, start..start + anchors.literals.text(literal).len());
-            for &shape in &anchors.opens[literal] {
-                match windows[shape].last_mut() {
-                    Some(last) if window.start <= last.end => last.end = window.end.max(last.end),
-                    Some(_) | None => windows[shape].push(window.clone()),
-                }
-            }
+            windows.extend(
+                anchors.opens[literal]
+                    .iter()
+                    .map(|shape| (*shape, window.clone())),
+            );
         }
         let mut found = Vec::new();
-        for (lazy, windows) in self.shapes.iter().zip(windows) {
-            for window in windows {
-                lazy.run(cases, window, &mut found);
-            }
+        for (shape, window) in joined(windows) {
+            self.shapes[shape].run(cases, window, &mut found);
         }
         self.weigh(cases, &mut found);
         found.sort_by_key(|sighting| (sighting.span.start, sighting.signal));
@@ -280,6 +280,19 @@ impl Lazy {
             });
         }
     }
+}
+
+/// The windows of each shape, which come by their anchors' places: those that meet made one.
+fn joined(mut windows: Vec<(usize, Range<usize>)>) -> Vec<(usize, Range<usize>)> {
+    windows.sort_by_key(|(shape, _)| *shape);
+    windows.dedup_by(|(shape, window), (last_shape, last)| {
+        let meets = shape == last_shape && window.start <= last.end;
+        if meets {
+            last.end = window.end.max(last.end);
+        }
+        meets
+    });
+    windows
 }
 
 /// The parts of `text` around what was sighted, apart from each other.

@@ -146,10 +146,9 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
 
 /// What the rules say of a skeleton.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let sighted = ENGINE.sightings(text, setting.place);
-    if sighted.is_empty() {
+    let Some(sighted) = ENGINE.sightings(text, setting.place) else {
         return Vec::new();
-    }
+    };
     let manner = Manner::of(text, setting.place, setting.is_document);
     let mut hits: Vec<Hit<'static>> = Vec::new();
     for rule in setting.place.rules() {

@@ -1,16 +1,20 @@
-//! Finds many literals at once, whatever their case: looks at every second byte for four that a literal contains,
-//! and compares only where they stand.
+//! Finds many literals at once, whatever their case: looks at every second byte for a few that a literal contains,
+//! four of a short one and six of a longer one, and compares only where they stand.
 
 use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-/// Bits of the table of grams: 32 KiB, which stay in the fastest cache. Few are set.
-const PRESENT: usize = 1 << 18;
-/// Groups that the literals are looked up in.
-const GROUPS: usize = 1 << 12;
-/// Bytes that are looked at together.
-const GRAM: usize = 4;
+/// Words of 64 bits in the tables of grams, which together stay in the fastest cache. Few of the bits are set.
+const SHORT_WORDS: usize = 1 << 12;
+const LONG_WORDS: usize = 1 << 11;
+/// Groups that the literals of a table are looked up in.
+const GROUPS: usize = 1 << 11;
+/// Bytes of a gram.
+const SHORT: usize = 4;
+const LONG: usize = 6;
+/// Bytes that are compared before all of a literal is.
+const NEAR: usize = size_of::<u64>();
 /// How far apart they are looked at.
 const STEP: usize = 2;
 /// Letters from the most frequent on: a literal is recognised by its rarest part.
@@ -19,51 +23,113 @@ const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwyb";
 /// Literals in lower case, ready to be found.
 pub(in crate::inspect) struct Literals {
     texts: Vec<&'static str>,
-    present: Box<[u64; PRESENT / 64]>,
+    short: Grams<SHORT, SHORT_WORDS>,
+    long: Grams<LONG, LONG_WORDS>,
+    /// Those too short for a gram.
+    shortest: Vec<(u16, memmem::Finder<'static>)>,
+}
+
+/// Literals known by so many of their bytes.
+struct Grams<const LENGTH: usize, const WORDS: usize> {
+    present: Box<[u64; WORDS]>,
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
-    /// Those too short for a gram.
-    short: Vec<(u16, memmem::Finder<'static>)>,
 }
 
 /// A gram of a literal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    hash: u32,
+    hash: usize,
     literal: u16,
     /// Where the gram begins in the literal; before it where that is too short to hold one at each step.
     offset: i8,
+    /// What the literal has from there on: which of the bytes are its own, and what they are, folded.
+    mask: u64,
+    bytes: u64,
+}
+
+impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
+    /// Of literals, where in each a gram may begin.
+    fn new<'t>(
+        literals: impl Iterator<Item = (u16, &'t [u8])>,
+        places: fn(&[u8], &mut dyn FnMut(&[u8], i8)),
+    ) -> Self {
+        let mut entries = Vec::new();
+        for (literal, text) in literals {
+            places(text, &mut |gram, offset| {
+                let (mask, bytes) = beside(text, offset);
+                entries.push(Entry {
+                    hash: Self::hash(near(gram, 0)),
+                    literal,
+                    offset,
+                    mask,
+                    bytes,
+                });
+            });
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        let mut present = Box::new([0; WORDS]);
+        for entry in &entries {
+            present[entry.hash / 64] |= 1 << (entry.hash % 64);
+        }
+        let begin = |group| entries.partition_point(|entry| Self::group_of(entry.hash) < group);
+        let groups = (0..=GROUPS)
+            .map(|group| u16::try_from(begin(group)).expect("a few hundred literals have fewer grams"))
+            .collect();
+        Self {
+            present,
+            groups,
+            entries,
+        }
+    }
+
+    /// Of the first bytes of `near`; less than the bits of the table.
+    #[inline]
+    fn hash(near: u64) -> usize {
+        let gram = near << (64 - 8 * LENGTH);
+        (gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - (WORDS * 64).ilog2())) as usize
+    }
+
+    const fn group_of(hash: usize) -> usize {
+        hash / (WORDS * 64 / GROUPS)
+    }
+
+    /// Whether a gram may stand where `near` was read.
+    #[inline]
+    fn may_stand(&self, near: u64) -> bool {
+        let hash = Self::hash(near);
+        self.present[hash / 64] >> (hash % 64) & 1 != 0
+    }
+
+    /// The entries of the gram that stands where `near` was read.
+    fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
+        let hash = Self::hash(near);
+        let group = Self::group_of(hash);
+        let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
+        // Most grams stand in other words, too.
+        self.entries[entries]
+            .iter()
+            .filter(move |entry| near & entry.mask == entry.bytes && entry.hash == hash)
+    }
 }
 
 impl Literals {
     /// At most a few hundred literals of 1 to 100 bytes, in lower case; those of one or two bytes without letters.
     pub(in crate::inspect) fn new(texts: Vec<&'static str>) -> Self {
-        let mut entries = Vec::new();
-        let mut short = Vec::new();
-        for (literal, text) in (0..).zip(&texts) {
-            if text.len() < GRAM - 1 {
-                short.push((literal, memmem::Finder::new(text.as_bytes())));
-            } else {
-                enter(text.as_bytes(), literal, &mut entries);
-            }
-        }
-        entries.sort_unstable();
-        entries.dedup();
-        let mut present = Box::new([0; PRESENT / 64]);
-        for entry in &entries {
-            present[entry.hash as usize / 64] |= 1 << (entry.hash % 64);
-        }
-        let begin = |group| entries.partition_point(|entry| group_of(entry.hash) < group);
-        let groups = (0..=GROUPS)
-            .map(|group| u16::try_from(begin(group)).expect("a few hundred literals have fewer grams"))
-            .collect();
+        let of = |lengths: std::ops::Range<usize>| {
+            let numbered = (0..).zip(texts.iter().map(|text| text.as_bytes()));
+            numbered.filter(move |(_, text)| lengths.contains(&text.len()))
+        };
+        let finder = |(literal, text)| (literal, memmem::Finder::new(text));
         Self {
-            groups,
+            short: Grams::new(of(SHORT - 1..LONG + STEP - 1), short_places),
+            long: Grams::new(of(LONG + STEP - 1..usize::MAX), |text, place| {
+                rarest(text, LONG, place)
+            }),
+            shortest: of(0..SHORT - 1).map(finder).collect(),
             texts,
-            present,
-            entries,
-            short,
         }
     }
 
@@ -90,21 +156,21 @@ impl Literals {
     }
 
     fn visit(&self, text: &[u8], hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>) -> ControlFlow<()> {
-        for (literal, finder) in &self.short {
+        for (literal, finder) in &self.shortest {
             for start in finder.find_iter(text) {
                 hit(start, usize::from(*literal))?;
             }
         }
-        for (index, gram) in text.windows(GRAM).step_by(STEP).enumerate() {
-            let gram: [u8; GRAM] = gram.try_into().expect("windows have this length");
-            self.look(text, index * STEP, gram, hit)?;
+        for (index, bytes) in text.windows(NEAR).step_by(STEP).enumerate() {
+            let bytes = bytes.try_into().expect("windows have this length");
+            self.look(text, index * STEP, u64::from_le_bytes(bytes) | FOLD, hit)?;
         }
-        // A literal of three bytes may be the last.
-        let last = text.len().wrapping_sub(GRAM - 1);
-        match text.get(last..) {
-            Some(&[a, b, c]) if last.is_multiple_of(STEP) => self.look(text, last, [a, b, c, 0], hit),
-            Some(_) | None => ControlFlow::Continue(()),
+        // The last ones, down to the shortest literal that has a gram.
+        let last = text.len().saturating_sub(NEAR - 1).next_multiple_of(STEP);
+        for at in (last..text.len().saturating_sub(SHORT - 2)).step_by(STEP) {
+            self.look(text, at, near(text, at), hit)?;
         }
+        ControlFlow::Continue(())
     }
 
     #[inline]
@@ -112,27 +178,25 @@ impl Literals {
         &self,
         text: &[u8],
         at: usize,
-        gram: [u8; GRAM],
+        near: u64,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let hash = hash(gram);
-        if self.present[hash as usize / 64] >> (hash % 64) & 1 == 0 {
-            return ControlFlow::Continue(());
+        // Both at once: one branch, which is hardly ever taken.
+        if self.short.may_stand(near) | self.long.may_stand(near) {
+            return self.compare(text, at, near, hit);
         }
-        self.compare(text, at, hash, hit)
+        ControlFlow::Continue(())
     }
 
-    #[cold]
+    #[inline(never)]
     fn compare(
         &self,
         text: &[u8],
         at: usize,
-        hash: u32,
+        near: u64,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let group = group_of(hash);
-        let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
-        for entry in self.entries[entries].iter().filter(|entry| entry.hash == hash) {
+        for entry in self.short.standing(near).chain(self.long.standing(near)) {
             let literal = usize::from(entry.literal);
             let wanted = self.texts[literal].as_bytes();
             let start = at.wrapping_add_signed(-isize::from(entry.offset));
@@ -148,36 +212,31 @@ impl Literals {
     }
 }
 
-/// Enters the grams by which a literal is recognised, one for each way the steps can fall on it.
-fn enter(text: &[u8], literal: u16, entries: &mut Vec<Entry>) {
-    let mut entry = |gram: [u8; GRAM], offset| {
-        entries.push(Entry {
-            hash: hash(gram),
-            literal,
-            offset,
-        });
-    };
+/// The grams by which a short literal is recognised, one for each way the steps can fall on it.
+fn short_places(text: &[u8], place: &mut dyn FnMut(&[u8], i8)) {
     // A byte that is not the literal's can be any.
     let any = || (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
     match *text {
         [a, b, c] => {
-            any().for_each(|x| entry([a, b, c, x], 0));
-            any().for_each(|x| entry([x, a, b, c], -1));
+            any().for_each(|x| place(&[a, b, c, x], 0));
+            any().for_each(|x| place(&[x, a, b, c], -1));
         }
         [a, b, c, d] => {
-            entry([a, b, c, d], 0);
-            any().for_each(|x| entry([x, a, b, c], -1));
+            place(&[a, b, c, d], 0);
+            any().for_each(|x| place(&[x, a, b, c], -1));
         }
-        _ => {
-            let parts = text.windows(GRAM + STEP - 1).enumerate();
-            let rarest =
-                parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
-            let (at, part) = rarest.expect("a longer literal has such a part");
-            for (shift, gram) in part.windows(GRAM).enumerate() {
-                let offset = i8::try_from(at + shift).expect("literals are short");
-                entry(gram.try_into().expect("windows have this length"), offset);
-            }
-        }
+        _ => rarest(text, SHORT, place),
+    }
+}
+
+/// The grams of the rarest part of a literal.
+fn rarest(text: &[u8], length: usize, place: &mut dyn FnMut(&[u8], i8)) {
+    let parts = text.windows(length + STEP - 1).enumerate();
+    let rarest = parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
+    let (at, part) = rarest.expect("a longer literal has such a part");
+    for (shift, gram) in part.windows(length).enumerate() {
+        let offset = i8::try_from(at + shift).expect("literals are short");
+        place(gram, offset);
     }
 }
 
@@ -186,19 +245,36 @@ fn frequency(byte: u8) -> usize {
     rank.map_or(0, |rank| FREQUENT.len() - rank)
 }
 
-const fn group_of(hash: u32) -> usize {
-    hash as usize / (PRESENT / GROUPS)
-}
-
 /// Letters in lower case; what else it makes alike is told apart later.
 const fn folded(byte: u8) -> u8 {
     byte | 0x20
 }
 
-/// Less than [`PRESENT`].
-const fn hash(gram: [u8; GRAM]) -> u32 {
-    let folded = u32::from_le_bytes(gram) | 0x2020_2020;
-    folded.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PRESENT.ilog2())
+/// What folds bytes that are read together.
+const FOLD: u64 = u64::from_le_bytes([folded(0); NEAR]);
+
+/// What a literal has from `offset` on: which of the bytes are its own, and what they are, folded.
+fn beside(text: &[u8], offset: i8) -> (u64, u64) {
+    let own = |index: isize| {
+        let at = isize::from(offset).checked_add(index)?;
+        text.get(usize::try_from(at).ok()?)
+    };
+    let (mut mask, mut bytes) = ([0; NEAR], [0; NEAR]);
+    for (index, (mask, byte)) in (0..).zip(mask.iter_mut().zip(&mut bytes)) {
+        if let Some(own) = own(index) {
+            (*mask, *byte) = (u8::MAX, folded(*own));
+        }
+    }
+    (u64::from_le_bytes(mask), u64::from_le_bytes(bytes))
+}
+
+/// The bytes of a text from `at` on, folded; spaces where it ends.
+fn near(text: &[u8], at: usize) -> u64 {
+    let rest = text.get(at..).unwrap_or_default();
+    let mut bytes = [0; NEAR];
+    let length = rest.len().min(NEAR);
+    bytes[..length].copy_from_slice(&rest[..length]);
+    u64::from_le_bytes(bytes) | FOLD
 }
 
 #[cfg(test)]
@@ -207,8 +283,23 @@ mod tests {
 
     use super::*;
 
-    const TEXTS: [&str; 12] = [
-        "@", "<|", "cc ", "bcc", "obey", "evil", "ignor", "ignore", "you must", "c2.", "忽略", "forget",
+    const TEXTS: [&str; 16] = [
+        "@",
+        "<|",
+        "cc ",
+        "bcc",
+        "obey",
+        "evil",
+        "ignor",
+        "ignore",
+        "ignored",
+        "you must",
+        "send to",
+        "the question",
+        "c2.com",
+        "c2.",
+        "忽略",
+        "forget",
     ];
 
     /// The same by looking everywhere.

@@ -98,11 +98,6 @@ impl<'t> Sighted<'t> {
         }
     }
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
-    }
-
     /// Every sighting of a signal.
     pub(super) fn each(&self, signal: Signal) -> impl Iterator<Item = &Sighting> {
         self.of.get(&signal).into_iter().flat_map(|group| &group.all)

@@ -97,10 +97,29 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     anchor.start - before..end
 }
 
+/// What names claim; the latest is kept, for one that comes again and again.
+#[derive(Default)]
+pub(super) struct Claims<'t> {
+    latest: Option<(&'t str, Option<Claim>)>,
+}
+
+impl<'t> Claims<'t> {
+    fn of(&mut self, name: &'t str) -> Option<Claim> {
+        match self.latest {
+            Some((known, claim)) if known == name => claim,
+            Some(_) | None => {
+                let claim = names::claim(name);
+                self.latest = Some((name, claim));
+                claim
+            }
+        }
+    }
+}
+
 /// The secret that the identifier at `name` names, and how many bytes were judged for it.
-pub(super) fn at(text: &str, name: &Range<usize>) -> (usize, Option<Hit>) {
+pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>) -> (usize, Option<Hit>) {
     let spelled = text[name.clone()].trim_start_matches(['-', '.']);
-    let Some(mut claim) = names::claim(spelled) else {
+    let Some(mut claim) = claims.of(spelled) else {
         return (0, None);
     };
     if claim == Claim::Key && is_second_word(text, name) {

@@ -33,6 +33,7 @@ const MEDIA: [&str; 14] = [
 
 /// Encoded files and random stretches in `text`.
 pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
+    let mut armour = Armour::default();
     for run in long_runs(text) {
         let stretch = &text[run.clone()];
         let sample = &stretch[..stretch.len().min(SAMPLE)];
@@ -43,6 +44,7 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
             || value::is_patterned(sample)
             || is_media_address(&text[..run.start])
             || is_public(&text[..run.start])
+            || armour.is_public(&text[..run.start])
         {
             continue;
         }
@@ -108,19 +110,39 @@ fn is_media_address(before: &str) -> bool {
     })
 }
 
-/// In the armour of what anybody may see, behind the kind of a public key, or encrypted.
+/// The armour that was begun last, as far as a text was read.
+#[derive(Default)]
+struct Armour {
+    begun: Option<usize>,
+    read: usize,
+}
+
+impl Armour {
+    /// Whether what follows `before`, which only grows, stands in the armour of what anybody may see.
+    fn is_public(&mut self, before: &str) -> bool {
+        // It may have begun at the end of what was read.
+        let unread = self.read.saturating_sub(BEGIN.len());
+        let begins = memchr::memmem::find_iter(&before.as_bytes()[unread..], BEGIN);
+        self.begun = begins.last().map(|at| unread + at).or(self.begun);
+        self.read = before.len();
+        let first = before.ceil_char_boundary(before.len().saturating_sub(ARMOURED));
+        self.begun.filter(|begun| *begun >= first).is_some_and(|begun| {
+            let inside = &before[begun..];
+            let label = inside[BEGIN.len()..].split("-----").next().unwrap_or_default();
+            let mut public = ["PUBLIC", "CERTIFICATE", "SIGNATURE", "MESSAGE"].iter();
+            public.any(|public| label.contains(public))
+                && memchr::memmem::find(inside.as_bytes(), b"-----END").is_none()
+        })
+    }
+}
+
+/// What armour begins with, and how much may stand in it.
+const BEGIN: &str = "-----BEGIN ";
+const ARMOURED: usize = 16 << 10;
+
+/// Behind the kind of a public key, named for what it is, or encrypted.
 fn is_public(before: &str) -> bool {
-    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(16 << 10))..];
-    let armour = near
-        .rfind("-----BEGIN ")
-        .filter(|begin| !near[*begin..].contains("-----END"));
-    let is_armoured = armour.is_some_and(|begin| {
-        let label = near[begin + 11..].split("-----").next().unwrap_or_default();
-        ["PUBLIC", "CERTIFICATE", "SIGNATURE", "MESSAGE"]
-            .iter()
-            .any(|public| label.contains(public))
-    });
-    let end = &near[near.ceil_char_boundary(near.len().saturating_sub(60))..];
+    let end = &before[before.ceil_char_boundary(before.len().saturating_sub(60))..];
     let word = end
         .trim_end_matches([' ', ':', '=', '"', '\'', '>'])
         .to_ascii_lowercase();
@@ -133,8 +155,7 @@ fn is_public(before: &str) -> bool {
         "fingerprint",
         "certificate",
     ];
-    is_armoured
-        || is_named.iter().any(|name| word.ends_with(name))
+    is_named.iter().any(|name| word.ends_with(name))
         || ["ssh-rsa ", "ssh-ed25519 ", "ssh-dss ", "ecdsa-sha2-nistp256 "]
             .iter()
             .any(|kind| end.ends_with(kind))

@@ -116,6 +116,9 @@ const fn is_sign(byte: u8) -> bool {
 /// Pairs of hexadecimal digits with one sign between each two: `41-4b-49`.
 fn apart(text: &str, found: &mut Vec<Layer>) {
     let bytes = text.as_bytes();
+    if !may_be_apart(bytes) {
+        return;
+    }
     let pair = |at: usize| match bytes.get(at..at + 2) {
         Some(&[high, low]) => {
             let nibble = |byte: u8| char::from(byte).to_digit(16);
@@ -195,6 +198,10 @@ pub(super) fn unescape(text: &str) -> Cow<'_, str> {
                 rest = after;
             }
         }
+        let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'%' | b'\\' | b'&');
+        let plain = rest.bytes().take_while(is_plain).count();
+        out.push_str(&rest[..plain]);
+        rest = &rest[plain..];
     }
     if changed {
         Cow::Owned(out)

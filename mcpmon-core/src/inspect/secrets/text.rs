@@ -62,6 +62,7 @@ fn direct(
     let rows = |count: usize| if is_named { count } else { 0 };
     let mut scan = Scan {
         text,
+        claims: assignment::Claims::default(),
         hits: Vec::new(),
         shapes: vec![Vec::new(); rows(shapes::SHAPES.len())],
         words: vec![0; rows(ISSUED.len())],
@@ -87,6 +88,7 @@ fn direct(
 
 struct Scan<'t> {
     text: &'t str,
+    claims: assignment::Claims<'t>,
     hits: Vec<Hit>,
     /// Where the words of each form stand.
     shapes: Vec<Vec<usize>>,
@@ -178,7 +180,7 @@ impl Scan<'_> {
         if self.read > MAX_READ * self.text.len() + LEAST_READ {
             return;
         }
-        let (length, hit) = assignment::at(self.text, &name);
+        let (length, hit) = assignment::at(self.text, &name, &mut self.claims);
         self.read += length;
         if self.read > MAX_READ * self.text.len() + LEAST_READ {
             // Names within values within values: nobody writes that, and nobody has the time to read it.

@@ -1,5 +1,9 @@
 //! What a value looks like: random, a placeholder, a reference to what is elsewhere, or plain words.
 
+use std::sync::LazyLock;
+
+use crate::inspect::scan::literals::Literals;
+
 /// How much speaks for a value to be a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
@@ -189,11 +193,11 @@ pub(super) fn is_reference(value: &str) -> bool {
         "enc[",
         "import.meta",
     ];
-    let lower: String = value.chars().take(12).collect::<String>().to_ascii_lowercase();
-    LOOKED_UP.iter().any(|start| lower.starts_with(start))
-        || value.contains("${")
-        || value.contains("{{")
-        || value.contains("}}")
+    let begins = |start: &&'static str| {
+        let head = value.get(..start.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(start))
+    };
+    LOOKED_UP.iter().any(begins) || value.contains("${") || value.contains("{{") || value.contains("}}")
 }
 
 /// Words of placeholders that count wherever they stand.
@@ -217,6 +221,8 @@ const TELLING: [&str; 18] = [
     "foobar",
     "not_a_real",
 ];
+static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.to_vec()));
+
 /// Words that count where there is nothing else.
 const MEANINGLESS: [&str; 26] = [
     "pass", "password", "passwd", "pwd", "secret", "token", "key", "user", "username", "test", "api",
@@ -227,7 +233,7 @@ const MEANINGLESS: [&str; 26] = [
 /// Whether `value` only shows where a secret would stand.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    if TELLING.iter().any(|word| lower.contains(word)) {
+    if TOLD.is_in(value.as_bytes()) {
         return !has_changeme_suffix(&lower);
     }
     let mut parts = lower
