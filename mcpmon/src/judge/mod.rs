@@ -25,7 +25,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::{
@@ -62,6 +63,8 @@ use crate::{
 const BATCH: usize = 250;
 /// How long own records may take to be where others find them.
 const FLUSH: Duration = Duration::from_secs(2);
+/// How long after it joined one that checks a call waits for what others did before, who were alone until then.
+const TOLD: Duration = Duration::from_millis(20);
 /// Records that wait from which on results are not read for what is sensitive in them.
 const MANY_QUEUED: usize = 256;
 /// How often the user's own policy files are looked at.
@@ -143,6 +146,8 @@ pub struct Judge {
     lookups: files::Lookups,
     /// How the session is joined, until it is.
     entrance: Option<Entrance>,
+    /// When it was joined.
+    joined: Instant,
 }
 
 /// What is left to be done before anything can be judged but the server's start.
@@ -293,6 +298,7 @@ impl Judge {
             }
         };
         self.recorder.begin(destination)?;
+        self.joined = Instant::now();
         self.take(now, snapshot);
         self.changed.clear(); // nobody has seen a list yet
         self.introduce(now);
@@ -323,6 +329,7 @@ impl Judge {
             launch: parts.launch,
             lookups: files::Lookups::default(),
             entrance: Some(parts.entrance),
+            joined: Instant::now(),
         }
     }
 
@@ -441,6 +448,7 @@ impl Judge {
         if !self.presence.is_due(now) {
             return Shared::Unreachable;
         }
+        thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
         match self.shared.check(self.monitor.policy(), call) {
             Ok(checked) => Shared::Checked(checked),
             Err(error) => {
@@ -494,7 +502,15 @@ impl Judge {
                 | Order::KillProcess { .. }
                 | Order::Refuse { .. } => continue,
             };
-            if self.recorder.put(entry).is_err() {
+            // Nobody asks for what is shared by a server that is alone.
+            let is_shared_soon = matches!(entry, Entry::Recent(..) | Entry::Unread(..))
+                && self.others.is_empty()
+                && !self.twins;
+            let put = match is_shared_soon {
+                true => self.recorder.put_soon(entry),
+                false => self.recorder.put(entry),
+            };
+            if put.is_err() {
                 tracing::error!("a definition could not be stored; it holds until this process ends");
             }
         }

@@ -1,7 +1,8 @@
 //! The bounded queue between whoever records and the writer thread.
 //!
 //! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
-//! a batch: the writer looks by itself every flush interval. What does not fit is counted by kind.
+//! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. What does
+//! not fit is counted by kind.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,6 +13,9 @@ use std::{
 use mcpmon_core::model::{Action, Event, EventKind, ProcessRef, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
+
+/// How long after a batch the writer looks again: what is to be written soon then waits no longer, and wakes nobody.
+pub(super) const SOON: Duration = Duration::from_millis(5);
 
 /// Whose room in the queue an event takes.
 ///
@@ -130,6 +134,8 @@ struct State {
     urgent: bool,
     closed: bool,
     writer_sleeps: bool,
+    /// Whether the writer looks again soon, for there was something the last time.
+    is_brisk: bool,
     written: u64,
     lost: u64,
     last_error: Option<String>,
@@ -176,12 +182,22 @@ impl Queue {
 
     /// Takes in what must not be lost unnoticed; it is written at once.
     pub(super) fn push(&self, entry: Entry) -> Result<(), Refused> {
+        self.take_entry(entry, |_| true)
+    }
+
+    /// The same, but written within [`SOON`]: the writer is woken only where it would look later than that.
+    pub(super) fn push_soon(&self, entry: Entry) -> Result<(), Refused> {
+        self.take_entry(entry, |state| !state.is_brisk)
+    }
+
+    fn take_entry(&self, entry: Entry, is_urgent: fn(&State) -> bool) -> Result<(), Refused> {
         let message = Message::Entry(Box::new(entry));
         let state = self.lock();
         if !state.has_room(self.capacity) {
             return Err(Refused);
         }
-        self.add(state, message, true);
+        let urgent = is_urgent(&state);
+        self.add(state, message, urgent);
         Ok(())
     }
 
@@ -190,9 +206,13 @@ impl Queue {
         let mut state = self.lock();
         if !state.is_due() {
             state.writer_sleeps = true;
+            let patience = match state.is_brisk {
+                true => SOON.min(self.interval),
+                false => self.interval,
+            };
             (state, _) = self
                 .wake
-                .wait_timeout_while(state, self.interval, |state| !state.is_due())
+                .wait_timeout_while(state, patience, |state| !state.is_due())
                 .unwrap_or_else(PoisonError::into_inner);
             state.writer_sleeps = false;
         }
@@ -204,6 +224,7 @@ impl Queue {
             return None;
         }
         state.queued -= messages.len();
+        state.is_brisk = !messages.is_empty();
         state.urgent &= state.queued > 0;
         Some(Batch {
             messages,
@@ -366,6 +387,19 @@ mod tests {
         queue.push_event(sample::started("a", 2), None);
         queue.push_event(sample::blocked_connection(), None);
         assert_eq!(queue.take().unwrap().messages.len(), 2);
+    }
+
+    #[test]
+    fn what_is_to_be_written_soon_waits_for_a_look_that_comes_soon_and_for_no_other() {
+        let queue = Queue::new(100, 100, LONG);
+        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+        assert_eq!(queue.take().unwrap().messages.len(), 1);
+        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+        assert!(!queue.lock().is_due(), "the writer looks again soon");
+        assert_eq!(queue.take().unwrap().messages.len(), 1);
+        assert!(queue.take().unwrap().messages.is_empty());
+        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+        assert!(queue.lock().is_due(), "the next look is far away");
     }
 
     #[test]

@@ -219,6 +219,14 @@ impl Recorder {
         self.0.queue.push(entry)
     }
 
+    /// Keeps `entry` as [`put`](Self::put) does, but takes some milliseconds for it rather than wake the writer.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_soon(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push_soon(entry)
+    }
+
     /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
     ///
     /// # Errors
