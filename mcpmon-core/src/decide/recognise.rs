@@ -1,7 +1,7 @@
 //! Which server a command starts, by the policy: declared servers first, then what is known of commands.
 
 use crate::{
-    inspect::launch::{Launch, LaunchRules, matches_declared},
+    inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
     policy::{Policy, Transport},
 };
 
@@ -24,12 +24,12 @@ pub fn launch_rules(policy: &Policy) -> LaunchRules {
 pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
     let declared = policy.servers.iter().find_map(|server| match &server.transport {
         Transport::Stdio { command, args } => {
-            matches_declared(command, args, argv).then_some((&server.id, command))
+            matches_declared(command, args, argv).then_some((&server.id, command, args))
         }
         Transport::Remote { .. } => None,
     });
     let detected = rules.detect(argv);
-    let Some((id, command)) = declared else {
+    let Some((id, command, args)) = declared else {
         return detected.map(|launch| with_declared_spelling(policy, launch));
     };
     Some(match detected {
@@ -41,9 +41,25 @@ pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Optio
             server: id.clone(),
             stage: LaunchRules::stage_of_named(argv),
             pattern: format!("mcp.servers[{id}]"),
-            name: command.clone(),
+            name: name_of(command, args),
         },
     })
+}
+
+/// The name of a declared server that nothing else is known of: its script or module, else its program. The same
+/// server has it where it is not declared, for pins go by it.
+fn name_of(command: &str, args: &[String]) -> String {
+    let words = std::iter::once(command).chain(args.iter().map(String::as_str));
+    let argv: Vec<String> = words.map(str::to_owned).collect();
+    match LaunchRules::stage_of_named(&argv) {
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => path,
+        Stage::Module { name } => name,
+        Stage::Launcher
+        | Stage::Shell { script: None }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => command.to_owned(),
+    }
 }
 
 /// A server found by its name is the declared one of that name, however that is spelled.

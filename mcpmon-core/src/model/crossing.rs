@@ -414,6 +414,24 @@ impl Checked {
     pub fn blocks(&self) -> bool {
         self.over_rate.is_some() || self.crossings.iter().any(|crossing| crossing.blocks)
     }
+
+    /// Both together: a rule that matches in both is told once, by the one that stops the call.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        for crossing in other.crossings {
+            match self
+                .crossings
+                .iter_mut()
+                .find(|known| known.rule == crossing.rule)
+            {
+                Some(known) if crossing.blocks && !known.blocks => *known = crossing,
+                Some(_) => {}
+                None => self.crossings.push(crossing),
+            }
+        }
+        self.over_rate = self.over_rate.or(other.over_rate);
+        self
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub struct CrossServer {
     pub enabled: bool,
     /// What a match does.
     pub decision: CrossServerDecision,
+    /// Whether it stops the call all the same: a policy on top says so, and what counts as a match stays.
+    pub stops_all: bool,
     /// A tool that bears the name of another server's.
     pub shadow_tool: bool,
     /// How long after a read nothing may be sent through another server; `None` where that is not checked.
@@ -59,6 +61,7 @@ impl Default for CrossServer {
         Self {
             enabled: true,
             decision: CrossServerDecision::default(),
+            stops_all: false,
             shadow_tool: true,
             read_then_send: Some(window),
             burst: Some(Burst {
@@ -84,6 +87,15 @@ impl CrossServer {
             self.flow.as_ref().map(|flow| flow.window),
         ];
         windows.into_iter().flatten().max().unwrap_or_default()
+    }
+
+    /// What a match does after all.
+    #[must_use]
+    pub const fn strictest(&self) -> CrossServerDecision {
+        match self.stops_all {
+            true => CrossServerDecision::Block,
+            false => self.decision,
+        }
     }
 
     /// Whether results are remembered, to be found again.

@@ -14,6 +14,8 @@ pub struct RateLimits {
     pub default: RateLimit,
     /// Limits by glob over server ids.
     pub per_server: Vec<(NameGlob, RateLimit)>,
+    /// What must let a call through as well.
+    pub on_top: Option<Box<Self>>,
 }
 
 /// A token bucket.
@@ -34,15 +36,27 @@ impl Default for RateLimits {
                 burst: 60,
             },
             per_server: Vec::new(),
+            on_top: None,
         }
     }
 }
 
 impl RateLimits {
     /// What holds for `server`: the entry with its very name, else the strictest of those that match it, else the
-    /// default; `None` where calls are not limited.
+    /// default; `None` where calls are not limited. Of what is on top of each other the smaller numbers hold.
     #[must_use]
     pub fn of(&self, server: &ServerId) -> Option<RateLimit> {
+        let on_top = self.on_top.as_ref().and_then(|on_top| on_top.of(server));
+        match (self.own(server), on_top) {
+            (Some(own), Some(on_top)) => Some(RateLimit {
+                per_minute: own.per_minute.min(on_top.per_minute),
+                burst: own.burst.min(on_top.burst),
+            }),
+            (own, on_top) => own.or(on_top),
+        }
+    }
+
+    fn own(&self, server: &ServerId) -> Option<RateLimit> {
         if !self.enabled {
             return None;
         }
@@ -50,11 +64,11 @@ impl RateLimits {
             .per_server
             .iter()
             .filter(|(glob, _)| is_listed(std::slice::from_ref(glob), server));
-        let own = self
+        let named = self
             .per_server
             .iter()
             .find(|(glob, _)| glob.as_str() == server.as_str());
-        let strictest = own.or_else(|| {
+        let strictest = named.or_else(|| {
             matching
                 .by_ref()
                 .min_by_key(|(_, limit)| (limit.per_minute, limit.burst))

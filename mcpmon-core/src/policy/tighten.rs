@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::{
-    Approvals, ArgumentInspection, Detection, Guard, Limits, Mode, OnChange, OnSecret, OnTimeout,
-    OutputInspection, Pinning, Policy, Requests, Server, ServerPolicy,
+    Approvals, ArgumentInspection, Burst, CrossServer, CrossServerDecision, Detection, ExecPolicy, Flow,
+    Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnSecret, OnTimeout, OutputInspection, Pinning,
+    Policy, RateLimits, Requests, Server, ServerPolicy, Unwrapped,
 };
 
 impl Policy {
     /// What holds where both must let something through: of two answers the stricter one. What concerns the host as
-    /// a whole (addresses, the start of servers, which commands are servers, what is pinned) and what is accepted
-    /// (suppressions) is this policy's alone.
+    /// a whole (which commands are servers, what is pinned), what tools do, and what is accepted (suppressions) is
+    /// this policy's alone.
     ///
     /// What `other` would stop where it only observes is let through here as well, so that nothing of it is taken
     /// while this policy enforces. Where this one observes and `other` enforces, both are enforced.
@@ -50,7 +51,7 @@ impl Policy {
             mode: other.mode,
             servers: declared(self, other),
             server_policy: both(server_policy, &other.server_policy),
-            network: network.clone(),
+            network: addresses(network, &other.network),
             detection: detection.clone(),
             pinning: *pinning,
             definition_pinning: pins(*definition_pinning, other.definition_pinning),
@@ -64,13 +65,13 @@ impl Policy {
             approvals: approved(*approvals, other.approvals),
             fail_closed: *fail_closed || other.fail_closed,
             name_similarity: smaller(*name_similarity, other.name_similarity),
-            exec: *exec,
+            exec: starts(*exec, other.exec),
             guard: guarded(guard, &other.guard),
             arguments: secrets(*arguments, other.arguments),
-            // Checked where the calls of a session meet: in the daemon.
-            cross_server: cross_server.clone(),
+            cross_server: crossings(cross_server, &other.cross_server),
+            // Which of two categories is the stricter one depends on what else is called.
             categories: categories.clone(),
-            rate_limits: rate_limits.clone(),
+            rate_limits: rates(rate_limits, &other.rate_limits),
             llm: llm.tightened_by(other.llm),
         }
     }
@@ -197,6 +198,80 @@ fn approved(own: Approvals, other: Approvals) -> Approvals {
     }
 }
 
+/// A match of either is one, and does what the stricter of both says. What this policy takes for a match it still
+/// does: see [`CrossServer::stops_all`].
+fn crossings(own: &CrossServer, other: &CrossServer) -> CrossServer {
+    match (own.enabled, other.enabled) {
+        (true, true) => CrossServer {
+            enabled: true,
+            decision: match (own.decision, other.decision) {
+                (CrossServerDecision::Audit, CrossServerDecision::Audit) => CrossServerDecision::Audit,
+                (CrossServerDecision::Block, CrossServerDecision::Block) => CrossServerDecision::Block,
+                // With evidence, whatever a tool is taken to do.
+                (_, _) => CrossServerDecision::Evidence,
+            },
+            stops_all: own.strictest() == CrossServerDecision::Block
+                || other.strictest() == CrossServerDecision::Block,
+            shadow_tool: own.shadow_tool || other.shadow_tool,
+            read_then_send: own.read_then_send.max(other.read_then_send),
+            burst: match (own.burst, other.burst) {
+                (Some(own), Some(other)) => Some(Burst {
+                    max_calls: own.max_calls.min(other.max_calls),
+                    window: own.window.max(other.window),
+                }),
+                (own, other) => own.or(other),
+            },
+            flow: match (&own.flow, &other.flow) {
+                (Some(own), Some(other)) => Some(Flow {
+                    same_turn_only: own.same_turn_only && other.same_turn_only,
+                    window: own.window.max(other.window),
+                    categories: own.categories.union(&other.categories).copied().collect(),
+                }),
+                (own, other) => own.clone().or_else(|| other.clone()),
+            },
+        },
+        (false, true) => other.clone(),
+        (_, false) => own.clone(),
+    }
+}
+
+fn rates(own: &RateLimits, other: &RateLimits) -> RateLimits {
+    let mut limits = own.clone();
+    if own == other || !other.enabled {
+        return limits;
+    }
+    limits.on_top = Some(Box::new(match limits.on_top {
+        Some(above) => rates(&above, other),
+        None => other.clone(),
+    }));
+    limits
+}
+
+fn addresses(own: &NetworkPolicy, other: &NetworkPolicy) -> NetworkPolicy {
+    let rules = other.rules.iter().filter(|rule| !own.rules.contains(rule));
+    let agents = other.agents.iter().filter(|agent| !own.agents.contains(agent));
+    NetworkPolicy {
+        enforce: own.enforce || other.enforce,
+        rules: own.rules.iter().chain(rules).cloned().collect(),
+        agents: own.agents.iter().chain(agents).cloned().collect(),
+        resolve_interval: own.resolve_interval.min(other.resolve_interval),
+    }
+}
+
+fn starts(own: ExecPolicy, other: ExecPolicy) -> ExecPolicy {
+    ExecPolicy {
+        gate: match (own.gate, other.gate) {
+            (Gate::Off, Gate::Off) => Gate::Off,
+            (Gate::Auto, _) | (_, Gate::Auto) => Gate::Auto,
+        },
+        unwrapped: match (own.unwrapped, other.unwrapped) {
+            (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
+            (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
+            (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
+        },
+    }
+}
+
 fn smaller(own: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (own, other) {
         (Some(own), Some(other)) => Some(own.min(other)),
@@ -221,7 +296,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{Category, NameGlob, ServerId, Severity},
-        policy::{Admission, Handling, OnDetection, OnOutput, Suppression, Transport},
+        policy::{Admission, Handling, OnDetection, OnOutput, RateLimit, Suppression, Transport},
     };
 
     const IDS: [&str; 4] = ["files", "mail", "Files", "web"];
@@ -293,13 +368,43 @@ mod tests {
         )
     }
 
+    fn rate_limits() -> impl Strategy<Value = RateLimits> {
+        let limit = || (1..9_u32, 1..9_u32).prop_map(|(per_minute, burst)| RateLimit { per_minute, burst });
+        let glob = prop::sample::select(&["f*", "mail", "*"][..]).prop_map(NameGlob::new);
+        let per_server = prop::collection::vec((glob, limit()), 0..3);
+        (any::<bool>(), limit(), per_server).prop_map(|(enabled, default, per_server)| RateLimits {
+            enabled,
+            default,
+            per_server,
+            on_top: None,
+        })
+    }
+
     fn policy() -> impl Strategy<Value = Policy> {
         let servers = prop::sample::subsequence(&IDS[..2], 0..=2);
         let outputs = (any::<bool>(), any::<bool>());
         let bounds = (1..99_usize, prop::sample::select(&[0, 5, 9_u64][..]));
         let parts = (server_policy(), pinning(), inspection(), requests());
-        (any::<[bool; 3]>(), servers, outputs, bounds, parts).prop_map(
-            |([observes, fail_closed, denies], servers, (enabled, blocks), (line, timeout), parts)| Policy {
+
+        (any::<[bool; 4]>(), servers, outputs, bounds, parts, rate_limits()).prop_map(
+            |(
+                [observes, fail_closed, denies, refuses],
+                servers,
+                (enabled, blocks),
+                (line, timeout),
+                parts,
+                rate_limits,
+            )| Policy {
+                rate_limits,
+                exec: ExecPolicy {
+                    gate: if refuses { Gate::Auto } else { Gate::Off },
+                    unwrapped: if denies { Unwrapped::Deny } else { Unwrapped::Allow },
+                },
+                network: NetworkPolicy {
+                    enforce: refuses,
+                    agents: vec![format!("agent-{line}")],
+                    ..NetworkPolicy::default()
+                },
                 mode: if observes { Mode::Observe } else { Mode::Enforce },
                 servers: servers.into_iter().map(server).collect(),
                 server_policy: parts.0,
@@ -386,6 +491,19 @@ mod tests {
                 prop_assert!(seconds(merged.limits) <= seconds(policy.limits));
                 prop_assert!(merged.approvals.on_timeout <= policy.approvals.on_timeout);
                 prop_assert!(merged.fail_closed || !policy.fail_closed);
+                prop_assert!(merged.exec.gate == Gate::Auto || policy.exec.gate == Gate::Off);
+                prop_assert!(merged.exec.unwrapped == Unwrapped::Deny || policy.exec.unwrapped != Unwrapped::Deny);
+                prop_assert!(merged.network.enforce || !policy.network.enforce);
+                prop_assert!(policy.network.agents.iter().all(|agent| merged.network.agents.contains(agent)));
+                for id in IDS {
+                    let id = ServerId::new(id).expect("an id");
+                    let (mine, merged) = (policy.rate_limits.of(&id), merged.rate_limits.of(&id));
+                    let is_smaller = |merged: &RateLimit, mine: &RateLimit| {
+                        merged.per_minute <= mine.per_minute && merged.burst <= mine.burst
+                    };
+                    let holds = mine.is_none_or(|mine| merged.is_some_and(|merged| is_smaller(&merged, &mine)));
+                    prop_assert!(holds, "{:?} under {:?}", merged, mine);
+                }
             }
         }
 

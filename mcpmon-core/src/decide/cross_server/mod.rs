@@ -6,6 +6,8 @@ mod window;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tightened;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -279,7 +281,7 @@ impl<'a> Scene<'a> {
         related: &[&RecentCall],
         evidence: Vec<Evidence>,
     ) -> Crossing {
-        let decision = self.policy.cross_server.decision;
+        let decision = self.policy.cross_server.strictest();
         Crossing {
             rule,
             blocks: blocks(decision, &evidence),

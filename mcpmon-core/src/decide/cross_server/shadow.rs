@@ -85,9 +85,10 @@ pub(in crate::decide) fn shadowed(
     let rules = &policy.cross_server;
     let (other, others) = visible.rival(server, tool)?;
     let is_later = since.is_none_or(|since| *others < since);
-    let stops = match rules.decision {
+    let decision = rules.strictest();
+    let stops = match decision {
         CrossServerDecision::Evidence => is_client_known && is_later,
-        CrossServerDecision::Block | CrossServerDecision::Audit => blocks(rules.decision, &[]),
+        CrossServerDecision::Block | CrossServerDecision::Audit => blocks(decision, &[]),
     };
     let order = match is_later {
         true => "which offered it first",

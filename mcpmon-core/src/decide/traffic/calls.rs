@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     decide::{
-        cross_server::shadowed,
+        cross_server::{blocks, shadowed},
         definitions::Offers,
         order::{Ask, Judgement, Order, Shared},
         rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
@@ -120,11 +120,16 @@ impl Traffic {
             message,
         };
         let judgement = match shared {
-            Shared::Checked(checked) => {
+            Shared::Checked(mut checked) => {
                 if !checked.blocks() {
-                    // Its own bucket is known here too when the others are gone.
+                    // Its own bucket is known here too when the others are gone, and a user's own policy can be
+                    // stricter than the one of those who hold the session.
                     let window = &mut self.companies.session(conversation).window;
-                    window.admit(&self.policy, &ask.call);
+                    checked = checked.and(window.admit(&self.policy, &ask.call).0);
+                    let decision = self.policy.cross_server.strictest();
+                    for crossing in &mut checked.crossings {
+                        crossing.blocks |= blocks(decision, &crossing.evidence);
+                    }
                 }
                 self.checked(&teller, call, ask, &checked, Vec::new())
             }
@@ -239,7 +244,7 @@ impl Traffic {
             .and_then(|scene| Some(scene.entry()?.record.first_seen));
         let (visible, is_client_known) =
             self.companies
-                .visible(teller.conversation, &self.registry, rules.decision);
+                .visible(teller.conversation, &self.registry, rules.strictest());
         shadowed(&self.policy, visible, is_client_known, (server, tool, since))
     }
 

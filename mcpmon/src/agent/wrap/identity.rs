@@ -63,6 +63,7 @@ fn id(name: &str) -> ServerId {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_core::policy::{Server, Transport};
     use test_case::test_case;
 
     use super::*;
@@ -80,5 +81,33 @@ mod tests {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
         let key = of(&Policy::default(), &LaunchRules::default(), given.as_ref(), &argv);
         (key.server.to_string(), key.name)
+    }
+
+    #[test_case(&["python3", "/srv/notes.py", "--data", "/x"]; "script")]
+    #[test_case(&["node", "/srv/notes/index.js"]; "script of a directory")]
+    #[test_case(&["python3", "-m", "notes_store"]; "module")]
+    #[test_case(&["sh", "/srv/notes.sh"]; "script of a shell")]
+    #[test_case(&["/opt/tool", "serve"]; "program")]
+    #[test_case(&["npx", "-y", "@modelcontextprotocol/server-memory"]; "package")]
+    #[test_case(&["node", "-e", "x"]; "code")]
+    fn a_declaration_changes_no_identity(argv: &[&str]) {
+        let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let before = of(&Policy::default(), &LaunchRules::default(), None, &argv);
+        let declared = Server {
+            id: before.server.clone(),
+            transport: Transport::Stdio {
+                command: argv[0].clone(),
+                args: argv[1..].to_vec(),
+            },
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            egress: None,
+        };
+        let policy = Policy {
+            servers: vec![declared],
+            ..Policy::default()
+        };
+        let after = of(&policy, &LaunchRules::default(), None, &argv);
+        assert_eq!((before.server, before.name), (after.server, after.name));
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> Cros
         ));
     }
     CrossServer {
+        stops_all: false,
         enabled: raw.enabled,
         decision: match raw.decision {
             raw::CrossServerDecision::Evidence => CrossServerDecision::Evidence,

@@ -46,5 +46,6 @@ pub(super) fn limits(raw: &raw::RateLimits, findings: &mut Vec<Finding>) -> Rate
         enabled: raw.enabled,
         default,
         per_server: per_server.collect(),
+        on_top: None,
     }
 }

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use mcpmon_core::{
     model::{ServerId, Severity},
-    policy::{Admission, Decision, Handling, Mode, OnDetection, Policy},
+    policy::{Admission, CrossServerDecision, Decision, Handling, Mode, OnDetection, Policy, Unwrapped},
 };
 
 use crate::config::{Sources, load_sources, on_top};
@@ -121,6 +121,35 @@ fn who_observes_takes_nothing_away() {
         merged("mode: observe", "mcp: {blocked_tools: [x]}").mode,
         Mode::Observe
     );
+}
+
+#[test]
+fn limits_and_rules_over_several_servers_are_tightened() {
+    let policy = merged(
+        "mcp: {rate_limits: {default_rpm: 600, default_burst: 9}, suppressions: [{rule: '*', reason: known}],
+               cross_server: {decision: audit, burst: {max_calls: 20}}}",
+        "mcp: {rate_limits: {enabled: false, default_rpm: 60, per_server: {a: {calls_per_minute: 5, burst: 20}}},
+               suppressions: [{rule: mine, reason: mine}], cross_server: {decision: block, burst: {max_calls: 5}}}\nexec: {unwrapped: deny}",
+    );
+    let limit = |server: &str| {
+        let limit = policy.rate_limits.of(&ServerId::new(server).expect("an id"));
+        limit.map(|limit| (limit.per_minute, limit.burst))
+    };
+    assert_eq!(limit("a"), Some((600, 9)), "limits that are off add none");
+    assert_eq!(policy.cross_server.strictest(), CrossServerDecision::Block);
+    assert_eq!(policy.cross_server.burst.map(|burst| burst.max_calls), Some(5));
+    assert_eq!(policy.exec.unwrapped, Unwrapped::Deny);
+    assert_eq!(
+        policy.suppressions.len(),
+        1,
+        "what a user accepts counts for nothing"
+    );
+    let policy = merged(
+        "mcp: {rate_limits: {enabled: false}}",
+        "mcp: {rate_limits: {enabled: true, default_rpm: 60}}",
+    );
+    let limit = policy.rate_limits.of(&ServerId::new("a").expect("an id"));
+    assert_eq!(limit.map(|limit| limit.per_minute), Some(60));
 }
 
 #[test]
