@@ -60,6 +60,7 @@ pub(super) fn started(
         pin: verdict.state,
         launcher_pid: instance.launcher.pid,
         matched_pattern: instance.pattern.clone(),
+        environment: Vec::new(),
     };
     let mut event = about(now, &instance.server, serving, kind);
     if let Some(process) = &mut event.process {

@@ -180,6 +180,9 @@ pub enum EventKind {
         launcher_pid: u32,
         /// How the launch was recognised.
         matched_pattern: String,
+        /// Names of the variables that its wrapper gave it, never their values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        environment: Vec<String>,
     },
     /// The serving process ended.
     #[serde(rename = "mcp_server_exited")]

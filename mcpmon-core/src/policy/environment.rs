@@ -58,6 +58,12 @@ impl<'a> EnvironmentRules<'a> {
         }
     }
 
+    /// Whether every server gets the variable `name`, unless it is denied.
+    #[must_use]
+    pub fn is_standard(name: &str) -> bool {
+        STANDARD.contains(&name)
+    }
+
     /// What is to become of the variable `name`.
     #[must_use]
     pub fn judge(self, name: &str) -> Passage {
@@ -68,7 +74,7 @@ impl<'a> EnvironmentRules<'a> {
             };
         }
         let listed = self.allow.iter().any(|glob| glob.as_str() == name);
-        if listed || STANDARD.contains(&name) {
+        if listed || Self::is_standard(name) {
             return Passage::Pass;
         }
         if !self.allow.iter().any(|glob| glob.matches(name)) {

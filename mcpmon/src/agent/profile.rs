@@ -391,6 +391,7 @@ fn started(event: &StoredEvent) -> Option<Start> {
         script_sha256,
         package,
         package_sha256,
+        environment,
         ..
     } = event.parse_kind()?
     else {
@@ -416,5 +417,6 @@ fn started(event: &StoredEvent) -> Option<Start> {
             })
             .collect(),
         files: files.into_iter().filter_map(file).collect(),
+        environment,
     })
 }

@@ -30,6 +30,8 @@ pub struct Launch {
     pub arguments: Vec<String>,
     /// What it runs from.
     pub files: ServerFiles,
+    /// Names of the variables that it gets.
+    pub environment: Vec<String>,
 }
 
 /// Who compares files with pins.
@@ -190,6 +192,7 @@ impl Judge {
             pin: verdict.state,
             launcher_pid: self.member.process.pid,
             matched_pattern: "wrapped".to_owned(),
+            environment: launch.environment.clone(),
         };
         let mut event = Event::new(now, self.conversation.layer, kind);
         event.action = verdict.action;

@@ -70,6 +70,7 @@ pub(crate) fn started(server: &str, pid: u32) -> Event {
             pin: PinState::Match,
             launcher_pid: pid - 1,
             matched_pattern: "npx".into(),
+            environment: Vec::new(),
         },
     )
 }

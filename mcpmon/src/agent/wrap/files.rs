@@ -44,6 +44,7 @@ pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
         command: text(&options.program),
         arguments: options.arguments.iter().map(text).collect(),
         files: unknown(&path, "it was not read before the server ended"),
+        environment: Vec::new(),
     }
 }
 

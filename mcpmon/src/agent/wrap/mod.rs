@@ -1,5 +1,6 @@
 //! `mcpmon wrap`: one MCP server between its client and itself. Wires configuration, judge and stdio sense.
 
+mod environment;
 mod files;
 mod identity;
 mod nested;
@@ -7,7 +8,7 @@ mod refused;
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -21,7 +22,7 @@ use mcpmon_core::{
     filter::stdio::Filter,
     inspect::{session::session, starter::Ancestor},
     model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
-    policy::{EnvironmentRules, Limits, Passage, Policy},
+    policy::Limits,
 };
 
 use nix::sys::prctl;
@@ -203,10 +204,11 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         denial,
     };
     allowed(judge.admit(clock::now())).map_err(refused)?;
-    let environment = environment(judge.policy(), &server);
-    let search_path = variable(&environment, "PATH");
+    let environment = environment::passed(judge.policy(), &server);
+    let search_path = environment::variable(&environment, "PATH");
     let program = Program::resolve(&options.program, &options.arguments, search_path)?;
     let mut launch = files::launch(options, program.path.clone());
+    launch.environment = environment::names(&environment);
     let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
     let compares_first = judge.compares_first();
     let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;
@@ -298,25 +300,6 @@ fn ended(closing: Option<&Closing>) -> Ended {
         Some(Closing::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
         Some(Closing::Abandoned | Closing::Unguarded | Closing::Refused(..)) | None => Ended::Unseen,
     }
-}
-
-/// This process's environment, without what the server may not have.
-fn environment(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
-    let declared = policy.servers.iter().find(|declared| declared.id == *server);
-    let rules = declared.map(EnvironmentRules::of).unwrap_or_default();
-    let passes = |name: &OsStr| match rules.judge(&name.to_string_lossy()) {
-        Passage::Pass => true,
-        Passage::NotAllowed | Passage::Sensitive | Passage::Denied => {
-            tracing::info!(variable = ?name, %server, "a variable is not passed to the server");
-            false
-        }
-    };
-    env::vars_os().filter(|(name, _)| passes(name)).collect()
-}
-
-fn variable<'e>(environment: &'e [(OsString, OsString)], wanted: &str) -> Option<&'e OsStr> {
-    let mut variables = environment.iter();
-    variables.find_map(|(name, value)| (name == wanted).then_some(value.as_os_str()))
 }
 
 const fn limits(limits: Limits) -> decode::Limits {

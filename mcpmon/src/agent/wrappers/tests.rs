@@ -405,6 +405,7 @@ fn launch(pid: u32) -> crate::judge::Launch {
             script: None,
             package: None,
         },
+        environment: Vec::new(),
     }
 }
 

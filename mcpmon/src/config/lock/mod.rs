@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use mcpmon_core::{
     model::{Digest, ServerId, Timestamp},
-    policy::network::Endpoint,
+    policy::{EnvironmentRules, network::Endpoint},
 };
 
 use super::written::{remark, scalar};
@@ -65,6 +65,8 @@ pub struct Start {
     pub arguments: Vec<Argument>,
     /// What ran, each with its path and what it hashed to.
     pub files: Vec<(&'static str, String, Option<Digest>)>,
+    /// Names of the variables that it got; empty where that was not recorded.
+    pub environment: Vec<String>,
 }
 
 /// An argument of a command line.
@@ -222,6 +224,7 @@ impl Profile {
             page.line(6, "type: stdio");
             page.line(6, &format!("command: {}", scalar(&start.command)));
             arguments(page, &start.arguments);
+            environment(page, start);
             egress(page, &server.connections);
         }
     }
@@ -329,6 +332,34 @@ fn arguments(page: &mut Page, arguments: &[Argument]) {
 }
 
 /// Everything else is refused where the connections of a server were seen.
+/// `env_allow`: the variables that the server got when it was started last. Those that every server gets are not
+/// named, unless there are no others: an empty list allows all.
+fn environment(page: &mut Page, start: &Start) {
+    let is_own = |name: &&String| !EnvironmentRules::is_standard(name);
+    let named: Vec<&str> = start
+        .environment
+        .iter()
+        .filter(is_own)
+        .map(String::as_str)
+        .collect();
+    if start.environment.is_empty() {
+        page.remark(6, "Which variables it got was not recorded: it gets all of them.");
+        return;
+    }
+    let (_, time) = day_and_time(start.at);
+    page.remark(
+        6,
+        &format!(
+            "Provenance: variables that it got at {time} UTC, by name; remove those that it does not need."
+        ),
+    );
+    page.line(6, "env_allow:");
+    let names = if named.is_empty() { vec!["PATH"] } else { named };
+    for name in names {
+        page.line(8, &format!("- {}", scalar(name)));
+    }
+}
+
 fn egress(page: &mut Page, connections: &[Connection]) {
     if connections.is_empty() {
         return;

@@ -75,6 +75,9 @@ fn profile() -> Profile {
                         ),
                         ("package", "/srv/notes".to_owned(), None),
                     ],
+                    environment: ["HOME", "NOTES_API_KEY", "NOTES_DIR", "PATH"]
+                        .map(str::to_owned)
+                        .into(),
                 }),
                 connections: vec![
                     connection("192.0.2.7:443", Some("api.example.com"), false),
@@ -162,6 +165,17 @@ fn nothing_used_is_nothing_allowed() {
         text.contains("  allowed_servers: []\n") && text.contains("  allowed_tools: []\n"),
         "{text}"
     );
+    load(&text);
+}
+
+#[test]
+fn a_server_without_variables_of_its_own_gets_no_others() {
+    let mut profile = profile();
+    if let Some(start) = &mut profile.servers[1].start {
+        start.environment = ["HOME", "PATH"].map(str::to_owned).into();
+    }
+    let text = profile.policy();
+    assert!(text.contains("      env_allow:\n        - PATH\n"), "{text}");
     load(&text);
 }
 
