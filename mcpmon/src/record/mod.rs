@@ -36,7 +36,7 @@ mod writer;
 pub(crate) mod sample;
 
 pub use access::{Access, AccessError};
-pub use calls::ToolCall;
+pub use calls::{LONGEST_WAIT, ToolCall};
 pub use definitions::{Approved, Selection};
 pub use entry::{Destination, Entry, Progress};
 pub use event::StoredEvent;

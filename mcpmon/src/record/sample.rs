@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use mcpmon_core::model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
-    DefinitionRecord, Digest, Direction, Event, EventKind, Finding, Layer, Match, PinKey, PinPart, PinState,
-    ProcessId, ProcessRef, RequestId, ServerId, ServerType, SessionId, Severity, Standing, Subject,
+    DefinitionRecord, Dialect, Digest, Direction, Event, EventKind, Finding, Layer, Match, PinKey, PinPart,
+    PinState, ProcessId, ProcessRef, RequestId, ServerId, ServerType, SessionId, Severity, Standing, Subject,
     Timestamp, Transport,
 };
 use uuid::Uuid;
@@ -222,6 +222,28 @@ pub(crate) fn intercepted(tool: &str, request: u32, action: Action) -> Event {
     event
 }
 
+/// A model wants a tool called.
+pub(crate) fn wanted(tool: &str, id: Option<&str>, action: Action) -> Event {
+    let mut event = intercepted(tool, 0, action);
+    event.layer = Layer::Llm;
+    if let EventKind::ToolCallIntercepted {
+        visible_name,
+        dialect,
+        request_id,
+        jsonrpc_id,
+        tool_call_id,
+        ..
+    } = &mut event.kind
+    {
+        *visible_name = Some(format!("mcp__files__{tool}"));
+        *dialect = Some(Dialect::Anthropic);
+        *request_id = Some("req_1".to_owned());
+        *jsonrpc_id = None;
+        *tool_call_id = id.map(str::to_owned);
+    }
+    event
+}
+
 pub(crate) fn detected(tool: &str) -> Event {
     let mut event = spoken(
         "files",
@@ -324,6 +346,16 @@ pub(crate) fn every_kind() -> Vec<Event> {
             place: "ring".into(),
             count: 3,
         },
+        EventKind::DlpRedaction {
+            dialect: Dialect::OpenaiResponses,
+            request_id: "req_1".into(),
+            kind: "github_token".into(),
+            count: 2,
+        },
+        EventKind::ProxyBypass {
+            remote_addr: "203.0.113.9:443".parse().unwrap(),
+            remote_name: Some("api.anthropic.com".into()),
+        },
     ];
     let mut events = vec![
         started("files", 100),
@@ -331,6 +363,7 @@ pub(crate) fn every_kind() -> Vec<Event> {
         mismatch("files", 100),
         denied("files"),
         blocked_connection(),
+        wanted("read_file", Some("toolu_1"), Action::Allow),
     ];
     events.extend(
         kinds

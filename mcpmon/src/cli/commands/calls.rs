@@ -14,7 +14,7 @@ use crate::{
         table::{Column, Row, Table},
         time,
     },
-    record::{Filter, Reader, StoredEvent, ToolCall, json},
+    record::{Filter, LONGEST_WAIT, Reader, StoredEvent, ToolCall, json},
 };
 
 /// List tool calls with their judgement and their outcome
@@ -85,21 +85,20 @@ fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -
     Ok(output.flush()?)
 }
 
-/// The calls of one id, and the connections their server made while they ran.
+/// The calls of one id: what the model wanted, what was called, and the connections that were made for it.
 fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut calls = Vec::new();
+    let mut calls: Vec<ToolCall> = Vec::new();
     for found in reader.events(filter, limit)? {
-        // The answer bears the request's id, not that of the other layer.
+        // The other events of the call may bear other ids, or none.
         let around = Filter {
             session: found.session_id.clone(),
             server: found.server_id.clone(),
-            since: Some(found.timestamp),
+            since: Some(Timestamp(found.timestamp.0.saturating_sub(LONGEST_WAIT))),
+            until: Some(Timestamp(found.timestamp.0.saturating_add(LONGEST_WAIT))),
             ..Filter::default()
         };
-        let id = found.data.get("jsonrpc_id").cloned();
-        let mut same = reader.calls(&around, limit)?;
-        same.retain(|call| call.main().and_then(|event| event.data.get("jsonrpc_id")) == id.as_ref());
-        let Some(call) = same.into_iter().next() else {
+        let mut same = reader.calls(&around, MAX_AROUND)?.into_iter();
+        let Some(call) = same.find(|call| call.events().any(|event| event.seq == found.seq)) else {
             continue;
         };
         if !calls.iter().any(|known: &ToolCall| known.main() == call.main()) {
@@ -121,7 +120,8 @@ fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) 
                         summary::summary(event)
                     )
                 };
-                output.text(&connections.iter().map(line).collect::<Vec<_>>())?;
+                let lines = call.intent.iter().map(intent).chain(connections.iter().map(line));
+                output.text(&lines.collect::<Vec<_>>())?;
             }
         }
     }
@@ -129,17 +129,38 @@ fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) 
     Ok(output.flush()?)
 }
 
-/// What the call's server connected to while it ran.
+/// Calls near one that are looked at to find those that belong to it.
+const MAX_AROUND: u32 = 10_000;
+/// How far from the call a connection that is made for it can be, nanoseconds.
+const NEAR: i64 = 100 * 1_000_000;
+
+/// What the model wanted, by the names that it used.
+fn intent(event: &StoredEvent) -> String {
+    let name = match text(event, "visible_name") {
+        name if name.is_empty() => text(event, "tool_name"),
+        name => name,
+    };
+    format!(
+        "{}  intent      {name} ({} {}): {}",
+        time::short(event.timestamp),
+        text(event, "dialect"),
+        text(event, "request_id"),
+        event.action.as_str()
+    )
+}
+
+/// What the call's server was connected to while it ran.
 fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<StoredEvent>, CliError> {
-    let (Some(called), Some(returned)) = (&call.called, &call.returned) else {
+    let Some(called) = &call.called else {
         return Ok(Vec::new());
     };
+    let end = call.returned.as_ref().unwrap_or(called).timestamp;
     Ok(reader.events(
         &Filter {
             types: vec!["mcp_network_connection".to_owned()],
             server: called.server_id.clone(),
-            since: Some(called.timestamp),
-            until: Some(Timestamp(returned.timestamp.0.saturating_add(1))),
+            since: Some(Timestamp(called.timestamp.0.saturating_sub(NEAR))),
+            until: Some(Timestamp(end.0.saturating_add(NEAR))),
             ..Filter::default()
         },
         limit,
@@ -194,10 +215,13 @@ fn text(event: &StoredEvent, field: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The main event, with what came back beneath it.
+/// The main event, with what was wanted and what came back beneath it.
 fn object(call: &ToolCall) -> Map<String, Value> {
     let mut object = call.main().map(json::to_json).unwrap_or_default();
     object.insert("sent".to_owned(), call.called.is_some().into());
+    if let Some(intent) = call.intent.as_ref().filter(|intent| call.main() != Some(intent)) {
+        object.insert("intent".to_owned(), json::to_json(intent).into());
+    }
     if let Some(returned) = &call.returned {
         object.insert("returned".to_owned(), json::to_json(returned).into());
     }
@@ -252,6 +276,64 @@ mod tests {
         ---
         ");
         assert_eq!(shown(Form::Json, filter).lines().count(), 3);
+    }
+
+    #[test]
+    fn what_a_model_wanted_the_call_and_its_connections_are_shown_together() {
+        let events = || {
+            vec![
+                sample::at(0, sample::wanted("read_file", Some("toolu_1"), Action::Allow)),
+                sample::at(1, sample::called("read_file", 1)),
+                sample::at(
+                    1,
+                    sample::connection("files", 10, "192.0.2.1:443", Direction::ServerEgress),
+                ),
+                sample::at(
+                    1,
+                    sample::connection("mail", 11, "192.0.2.2:443", Direction::ServerEgress),
+                ),
+                sample::at(1, sample::returned("read_file", 1, CallOutcome::Ok)),
+                sample::at(2, sample::wanted("write_file", Some("toolu_2"), Action::Block)),
+                sample::at(
+                    3,
+                    sample::connection("files", 10, "192.0.2.3:443", Direction::ServerEgress),
+                ),
+            ]
+        };
+        let traced = |form, id: &str| {
+            let filter = Filter {
+                trace: Some(id.to_owned()),
+                ..Filter::default()
+            };
+            scene::shown(events(), form, |reader, output| {
+                trace(&reader, &filter, 10, output)
+            })
+        };
+        insta::assert_snapshot!(traced(Form::Table, "toolu_1"), @"
+        TIME (UTC)      SERVER  TOOL       ACTION  OUTCOME  TOOK  REASON
+        11-20 12:00:01  files   read_file  allow   ok       12ms
+        11-20 12:00:00  intent      mcp__files__read_file (anthropic req_1): allow
+        11-20 12:00:01  connection  192.0.2.1:443
+        ---
+        ");
+        insta::assert_snapshot!(traced(Form::Table, "toolu_2"), @"
+        TIME (UTC)      SERVER  TOOL        ACTION  OUTCOME   TOOK  REASON
+        11-20 12:00:02  files   write_file  block   not sent        its definition changed; run `mcpmon app…
+        11-20 12:00:02  intent      mcp__files__write_file (anthropic req_1): block
+        ---
+        ");
+        let json: Vec<Value> = traced(Form::Json, "toolu_1")
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        assert_eq!(json.len(), 2);
+        assert_eq!(json[0]["intent"]["visible_name"], "mcp__files__read_file");
+        assert_eq!(json[0]["intent"]["dialect"], "anthropic");
+        assert_eq!(
+            (&json[0]["layer"], &json[0]["returned"]["outcome"]),
+            (&"stdio".into(), &"ok".into())
+        );
+        assert_eq!(json[1]["remote_addr"], "192.0.2.1:443");
     }
 
     #[test]

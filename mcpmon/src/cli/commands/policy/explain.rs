@@ -385,7 +385,7 @@ mcp:
   rules:
     - {id: no-keys, match: {argument_patterns: {path: \"**/.ssh/**\"}}, decision: BLOCK, reason: Keys stay}
   denied_tools: [{tool: x}]
-  native_tools: block
+  registry: {persistent: false}
 network: {resolve_interval: 1m}
 ";
 
@@ -447,12 +447,12 @@ network: {resolve_interval: 1m}
         ---
         exit 0
         ");
-        assert_snapshot!(explained(Form::Table, &["mcp.native_tools"]), @"
-        mcp.native_tools: An LLM's calls to tools that are no MCP tools.
+        assert_snapshot!(explained(Form::Table, &["mcp.registry.persistent"]), @"
+        mcp.registry.persistent: Whether the registry survives a restart.
 
-        mcp.native_tools (DIR/policy.yaml:7)
-          native_tools: block
-        not in force: mcp.native_tools
+        mcp.registry.persistent (DIR/policy.yaml:7)
+          persistent: false
+        not in force: mcp.registry.persistent
         ---
         exit 0
         ");

@@ -204,7 +204,7 @@ mod tests {
         };
         file(
             "good.yaml",
-            "mcp: {servers: [{id: a, command: x}], native_tools: block}\n",
+            "mcp: {servers: [{id: a, command: x}], registry: {persistent: false}}\n",
         );
         file("bad.yaml", "mode: loud\n");
         let mut line = vec!["policy".to_owned()];
@@ -240,7 +240,7 @@ mod tests {
     fn every_file_is_checked() {
         let (outcome, out, err) = policy(&["check", "bad.yaml", "good.yaml", "missing.yaml"]);
         assert_eq!(outcome.exit_code(), 2);
-        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.native_tools)");
+        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.registry.persistent)");
         assert_snapshot!(err, @r"
     DIR/bad.yaml:1:7: mode: unknown value `loud`: expected `enforce` or `observe`
        |
@@ -286,7 +286,7 @@ mod tests {
         let (outcome, out, err) = policy(&["check", "--json", "good.yaml", "bad.yaml", "missing.yaml"]);
         assert_eq!((outcome, err.as_str()), (Outcome::Invalid, ""));
         assert_snapshot!(out, @r#"
-    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:b1c7d353b094ef7b66f2a7ef4d5d2af490678d26cf5bc7d24ce6a2169a63f11a","servers":1,"network_rules":0,"not_in_force":["mcp.native_tools"]}
+    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:8161ecab674ae4ad6c7afd87255d5bbcc9f1e816226edba7062ea0d9727ab6d9","servers":1,"network_rules":0,"not_in_force":["mcp.registry.persistent"]}
     {"ok":false,"file":"DIR/bad.yaml","errors":[{"file":"DIR/bad.yaml","line":1,"column":7,"key":"mode","message":"unknown value `loud`: expected `enforce` or `observe`"}]}
     {"ok":false,"file":"DIR/missing.yaml","errors":[{"message":"cannot read DIR/missing.yaml: No such file or directory (os error 2)"}]}
     "#);
