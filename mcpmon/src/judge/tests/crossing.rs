@@ -177,7 +177,7 @@ fn race(wrappers: usize, rounds: usize) {
     policy.rate_limits.enabled = false;
     let barrier = Barrier::new(wrappers);
     let passed: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for wrapper in 0..wrappers {
             let (barrier, passed, policy, path) = (&barrier, &passed, &policy, &path);
             scope.spawn(move || {
@@ -283,7 +283,7 @@ fn a_burst_cannot_be_raced() {
         },
     )];
     let passed = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..WRAPPERS {
             let (passed, policy, path) = (&passed, &policy, &path);
             scope.spawn(move || {
@@ -326,7 +326,7 @@ fn who_joins_at_the_same_time_hears_of_the_other() {
             judge.refresh(NOW);
             judge
         };
-        let judges = std::thread::scope(|scope| {
+        let judges = thread::scope(|scope| {
             let other = scope.spawn(|| judge("mail"));
             [judge("files"), other.join().expect("no panic")]
         });
