@@ -10,8 +10,8 @@ use std::{
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    Action, DefinitionKind, Dialect, Digest, Evidence, Finding, RelatedCall, RequestId, ServerId, SessionId, Severity,
-    Subject, Timestamp,
+    Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, Evidence, Finding,
+    KillState, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
 };
 
 /// Something worth keeping.
@@ -413,80 +413,8 @@ pub enum EventKind {
     },
 }
 
-/// How a start compares with the pins of its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PinState {
-    /// Pins are switched off.
-    Off,
-    /// Pinned now, on first sight.
-    Pinned,
-    /// Equal to the pins.
-    Match,
-    /// No pin, and none is made without approval.
-    NotPinned,
-    /// Differs from a pin.
-    Mismatch,
-    /// Could not be hashed.
-    Unknown,
-}
-
 const fn tool() -> DefinitionKind {
     DefinitionKind::Tool
-}
-
-/// How a definition compares with its pin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DefinitionStatus {
-    /// Seen for the first time.
-    New,
-    /// Equal to its pin.
-    Unchanged,
-    /// Differs from its pin.
-    Changed,
-}
-
-/// What became of a tool call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallOutcome {
-    /// A result.
-    Ok,
-    /// A result with `isError`.
-    Failed,
-    /// A JSON-RPC error.
-    Error,
-    /// The server asks for input first.
-    InputRequired,
-    /// The result comes later, as a task.
-    Task,
-    /// The result was withheld.
-    Withheld,
-}
-
-/// How far an approval is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalState {
-    /// A person is asked.
-    Requested,
-    /// Given.
-    Granted,
-    /// Refused.
-    Denied,
-    /// It did not come in time.
-    TimedOut,
-}
-
-/// How the kill switch stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KillState {
-    /// Set.
-    Set,
-    /// Lifted.
-    Lifted,
 }
 
 /// One field of a definition that is not what it was.

@@ -15,6 +15,12 @@ impl<'a> RawJson<'a> {
         Self(text)
     }
 
+    /// What is written for a string that says `text`.
+    #[must_use]
+    pub fn quoted(text: &str) -> String {
+        serde_json::Value::from(text).to_string()
+    }
+
     /// The text.
     #[must_use]
     pub const fn as_str(self) -> &'a str {

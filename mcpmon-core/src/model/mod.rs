@@ -20,6 +20,7 @@ mod observation;
 mod path;
 mod reader;
 mod severity;
+mod states;
 mod time;
 mod verdict;
 
@@ -31,8 +32,7 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
-    ApprovalState, CallOutcome, ContainerRef, DefinitionStatus, Direction, Event, EventKind, FieldChange,
-    KillState, Layer, PinPart, PinState, ProcessRef, ServerType, Transport,
+    ContainerRef, Direction, Event, EventKind, FieldChange, Layer, PinPart, ProcessRef, ServerType, Transport,
 };
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
@@ -49,5 +49,6 @@ pub use message::{
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use severity::{Action, Severity};
+pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};
 pub use time::Timestamp;
 pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

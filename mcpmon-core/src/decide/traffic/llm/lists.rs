@@ -379,7 +379,7 @@ fn shaped(definition: RawJson<'_>) -> String {
             }
             other => other,
         };
-        format!("{}:{}", serde_json::Value::from(name), value.as_str())
+        format!("{}:{}", RawJson::quoted(name), value.as_str())
     });
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }

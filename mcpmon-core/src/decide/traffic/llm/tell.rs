@@ -117,7 +117,7 @@ impl Given {
     pub(super) fn of(given: &Input<'_>) -> Self {
         match given {
             Input::Json(json) => Self::Json(json.as_str().to_owned()),
-            Input::Text(text) => Self::Json(serde_json::Value::from(&**text).to_string()),
+            Input::Text(text) => Self::Json(RawJson::quoted(text)),
             Input::Malformed(text) if text.trim().is_empty() => Self::Nothing,
             Input::Malformed(_) => Self::Malformed,
         }
