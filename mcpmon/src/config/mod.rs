@@ -34,7 +34,7 @@ pub use self::{
     outline::{Meaning, Outline, Stated},
     own::on_top,
     reload::Reloader,
-    settings::{RecordSettings, Settings, WebhookSettings},
+    settings::{ProviderSettings, ProxySettings, RecordSettings, Settings, WebhookSettings},
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
 };

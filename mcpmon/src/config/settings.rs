@@ -1,12 +1,14 @@
 //! What the daemon needs to know beside the policy.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_core::model::Severity;
 
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// The LLM proxy; `None` where it is disabled.
+    pub proxy: Option<ProxySettings>,
     /// The store.
     pub record: RecordSettings,
 }
@@ -33,4 +35,26 @@ pub struct WebhookSettings {
     pub url: String,
     /// Severity from which on events are posted.
     pub min_severity: Severity,
+}
+
+/// The `proxy` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Unix socket it listens on beside that, absolute.
+    pub listen_unix: Option<PathBuf>,
+    /// File with the token that clients must present, absolute.
+    pub token_file: Option<PathBuf>,
+    /// Whom it speaks to.
+    pub providers: Vec<ProviderSettings>,
+}
+
+/// An LLM provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// What paths to it begin with.
+    pub name: String,
+    /// `http` or `https`, without a slash at its end.
+    pub url: String,
 }

@@ -7,6 +7,7 @@ mod inspection;
 mod llm;
 mod network;
 mod outlets;
+mod proxy;
 mod rate;
 mod rules;
 mod servers;
@@ -113,6 +114,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         llm: llm::policy(config),
     };
     let settings = Settings {
+        proxy: proxy::compile(&config.proxy, &mut findings),
         record: record(&config.record, &mut findings),
     };
     Compiled {

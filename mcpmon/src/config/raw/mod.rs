@@ -31,7 +31,7 @@ pub(crate) use self::{
     mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, Scope, Watch},
     pinning::{OnChange, RateLimits, Registry, VersionPinning},
-    proxy::{DlpMode, ProxyMode},
+    proxy::{DlpMode, Proxy, ProxyMode},
     record::Record,
     rules::{
         CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,
@@ -60,7 +60,7 @@ pub(crate) struct Config {
     /// Starting of MCP servers.
     pub(crate) exec: Exec,
     /// The MCP-over-HTTP and LLM proxies.
-    pub(crate) proxy: proxy::Proxy,
+    pub(crate) proxy: Proxy,
     /// Data-loss prevention on the way to an LLM.
     pub(crate) dlp: proxy::Dlp,
     /// What is kept of LLM traffic.
@@ -79,7 +79,7 @@ impl Default for Config {
             mcp: Mcp::default(),
             network: Network::default(),
             exec: Exec::default(),
-            proxy: proxy::Proxy::default(),
+            proxy: Proxy::default(),
             dlp: proxy::Dlp::default(),
             llm_storage: proxy::LlmStorage::default(),
             record: Record::default(),
