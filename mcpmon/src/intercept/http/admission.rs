@@ -1,0 +1,185 @@
+//! Who may use the proxy: no page in a browser, and on an address that others reach only who has the token.
+
+use std::net::IpAddr;
+
+use hyper::{
+    HeaderMap, Uri,
+    header::{HOST, ORIGIN},
+};
+
+use super::{TOKEN_HEADER, Token};
+
+/// Where a request came in.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Whether names of this host are all that it can rightly be called by.
+    pub(super) loopback: bool,
+    /// What has to be presented.
+    pub(super) token: Option<Token>,
+    /// User of the process at the other end, where the kernel says so.
+    pub(super) uid: Option<u32>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// Of a page in a browser.
+    #[error("requests of web pages are refused (`Origin`)")]
+    Origin,
+    /// A name that somebody let point here.
+    #[error("this address is not called by that name (`Host`): use 127.0.0.1 or localhost")]
+    Host,
+    /// Not for this server.
+    #[error("this is no forward proxy: put its address into the base URL of the agent instead")]
+    Forward,
+    /// Without a token.
+    #[error(
+        "a token is needed here: send it as `x-mcpmon-token`, or in the path as `/s/TOKEN/…` (the file is `proxy.token_file`)"
+    )]
+    Token,
+}
+
+/// Checks a request's head; `presented` is the token of its path.
+pub(super) fn admit(
+    entry: &Entry,
+    uri: &Uri,
+    headers: &HeaderMap,
+    presented: Option<&str>,
+) -> Result<(), Refusal> {
+    if uri.authority().is_some() {
+        return Err(Refusal::Forward);
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    let is_known = |host: &str| !entry.loopback || is_loopback(host);
+    let fits = host.is_none_or(|host| host.to_str().is_ok_and(is_known));
+    if !fits || hosts.next().is_some() {
+        return Err(Refusal::Host);
+    }
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let is_local = |origin: &str| {
+        let origin = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        origin.is_some_and(is_loopback)
+    };
+    if !origins.all(|origin| origin.to_str().is_ok_and(is_local)) {
+        return Err(Refusal::Origin);
+    }
+    let Some(token) = &entry.token else {
+        return Ok(());
+    };
+    let sent = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    match [sent, presented].into_iter().flatten().any(|text| token.is(text)) {
+        true => Ok(()),
+        false => Err(Refusal::Token),
+    }
+}
+
+/// Whether `host`, with or without a port, can mean this host only.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) if port.is_empty() || is_port(port) => address,
+            Some(_) | None => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, port)) if is_port(&format!(":{port}")) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    let is_address = |name: &str| {
+        name.parse::<IpAddr>()
+            .is_ok_and(|ip| ip.to_canonical().is_loopback())
+    };
+    let is_name = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name == "localhost" || name.ends_with(".localhost")
+    };
+    is_address(name) || is_name(name)
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':')
+        .is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{HeaderName, HeaderValue};
+    use test_case::test_case;
+
+    use super::*;
+
+    fn admitted(
+        entry: &Entry,
+        uri: &str,
+        lines: &[(&'static str, &'static str)],
+        presented: Option<&str>,
+    ) -> String {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        match admit(entry, &uri.parse().unwrap(), &headers, presented) {
+            Ok(()) => "in".to_owned(),
+            Err(refusal) => format!("{refusal:?}"),
+        }
+    }
+
+    #[test_case(&[("host", "127.0.0.1:8484")] => "in"; "an address")]
+    #[test_case(&[("host", "[::1]:8484")] => "in"; "another address")]
+    #[test_case(&[("host", "LocalHost")] => "in"; "a name")]
+    #[test_case(&[("host", "127.9.9.9")] => "in"; "any loopback address")]
+    #[test_case(&[] => "in"; "no name at all")]
+    #[test_case(&[("host", "attacker.example:8484")] => "Host"; "a name that was let point here")]
+    #[test_case(&[("host", "localhost.attacker.example")] => "Host"; "a name that begins well")]
+    #[test_case(&[("host", "localhost:8484@attacker.example")] => "Host"; "a name behind a port")]
+    #[test_case(&[("host", "127.0.0.1"), ("host", "127.0.0.1")] => "Host"; "two names")]
+    #[test_case(&[("host", "localhost"), ("origin", "https://attacker.example")] => "Origin"; "a page")]
+    #[test_case(&[("host", "localhost"), ("origin", "null")] => "Origin"; "a page of nobody")]
+    #[test_case(&[("host", "localhost"), ("origin", "http://localhost:3000")] => "in"; "a page of this host")]
+    #[test_case(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://a.example")] => "Origin"; "two origins")]
+    fn on_loopback(lines: &[(&'static str, &'static str)]) -> String {
+        let entry = Entry {
+            loopback: true,
+            token: None,
+            uid: None,
+        };
+        admitted(&entry, "/v1/messages", lines, None)
+    }
+
+    #[test]
+    fn it_is_no_forward_proxy() {
+        let entry = Entry {
+            loopback: true,
+            token: None,
+            uid: None,
+        };
+        assert_eq!(
+            admitted(
+                &entry,
+                "http://attacker.example/v1/messages",
+                &[("host", "localhost")],
+                None
+            ),
+            "Forward"
+        );
+    }
+
+    #[test_case(&[], None => "Token"; "nothing")]
+    #[test_case(&[("x-mcpmon-token", "0123456789abcdef")], None => "in"; "in a header")]
+    #[test_case(&[("x-mcpmon-token", "0123456789abcdeX")], None => "Token"; "another")]
+    #[test_case(&[("x-mcpmon-token", "")], None => "Token"; "an empty one")]
+    #[test_case(&[], Some("0123456789abcdef") => "in"; "in the path")]
+    #[test_case(&[("host", "build.example")], Some("0123456789abcdef") => "in"; "by any name")]
+    fn with_a_token(lines: &[(&'static str, &'static str)], presented: Option<&str>) -> String {
+        let entry = Entry {
+            loopback: false,
+            token: Some(Token::new("0123456789abcdef").unwrap()),
+            uid: None,
+        };
+        admitted(&entry, "/v1/messages", lines, presented)
+    }
+}

@@ -1,0 +1,368 @@
+//! The listeners, on threads of their own: whoever hosts the proxy is not kept waiting by it.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulShutdown, Watcher},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+};
+
+use super::{Settings, admission::Entry, chunks::Room, serve::Proxy, upstream::Upstream};
+
+/// Connections at a time; others wait to be accepted.
+const MOST_CONNECTIONS: usize = 1024;
+/// Longest head, bytes.
+const LONGEST_HEAD: usize = 128 << 10;
+/// Headers of a request at most.
+const MOST_HEADERS: usize = 128;
+/// How long answers that are on their way may take once the proxy is to stop.
+const GRACE: Duration = Duration::from_secs(20);
+/// How long is waited after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Name of its threads.
+const THREAD: &str = "mcpmon-llm";
+/// Threads; more do not make answers come earlier.
+const MOST_THREADS: usize = 4;
+
+/// Why the proxy does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something else listens there, or may not be taken.
+    #[error(
+        "cannot listen on {address}{}; name another address in `proxy.listen`",
+        in_use(source)
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The same of the Unix socket.
+    #[error("cannot listen on {path} (`proxy.listen_unix`)", path = path.display())]
+    ListenUnix {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Threads, or the host's certificate authorities.
+    #[error("the LLM proxy cannot start")]
+    Start(#[source] io::Error),
+}
+
+fn in_use(source: &io::Error) -> &'static str {
+    match source.kind() == io::ErrorKind::AddrInUse {
+        true => ", another process does",
+        false => "",
+    }
+}
+
+/// A proxy that runs.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    closed: mpsc::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// Where that is not possible.
+    pub fn start(settings: Settings, exchanges: Arc<dyn super::Exchanges>) -> Result<Self, StartError> {
+        let bound = Bound::new(&settings)?;
+        let address = bound.address;
+        let (stop, stopped) = watch::channel(false);
+        let (tell_started, started) = mpsc::channel();
+        let (tell_closed, closed) = mpsc::channel();
+        // The runtime is made and dropped where nothing else is waited for: its host has one of its own.
+        let thread = thread::Builder::new()
+            .name(THREAD.to_owned())
+            .spawn(move || {
+                let (runtime, proxy) = match prepare(settings, exchanges) {
+                    Ok(prepared) => prepared,
+                    Err(error) => {
+                        report(tell_started.send(Err(error)));
+                        return;
+                    }
+                };
+                report(tell_started.send(Ok(())));
+                if let Err(error) = runtime.block_on(bound.serve(proxy, stopped, tell_closed)) {
+                    tracing::error!(%error, "the LLM proxy cannot accept connections");
+                }
+                runtime.shutdown_background();
+            })
+            .map_err(StartError::Start)?;
+        let running = Self {
+            address,
+            stop,
+            closed,
+            thread: Some(thread),
+        };
+        match started.recv() {
+            Ok(Ok(())) => Ok(running),
+            Ok(Err(error)) => Err(StartError::Start(error)),
+            Err(gone) => Err(StartError::Start(io::Error::other(gone))),
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it still serves.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Listens no more; answers that are on their way go on for a while without anyone waiting for them.
+    pub fn retire(mut self) {
+        self.close();
+        self.thread = None;
+    }
+
+    /// Listens no more, and waits until the answers that are on their way are through, or took too long.
+    pub fn stop(mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the LLM proxy's thread panicked");
+        }
+    }
+
+    fn close(&self) {
+        self.stop.send_replace(true);
+        if self.closed.recv_timeout(GRACE).is_err() {
+            tracing::warn!("the LLM proxy's listener may be open still");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+fn prepare(
+    settings: Settings,
+    exchanges: Arc<dyn super::Exchanges>,
+) -> io::Result<(tokio::runtime::Runtime, Arc<Proxy>)> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.min(MOST_THREADS))
+        .thread_name(THREAD)
+        .enable_all()
+        .build()?;
+    let proxy = Proxy {
+        providers: settings.providers,
+        limits: settings.limits,
+        patience: settings.patience,
+        head: settings.head,
+        room: Room::new(settings.room),
+        upstream: Upstream::new()?,
+        exchanges,
+    };
+    Ok((runtime, Arc::new(proxy)))
+}
+
+fn report<T>(told: Result<(), mpsc::SendError<T>>) {
+    if told.is_err() {
+        tracing::debug!("whoever started the LLM proxy is gone");
+    }
+}
+
+struct Bound {
+    address: SocketAddr,
+    tcp: std::net::TcpListener,
+    unix: Option<(std::os::unix::net::UnixListener, SocketFile)>,
+    entry: Entry,
+}
+
+/// Removes the socket in the end.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::debug!(%error, "the proxy's socket was gone already");
+        }
+    }
+}
+
+impl Bound {
+    fn new(settings: &Settings) -> Result<Self, StartError> {
+        let wanted = settings.listen;
+        let failed = |source| StartError::Listen {
+            address: wanted,
+            source,
+        };
+        let tcp = std::net::TcpListener::bind(wanted).map_err(failed)?;
+        tcp.set_nonblocking(true).map_err(failed)?;
+        let address = tcp.local_addr().map_err(failed)?;
+        let unix = settings.listen_unix.as_deref().map(|path| {
+            listen_unix(path, settings.group).map_err(|source| StartError::ListenUnix {
+                path: path.to_owned(),
+                source,
+            })
+        });
+        Ok(Self {
+            address,
+            tcp,
+            unix: unix.transpose()?,
+            entry: Entry {
+                loopback: address.ip().to_canonical().is_loopback(),
+                token: settings.token.clone(),
+                uid: None,
+            },
+        })
+    }
+
+    async fn serve(
+        self,
+        proxy: Arc<Proxy>,
+        mut stopped: watch::Receiver<bool>,
+        tell_closed: mpsc::Sender<()>,
+    ) -> io::Result<()> {
+        let Self { tcp, unix, entry, .. } = self;
+        let tcp = TcpListener::from_std(tcp)?;
+        let unix = match unix {
+            Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
+            None => None,
+        };
+        let graceful = GracefulShutdown::new();
+        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let slot = tokio::select! {
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+            };
+            let Ok(slot) = slot else { break };
+            tokio::select! {
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+                accepted = tcp.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        if let Err(error) = stream.set_nodelay(true) {
+                            tracing::debug!(%error, "small writes may wait");
+                        }
+                        serve(&proxy, entry.clone(), stream, slot, graceful.watcher());
+                    }
+                    Err(error) => pause(&error).await,
+                },
+                accepted = accept(unix.as_ref()) => match accepted {
+                    Ok(stream) => {
+                        let entry = Entry {
+                            loopback: false, // no name leads here
+                            token: None,
+                            uid: stream.peer_cred().ok().map(|peer| peer.uid()),
+                        };
+                        serve(&proxy, entry, stream, slot, graceful.watcher());
+                    }
+                    Err(error) => pause(&error).await,
+                },
+            }
+        }
+        drop((tcp, unix));
+        report(tell_closed.send(()));
+        if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+            tracing::warn!(
+                "answers of providers are cut off: they took longer than the proxy may take to stop"
+            );
+        }
+        Ok(())
+    }
+}
+
+async fn pause(error: &io::Error) {
+    tracing::warn!(%error, "the LLM proxy cannot accept a connection");
+    tokio::time::sleep(PAUSE).await;
+}
+
+async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<tokio::net::UnixStream> {
+    match unix {
+        Some((listener, _)) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}
+
+fn serve<S>(proxy: &Arc<Proxy>, entry: Entry, stream: S, slot: OwnedSemaphorePermit, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let entry = Arc::new(entry);
+    let served = Arc::clone(proxy);
+    let service = service_fn(move |request| {
+        let (proxy, entry) = (Arc::clone(&served), Arc::clone(&entry));
+        async move { Ok::<_, std::convert::Infallible>(proxy.answer(&entry, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(proxy.head)
+        .max_buf_size(LONGEST_HEAD)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = watcher.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection of an agent ended");
+        }
+        drop(slot);
+    });
+}
+
+/// A socket for its owner, and for `group` where there is one.
+fn listen_unix(
+    path: &Path,
+    group: Option<u32>,
+) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match fs::symlink_metadata(path) {
+        // What is no socket belongs to somebody else.
+        Ok(metadata) if !is_socket(&metadata) => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(_) => fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    let file = SocketFile(path.to_owned());
+    let mode = match group {
+        Some(_) => {
+            std::os::unix::fs::chown(path, None, group)?;
+            0o660
+        }
+        None => 0o600,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok((listener, file))
+}
+
+fn is_socket(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_socket()
+}

@@ -1,0 +1,111 @@
+//! The LLM proxy: a reverse proxy in front of providers, on which agents set their base URL.
+//!
+//! Text flows through with the read that brought it. What has to do with tools is judged by whoever the host of the
+//! proxy puts behind [`Exchanges`]; here is only how bytes come and go.
+
+mod admission;
+mod answer;
+mod ask;
+mod body;
+mod chunks;
+mod coding;
+mod headers;
+mod listen;
+mod serve;
+mod target;
+mod token;
+mod upstream;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use mcpmon_core::{
+    filter::llm::{Fault, Judge, Limits},
+    model::{Dialect, SessionId},
+};
+
+pub use self::{
+    listen::{Running, StartError},
+    target::Provider,
+    token::{Token, TokenError},
+};
+
+/// Header with the token, where one is demanded.
+const TOKEN_HEADER: &str = "x-mcpmon-token";
+
+/// How the proxy runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Unix socket it listens on beside that.
+    pub listen_unix: Option<PathBuf>,
+    /// Group that may use the socket.
+    pub group: Option<u32>,
+    /// What clients have to present at [`Self::listen`].
+    pub token: Option<Token>,
+    /// Whom it speaks to.
+    pub providers: Vec<Provider>,
+    /// Bounds of what is held of one request or response.
+    pub limits: Limits,
+    /// Bytes of bodies that are held at a time, of all together.
+    pub room: usize,
+    /// Longest time in which no byte comes, of either side: models think long before they speak.
+    pub patience: Duration,
+    /// Longest time for a head, and between two requests of a connection.
+    pub head: Duration,
+}
+
+impl Settings {
+    /// The defaults for a listener: 1 GiB of bodies together, 10 min of silence, 60 s for a head.
+    #[must_use]
+    pub fn new(listen: SocketAddr, providers: Vec<Provider>) -> Self {
+        Self {
+            listen,
+            listen_unix: None,
+            group: None,
+            token: None,
+            providers,
+            limits: Limits::default(),
+            room: 1 << 30,
+            patience: Duration::from_secs(600),
+            head: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Who asks what for, as far as is known before anything is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Whose request it is.
+    pub session: Option<SessionId>,
+    /// User of the process that asks, where known.
+    pub uid: Option<u32>,
+    /// The API.
+    pub dialect: Dialect,
+    /// What the agent calls itself.
+    pub agent: Option<Box<str>>,
+}
+
+/// Who judges what passes.
+pub trait Exchanges: fmt::Debug + Send + Sync {
+    /// The session that a token in a path was given to.
+    fn session(&self, token: &str) -> Option<SessionId>;
+
+    /// Whether requests to endpoints that are not known here may pass unread.
+    fn passes_unknown(&self) -> bool;
+
+    /// Who judges one request with its response.
+    fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge>;
+}
+
+/// Judges one request with its response.
+pub trait ExchangeJudge: Judge + fmt::Debug + Send {
+    /// The request was read to its end.
+    fn request_read(&mut self);
+
+    /// The request, or its response, does not go on.
+    fn failed(&mut self, fault: &Fault);
+}

@@ -1,0 +1,156 @@
+//! The token that is presented where others than this host's users could connect.
+
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::OFlag;
+
+/// Shortest token, characters.
+const SHORTEST: usize = 16;
+/// Longest.
+const LONGEST: usize = 256;
+/// Bytes of chance in one that is made here.
+const RANDOM: usize = 32;
+
+/// A shared secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(Box<str>);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is none.
+    #[error("a token has {SHORTEST} to {LONGEST} of the characters A-Z, a-z, 0-9, `-`, `_`, `.` and `~`")]
+    Form,
+    /// Others can read it.
+    #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
+    Public(PathBuf),
+    /// The file.
+    #[error("cannot read or make {path}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// The token that `text` is.
+    ///
+    /// # Errors
+    /// Where it is too short, or cannot be part of a path.
+    pub fn new(text: &str) -> Result<Self, TokenError> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        match (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(fits) {
+            true => Ok(Self(text.into())),
+            false => Err(TokenError::Form),
+        }
+    }
+
+    /// The token in the file at `path`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// Where others can read it, or there is no token in it.
+    pub fn at(path: &Path) -> Result<Self, TokenError> {
+        let failed = |source| TokenError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
+        match made {
+            Ok(mut file) => {
+                let text = random().map_err(failed)?;
+                writeln!(file, "{text}").map_err(failed)?;
+                return Self::new(&text);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(path)
+            .map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.mode() & 0o077 != 0 {
+            return Err(TokenError::Public(path.to_owned()));
+        }
+        let mut text = String::new();
+        file.take(LONGEST as u64 + 2)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
+        Self::new(text.trim())
+    }
+
+    /// Whether `text` is it; how long that takes says nothing about how much of it is right.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        let (own, other) = (self.0.as_bytes(), text.as_bytes());
+        let mut differs = own.len() ^ other.len();
+        for (index, byte) in own.iter().enumerate() {
+            differs |= usize::from(byte ^ other.get(index).copied().unwrap_or_default());
+        }
+        std::hint::black_box(differs) == 0
+    }
+}
+
+fn random() -> io::Result<String> {
+    let mut bytes = [0; RANDOM];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn one_is_made_for_its_owner_alone_and_found_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let made = Token::at(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.trim().len(), 2 * RANDOM);
+        assert!(made == Token::at(&path).unwrap() && made.is(text.trim()));
+        assert!(!made.is(&text) && !made.is("") && !made.is(&text[..RANDOM]));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(Token::at(&path), Err(TokenError::Public(_))));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in [
+            "",
+            "short",
+            "with a space in it",
+            "0123456789abcde/",
+            &"a".repeat(257),
+        ] {
+            assert!(Token::new(text).is_err(), "{text}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let missing = Token::at(&path.join("deeper"));
+        assert!(matches!(missing, Err(TokenError::Io { .. })));
+    }
+}
