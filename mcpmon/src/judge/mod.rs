@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod kept;
 mod launch;
 mod link;
+pub mod models;
 mod note;
 mod own;
 pub(crate) mod pins;
@@ -540,7 +541,7 @@ struct Parts {
 }
 
 /// How a process without a daemon records.
-fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
+pub(crate) fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
     let named = options.db.clone().or_else(|| record.path.clone());
     let path = named.or_else(record::own_store).ok_or(JudgeError::NoPlace)?;
     Ok(Settings {

@@ -1,0 +1,299 @@
+//! Judges what passes between agents and models, for all sessions of one proxy: a Monitor for each, with what the
+//! store knows of the session's servers.
+
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mcpmon_core::{
+    decide::{Judgement, Observation, Order, Tally},
+    inspect::protected_paths::Places,
+    model::{Event, EventKind, Exchange, Layer, Redaction, SessionId, Severity, Spoken, Timestamp, Verdict},
+    policy::Policy,
+};
+
+use self::session::Session;
+use super::{Options, files};
+use crate::record::{Entry, Generation, Reader, Recorder};
+
+/// Sessions that are known at a time; the one that was used least lately makes room.
+const MOST_SESSIONS: usize = 256;
+/// How long one is known without being used.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How long own records may take to be where they are looked for.
+const FLUSH: Duration = Duration::from_secs(1);
+/// How long a store that cannot be read is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+/// What events call it.
+const COMPONENT: &str = "LLM proxy's registry";
+
+/// Whose requests are judged together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Whose {
+    /// The session, where known.
+    pub session: Option<SessionId>,
+    /// The user, where known.
+    pub uid: Option<u32>,
+}
+
+/// Judges for all sessions of one proxy. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Models(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    recorder: Recorder,
+    store: PathBuf,
+    places: Places,
+    generation: Mutex<Option<Generation>>,
+    reader: Mutex<Option<Reader>>,
+    policy: Mutex<Arc<Policy>>,
+    sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
+    /// Since when the store cannot be read.
+    away: Mutex<Option<Timestamp>>,
+}
+
+/// Judges one request with its response.
+#[derive(Debug)]
+pub struct ExchangeJudge {
+    models: Models,
+    session: Arc<Mutex<Session>>,
+    exchange: Exchange,
+    tally: Tally,
+}
+
+impl Models {
+    /// Records to `recorder`, and looks up servers in the store that it writes.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, recorder: Recorder, options: &Options) -> Self {
+        let store = recorder.path().to_owned();
+        Self(Arc::new(Shared {
+            places: files::places(options),
+            recorder,
+            store,
+            generation: Mutex::default(),
+            reader: Mutex::default(),
+            policy: Mutex::new(policy),
+            sessions: Mutex::default(),
+            away: Mutex::default(),
+        }))
+    }
+
+    /// Puts another policy in force, for exchanges that are under way too.
+    pub fn install(&self, now: Timestamp, policy: &Arc<Policy>) {
+        *lock(&self.0.policy) = Arc::clone(policy);
+        let sessions: Vec<_> = lock(&self.0.sessions).values().cloned().collect();
+        for session in sessions {
+            let judgement = lock(&session).install(now, Arc::clone(policy));
+            self.carry_out(None, judgement);
+        }
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&lock(&self.0.policy))
+    }
+
+    /// Time passes: sessions that are over are forgotten. To be called about once a second.
+    pub fn tick(&self, now: Timestamp) {
+        lock(&self.0.sessions).retain(|_, session| {
+            let is_used = Arc::strong_count(session) > 1;
+            is_used || now.since(lock(session).used) < IDLE
+        });
+    }
+
+    /// How many sessions are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.0.sessions).len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Who judges one request of `uid`, with its response.
+    #[must_use]
+    pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ExchangeJudge {
+        let whose = Whose {
+            session: exchange.session.clone(),
+            uid,
+        };
+        ExchangeJudge {
+            models: self.clone(),
+            session: self.session(now, whose),
+            exchange,
+            tally: Tally::default(),
+        }
+    }
+
+    fn session(&self, now: Timestamp, whose: Whose) -> Arc<Mutex<Session>> {
+        let mut sessions = lock(&self.0.sessions);
+        if let Some(session) = sessions.get(&whose) {
+            let session = Arc::clone(session);
+            drop(sessions);
+            lock(&session).used = now;
+            return session;
+        }
+        if sessions.len() >= MOST_SESSIONS {
+            // One that is used has an owner beside this map, and hears of no other policy once it is out of it.
+            let oldest = sessions
+                .iter()
+                .min_by_key(|(_, session)| {
+                    let used = session.try_lock().map_or(now, |session| session.used);
+                    (Arc::strong_count(session) > 1, used)
+                })
+                .map(|(whose, _)| whose.clone());
+            if let Some(oldest) = oldest {
+                sessions.remove(&oldest);
+            }
+        }
+        let policy = self.policy();
+        let session = Session::new(now, policy, self.0.places.clone(), whose.clone());
+        let session = Arc::new(Mutex::new(session));
+        sessions.insert(whose, Arc::clone(&session));
+        session
+    }
+
+    /// How often anything changed that others hold. Reads a page in memory.
+    fn generation(&self) -> u64 {
+        let mut generation = lock(&self.0.generation);
+        if generation.is_none() {
+            // There is none before something changed for the first time.
+            *generation = Generation::open(&Generation::path(&self.0.store)).ok();
+        }
+        generation.as_ref().map_or(0, Generation::now)
+    }
+
+    /// Takes in what others changed.
+    fn refresh(&self, now: Timestamp, session: &mut Session) {
+        if lock(&self.0.away).is_some_and(|since| now.since(since) < RETRY) {
+            return;
+        }
+        // What this process recorded itself would be taken for forgotten.
+        if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "the LLM proxy may not know the latest definitions");
+        }
+        let generation = self.generation();
+        let mut reader = lock(&self.0.reader);
+        let looked = match &mut *reader {
+            Some(reader) => session.look(now, generation, reader),
+            None => Reader::open(&self.0.store)
+                .map_err(|error| error.to_string())
+                .and_then(|opened| session.look(now, generation, reader.insert(opened))),
+        };
+        match looked {
+            Ok(()) => self.tell_back(now),
+            Err(cause) => {
+                *reader = None;
+                self.tell_away(now, cause);
+            }
+        }
+    }
+
+    /// Says once that names of tools may not be known.
+    fn tell_away(&self, now: Timestamp, cause: String) {
+        if lock(&self.0.away).replace(now).is_some() {
+            return;
+        }
+        let mut event = Event::new(
+            now,
+            Layer::Agent,
+            EventKind::EnforcementDegraded {
+                component: COMPONENT.to_owned(),
+                cause,
+            },
+        );
+        event.severity = Severity::High;
+        event.reason =
+            Some("what was known of servers and their tools holds on; see `mcpmon status`".to_owned());
+        self.0.recorder.push(event);
+    }
+
+    fn tell_back(&self, now: Timestamp) {
+        if lock(&self.0.away).take().is_none() {
+            return;
+        }
+        let kind = EventKind::EnforcementRestored {
+            component: COMPONENT.to_owned(),
+            cause: "the store can be read again".to_owned(),
+        };
+        self.0.recorder.push(Event::new(now, Layer::Agent, kind));
+    }
+
+    /// Records what follows: of something that is stopped before anybody hears that it is.
+    fn carry_out(&self, session: Option<&SessionId>, judgement: Judgement) -> Verdict {
+        for mut event in judgement.events {
+            event.session_id = event.session_id.or_else(|| session.cloned());
+            self.0.recorder.push(event);
+        }
+        for order in judgement.orders {
+            let entry = match (order, session) {
+                (Order::StoreDefinition(record), _) => Entry::Definition(*record),
+                (Order::ForgetDefinition(key), _) => Entry::ForgetDefinition(key),
+                (Order::Share(recent), Some(session)) => Entry::Recent(session.clone(), recent),
+                // Of processes and pipes, which other senses see.
+                _ => continue,
+            };
+            if self.0.recorder.put(entry).is_err() {
+                tracing::error!("what the LLM proxy learned could not be stored");
+            }
+        }
+        judgement.verdict
+    }
+}
+
+impl ExchangeJudge {
+    /// Whether what follows has to look into the store first, which may take a moment.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        lock(&self.session).generation() != Some(self.models.generation())
+    }
+
+    /// Judges something that has to do with tools, and records what follows from it.
+    pub fn judge(&mut self, now: Timestamp, said: &Spoken<'_>) -> Verdict {
+        let mut session = lock(&self.session);
+        session.used = now;
+        if session.generation() != Some(self.models.generation()) {
+            self.models.refresh(now, &mut session);
+        }
+        let judgement = session.observe(now, Observation::Llm(&self.exchange, said));
+        drop(session);
+        self.models.carry_out(self.exchange.session.as_ref(), judgement)
+    }
+
+    /// What is to be replaced in a text on its way to a model.
+    pub fn redact(&mut self, now: Timestamp, text: &str) -> Vec<Redaction> {
+        lock(&self.session).redact(now, text, &mut self.tally)
+    }
+
+    /// The request was read: what was replaced in it is recorded.
+    pub fn request_read(&mut self, now: Timestamp) {
+        let tally = std::mem::take(&mut self.tally);
+        let observation = Observation::Redacted(&self.exchange, &tally);
+        let judgement = lock(&self.session).observe(now, observation);
+        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+    }
+
+    /// What is judged.
+    #[must_use]
+    pub const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No step of ours leaves what it guards half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
