@@ -19,6 +19,7 @@ mod names;
 pub mod notify;
 pub(crate) mod probe;
 pub mod profile;
+pub mod proxy;
 pub mod question;
 pub mod selftest;
 pub mod setup;

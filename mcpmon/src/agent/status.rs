@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use mcpmon_core::model::Kills;
 use serde::{Deserialize, Serialize};
 
-pub use super::engine::Coverage;
+pub use super::{engine::Coverage, proxy::ProxyStatus};
 use super::selftest::Check;
 
 /// The daemon's state.
@@ -40,6 +40,9 @@ pub struct Status {
     pub coverage: Coverage,
     /// Wrappers that are connected.
     pub wrappers: usize,
+    /// The LLM proxy; `None` where it does not run.
+    #[serde(default)]
+    pub proxy: Option<ProxyStatus>,
     /// Why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.

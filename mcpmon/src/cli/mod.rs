@@ -81,6 +81,7 @@ enum Command {
     Kill(kill::Options),
     Pins(pins::Options),
     Policy(policy::PolicyArgs),
+    Proxy(commands::proxy::Options),
     Registry(registry::Options),
     Report(report::Options),
     Servers(servers::Options),
@@ -165,6 +166,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
+        Command::Proxy(options) => commands::proxy::run(options, globals, &mut output),
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
             registry::Command::Show { subject } => {

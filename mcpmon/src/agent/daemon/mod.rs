@@ -1,6 +1,7 @@
 //! `mcpmon daemon`: starts every part in order, keeps them in step with policy and names, stops them.
 
 mod kill;
+mod llm;
 mod policy;
 mod report;
 
@@ -36,6 +37,7 @@ use super::{
     health::Health,
     names::{Found, Wanted, keep_resolved},
     notify::{Notifier, NotifyError},
+    proxy::host_options,
     selftest::Check,
     wrappers::Wrappers,
 };
@@ -46,7 +48,7 @@ use crate::{
         preflight,
         sensor::{Sensor, SensorError},
     },
-    judge::pins,
+    judge::{models::Models, pins},
     record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, Store, StoreError},
 };
 
@@ -139,6 +141,7 @@ struct Daemon {
     engine: Engine,
     recorder: Recorder,
     wrappers: Wrappers,
+    proxy: llm::Proxy,
     store: PathBuf,
     socket: SocketFile,
     cgroup: PathBuf,
@@ -209,6 +212,14 @@ impl Daemon {
         let engine =
             Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
 
+        let host = host_options(
+            options.search.clone(),
+            trust,
+            options.socket.clone(),
+            Some(store.clone()),
+        );
+        let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &host);
+        let proxy = llm::Proxy::new(models);
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
         tokio::spawn(keep_resolved(wants, tell_found));
@@ -235,6 +246,7 @@ impl Daemon {
             engine,
             recorder,
             wrappers,
+            proxy,
             store,
             socket,
             cgroup,
@@ -275,6 +287,7 @@ impl Daemon {
 
     fn stop(self) {
         self.notify(Notifier::stopping);
+        self.proxy.stop();
         self.engine.stop();
         let status = self.recorder.close();
         if let Some(error) = status.last_error {
@@ -294,6 +307,7 @@ impl Daemon {
         );
         self.hear_engine();
         self.look_after_self_test();
+        self.look_after_proxy();
         Ok(())
     }
 

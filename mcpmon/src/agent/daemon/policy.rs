@@ -73,9 +73,9 @@ impl Daemon {
 
     async fn adopt(&mut self, loaded: Loaded) -> Result<(), DaemonError> {
         let mut loaded = loaded;
-        if loaded.settings != self.loaded.settings {
+        if loaded.settings.record != self.loaded.settings.record {
             tracing::warn!("record.* changed: it takes effect when the daemon is started again");
-            loaded.settings = self.loaded.settings.clone();
+            loaded.settings.record = self.loaded.settings.record.clone();
         }
         let before = std::mem::replace(&mut self.loaded, loaded);
         if let Err(error) = self.install().await {
@@ -87,6 +87,7 @@ impl Daemon {
         declare(&self.recorder, &self.loaded);
         self.wrappers
             .publish(self.loaded.hash, Arc::clone(&self.loaded.text));
+        self.tell_proxy();
         self.tell_policy();
         Ok(())
     }

@@ -201,6 +201,7 @@ impl Daemon {
                 .collect(),
             coverage,
             wrappers: self.wrappers.len(),
+            proxy: self.proxy.status(),
             not_pinned: without_room.iter().map(ToString::to_string).collect(),
             tracked_processes: tracked,
             counters: counters

@@ -13,6 +13,7 @@ pub(super) mod inspect;
 pub(super) mod kill;
 pub(super) mod pins;
 pub(super) mod policy;
+pub(super) mod proxy;
 pub(super) mod registry;
 pub(super) mod report;
 pub(super) mod servers;

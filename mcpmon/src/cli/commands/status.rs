@@ -141,9 +141,20 @@ fn lines(status: &Status) -> Vec<String> {
     for cause in &status.not_pinned {
         put("", format!("first starts are not pinned: {cause}"));
     }
+    put("llm proxy", llm_proxy(status));
     put("kernel", kernel(status));
     put("store", store(status));
     lines
+}
+
+fn llm_proxy(status: &Status) -> String {
+    match &status.proxy {
+        Some(proxy) => match proxy.sessions {
+            0 => proxy.to_string(),
+            sessions => format!("{proxy}; {sessions} sessions"),
+        },
+        None => "not running".to_owned(),
+    }
 }
 
 fn network(status: &Status) -> String {
@@ -249,7 +260,7 @@ mod tests {
     use super::*;
     use crate::agent::{
         selftest::{Check, Component},
-        status::{NetworkStatus, PolicyStatus, RunningServer, StoreStatus},
+        status::{NetworkStatus, PolicyStatus, ProxyStatus, RunningServer, StoreStatus},
     };
 
     fn sample() -> Status {
@@ -291,6 +302,14 @@ mod tests {
             }],
             coverage: Coverage { seen: 4, wrapped: 3 },
             wrappers: 2,
+            proxy: Some(ProxyStatus {
+                listen: "127.0.0.1:8484".parse().expect("an address"),
+                listen_unix: None,
+                mode: "embedded".to_owned(),
+                token: false,
+                providers: vec!["anthropic".to_owned(), "openai".to_owned()],
+                sessions: 1,
+            }),
             not_pinned: vec!["user 7 has 256 pinned packages".to_owned()],
             tracked_processes: 4,
             counters: BTreeMap::from([
@@ -325,6 +344,7 @@ mod tests {
         servers    1 running: files (pid 9, 2 processes)
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
+        llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 sessions
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
         "#);

@@ -1,0 +1,204 @@
+//! The LLM proxy as a part of whoever hosts it: `mcpmon proxy`, or the daemon.
+
+mod judging;
+mod standalone;
+mod tokens;
+
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use mcpmon_core::{
+    model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp},
+    policy::{Policy, ProxyMode},
+};
+use serde::{Deserialize, Serialize};
+
+use self::judging::Judges;
+pub use self::{
+    standalone::{ProxyError, StandaloneOptions, run},
+    tokens::Tokens,
+};
+use crate::{
+    config::{ProxySettings, Search, Trust},
+    intercept::http::{Provider, Running, Settings, StartError, Token, TokenError},
+    judge::{self, models::Models},
+};
+
+/// What it is called where a server's name is wanted.
+const NAME: &str = "proxy";
+
+/// Why the proxy does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The token that others must present.
+    #[error("the token of the LLM proxy (`proxy.token_file`) cannot be used")]
+    Token(#[from] TokenError),
+    /// A provider's URL.
+    #[error("the URL of the provider `{0}` cannot be asked")]
+    Provider(String),
+    /// The listener.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// A proxy, its judges and its sessions.
+#[derive(Debug)]
+pub struct Hosted {
+    running: Running,
+    settings: ProxySettings,
+    models: Models,
+}
+
+/// What `mcpmon status` shows of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyStatus {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Unix socket it listens on beside that.
+    pub listen_unix: Option<PathBuf>,
+    /// `proxy.mode`.
+    pub mode: String,
+    /// Whether a token is demanded.
+    pub token: bool,
+    /// Names of providers.
+    pub providers: Vec<String>,
+    /// Sessions that are known.
+    pub sessions: usize,
+}
+
+impl fmt::Display for ProxyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.listen)?;
+        if let Some(path) = &self.listen_unix {
+            write!(f, " and {}", path.display())?;
+        }
+        let token = if self.token { ", with a token" } else { "" };
+        let (mode, providers) = (&self.mode, self.providers.join(", "));
+        write!(f, ", {mode}{token}, for {providers}")
+    }
+}
+
+impl Hosted {
+    /// Starts it; `group` may use its Unix socket.
+    ///
+    /// # Errors
+    /// Where it cannot listen, or the token cannot be had.
+    pub fn start(
+        settings: &ProxySettings,
+        group: Option<u32>,
+        models: Models,
+        tokens: Tokens,
+    ) -> Result<Self, HostError> {
+        let token = settings.token_file.as_deref().map(Token::at).transpose()?;
+        let providers = settings.providers.iter().map(|provider| {
+            Provider::new(&provider.name, &provider.url)
+                .map_err(|_invalid| HostError::Provider(provider.name.clone()))
+        });
+        let http = Settings {
+            listen_unix: settings.listen_unix.clone(),
+            group,
+            token,
+            ..Settings::new(settings.listen, providers.collect::<Result<_, _>>()?)
+        };
+        let judges = Arc::new(Judges {
+            models: models.clone(),
+            tokens,
+        });
+        Ok(Self {
+            running: Running::start(http, judges)?,
+            settings: settings.clone(),
+            models,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.running.address()
+    }
+
+    /// Whether it still serves.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.running.is_running()
+    }
+
+    /// How it was started.
+    #[must_use]
+    pub const fn settings(&self) -> &ProxySettings {
+        &self.settings
+    }
+
+    /// Puts another policy in force.
+    pub fn install(&self, now: Timestamp, policy: &Arc<Policy>) {
+        self.models.install(now, policy);
+    }
+
+    /// Time passes.
+    pub fn tick(&self, now: Timestamp) {
+        self.models.tick(now);
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn status(&self) -> ProxyStatus {
+        ProxyStatus {
+            listen: self.address(),
+            listen_unix: self.settings.listen_unix.clone(),
+            mode: mode(self.models.policy().llm.mode).to_owned(),
+            token: self.settings.token_file.is_some(),
+            providers: self
+                .settings
+                .providers
+                .iter()
+                .map(|provider| provider.name.clone())
+                .collect(),
+            sessions: self.models.len(),
+        }
+    }
+
+    /// Listens no more; answers that are on their way go on for a while.
+    pub fn retire(self) {
+        self.running.retire();
+    }
+
+    /// Listens no more, and waits for answers that are on their way.
+    pub fn stop(self) {
+        self.running.stop();
+    }
+}
+
+/// The name in configuration.
+const fn mode(mode: ProxyMode) -> &'static str {
+    match mode {
+        ProxyMode::Embedded => "embedded",
+        ProxyMode::McpOnly => "mcp-only",
+        ProxyMode::Disabled => "disabled",
+    }
+}
+
+/// Whose files and store the proxy has, as a judge of a server is told.
+pub(super) fn host_options(
+    search: Search,
+    trust: Trust,
+    socket: PathBuf,
+    db: Option<PathBuf>,
+) -> judge::Options {
+    judge::Options {
+        search,
+        trust,
+        loaded: None,
+        socket: Some(socket),
+        db,
+        conversation: Conversation {
+            identity: PinKey {
+                server: ServerId::new(NAME).expect("a plain word is an id"),
+                name: NAME.to_owned(),
+                uid: nix::unistd::getuid().as_raw(),
+            },
+            server_type: ServerType::Http,
+            session: None,
+            layer: Layer::Llm,
+        },
+        agent: None,
+    }
+}

@@ -1,0 +1,169 @@
+//! `mcpmon proxy`: the LLM proxy without a daemon, with the user's own policy and store.
+
+use std::{io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration};
+
+use mcpmon_core::{
+    inspect::mask::mask_text,
+    model::{Event, EventKind, Layer, Severity},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{HostError, Hosted, ProxyStatus, Tokens, host_options};
+use crate::{
+    agent::clock,
+    config::{self, ConfigError, Loaded, ProxySettings, Reloader, Search, Trust},
+    judge::{self, JudgeError, models::Models},
+    record::Recorder,
+};
+
+/// How often the policy's files and sessions are looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// How `mcpmon proxy` runs.
+#[derive(Clone, Debug)]
+pub struct StandaloneOptions {
+    /// Where the policy is.
+    pub search: Search,
+    /// The store; the policy's `record.path` or the user's own where unset.
+    pub store: Option<PathBuf>,
+    /// Where a daemon would listen: one that runs has a proxy of its own.
+    pub socket: PathBuf,
+    /// Where to listen instead of `proxy.listen`.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Why there is no proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// The policy.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It is switched off.
+    #[error("the LLM proxy is switched off (`proxy.mode: disabled`)")]
+    Disabled,
+    /// An address that others reach.
+    #[error(
+        "{0} is no loopback address, and whoever reaches it could use it: name a file with a token in `proxy.token_file`"
+    )]
+    Open(SocketAddr),
+    /// The store.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    /// The listener, or its token.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Signals or the runtime.
+    #[error("failed to start")]
+    Start(#[source] io::Error),
+}
+
+/// Serves until a signal ends it; `tell` hears once how it listens.
+///
+/// # Errors
+/// Where it cannot start.
+pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Result<(), ProxyError> {
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    let loaded = config::load(&options.search, trust)?;
+    let settings = settings(&loaded, options.listen)?;
+    if UnixStream::connect(&options.socket).is_ok() {
+        tracing::warn!(
+            "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
+        );
+    }
+    let judged = host_options(
+        options.search.clone(),
+        trust,
+        options.socket.clone(),
+        options.store.clone(),
+    );
+    let recorder =
+        Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?).map_err(JudgeError::from)?;
+    let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
+    let hosted = Hosted::start(&settings, None, models, Tokens::default())?;
+    tell(&hosted.status());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ProxyError::Start)?;
+    let reloader = Reloader::new(options.search, trust, &loaded);
+    let outcome = runtime.block_on(serve(&hosted, loaded, reloader, &recorder));
+    hosted.stop();
+    let recorded = recorder.close();
+    if recorded.lost > 0 {
+        let cause = recorded.last_error.unwrap_or_default();
+        tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
+    }
+    outcome
+}
+
+/// Where and how to listen.
+fn settings(loaded: &Loaded, listen: Option<SocketAddr>) -> Result<ProxySettings, ProxyError> {
+    let mut settings = loaded.settings.proxy.clone().ok_or(ProxyError::Disabled)?;
+    if let Some(listen) = listen {
+        settings.listen = listen;
+    }
+    let is_open = !settings.listen.ip().to_canonical().is_loopback();
+    match is_open && settings.token_file.is_none() {
+        true => Err(ProxyError::Open(settings.listen)),
+        false => Ok(settings),
+    }
+}
+
+async fn serve(
+    hosted: &Hosted,
+    mut loaded: Loaded,
+    mut reloader: Reloader,
+    recorder: &Recorder,
+) -> Result<(), ProxyError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ProxyError::Start)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Start)?;
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = ticks.tick() => {
+                hosted.tick(clock::now());
+                if let Some(news) = reloader.poll() {
+                    recorder.push(adopt(hosted, &mut loaded, news));
+                }
+            }
+        }
+    }
+}
+
+/// A changed file takes effect as a whole, or not at all.
+fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>) -> Event {
+    match news {
+        Ok(new) => {
+            if new.settings != loaded.settings {
+                tracing::warn!(
+                    "`proxy` or `record` changed: it takes effect when the proxy is started again"
+                );
+            }
+            hosted.install(clock::now(), &new.policy);
+            *loaded = new;
+            let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
+            let kind = EventKind::PolicyLoaded {
+                path: sources.join(", "),
+                hash: loaded.hash,
+            };
+            Event::new(clock::now(), Layer::Agent, kind)
+        }
+        Err(error) => {
+            let error = mask_text(&error.to_string());
+            tracing::error!("the changed policy is refused, the one before stays in force: {error}");
+            let kind = EventKind::PolicyRejected {
+                path: String::new(),
+                errors: vec![error],
+            };
+            let mut event = Event::new(clock::now(), Layer::Agent, kind);
+            event.severity = Severity::High;
+            event
+        }
+    }
+}

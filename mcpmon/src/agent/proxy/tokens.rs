@@ -1,0 +1,101 @@
+//! Tokens that say of which session a request is: part of the base URL that an agent is given.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mcpmon_core::model::{Digest, SessionId};
+
+/// Bytes of chance in a token.
+const RANDOM: usize = 24;
+/// Tokens that are valid at a time; the oldest makes room.
+const MOST: usize = 4096;
+
+/// Tokens of sessions. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(Arc<Mutex<Issued>>);
+
+#[derive(Debug, Default)]
+struct Issued {
+    /// By the digest of the token: a look-up takes no longer for one that is nearly right.
+    sessions: BTreeMap<Digest, (u64, SessionId)>,
+    count: u64,
+}
+
+impl Tokens {
+    /// A new token for `session`.
+    ///
+    /// # Errors
+    /// Where there is no chance to be had from the system.
+    pub fn issue(&self, session: SessionId) -> io::Result<String> {
+        let mut bytes = [0; RANDOM];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.admit(&token, session);
+        Ok(token)
+    }
+
+    /// Lets `token` stand for `session`.
+    pub fn admit(&self, token: &str, session: SessionId) {
+        let mut issued = self.lock();
+        issued.count += 1;
+        let count = issued.count;
+        issued
+            .sessions
+            .insert(Digest::of(token.as_bytes()), (count, session));
+        if issued.sessions.len() > MOST {
+            let oldest = issued.sessions.iter().min_by_key(|(_, (count, _))| *count);
+            if let Some(oldest) = oldest.map(|(token, _)| *token) {
+                issued.sessions.remove(&oldest);
+            }
+        }
+    }
+
+    /// `token` stands for nothing any more.
+    pub fn revoke(&self, token: &str) {
+        self.lock().sessions.remove(&Digest::of(token.as_bytes()));
+    }
+
+    /// The session that `token` stands for.
+    #[must_use]
+    pub fn session(&self, token: &str) -> Option<SessionId> {
+        let issued = self.lock();
+        let (_, session) = issued.sessions.get(&Digest::of(token.as_bytes()))?;
+        Some(session.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Issued> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_stands_for_its_session_until_it_is_revoked() {
+        let tokens = Tokens::default();
+        let first = tokens.issue(SessionId::new("run-1")).unwrap();
+        let second = tokens.issue(SessionId::new("run-2")).unwrap();
+        assert_eq!(tokens.session(&first), Some(SessionId::new("run-1")));
+        assert_eq!(tokens.session(&second), Some(SessionId::new("run-2")));
+        assert_eq!(tokens.session(&first[1..]), None);
+        tokens.revoke(&first);
+        assert_eq!(tokens.session(&first), None);
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let tokens = Tokens::default();
+        for number in 0..=MOST {
+            tokens.admit(&number.to_string(), SessionId::new("s"));
+        }
+        assert_eq!(tokens.session("0"), None);
+        assert!(tokens.session("1").is_some() && tokens.session(&MOST.to_string()).is_some());
+    }
+}
