@@ -1,4 +1,5 @@
-//! What follows when the daemon goes away in the middle of a session, and when it comes back.
+//! What follows when the daemon goes away in the middle of a session, or the own store cannot be used, and when it
+//! comes back.
 
 use std::time::Duration;
 
@@ -12,8 +13,6 @@ use super::Judge;
 
 /// How long a daemon that is away is left alone.
 const RETRY: Duration = Duration::from_secs(5);
-/// What events call it.
-const COMPONENT: &str = "daemon";
 /// The rule by which uses are refused meanwhile.
 const RULE: &str = "mcp.fail_closed";
 
@@ -59,7 +58,7 @@ impl Judge {
             now,
             Layer::Agent,
             EventKind::EnforcementDegraded {
-                component: COMPONENT.to_owned(),
+                component: self.shared.name().to_owned(),
                 cause: cause.to_owned(),
             },
         );
@@ -75,7 +74,7 @@ impl Judge {
         }
         self.presence = Presence::Here;
         let kind = EventKind::EnforcementRestored {
-            component: COMPONENT.to_owned(),
+            component: self.shared.name().to_owned(),
             cause: "it answers again".to_owned(),
         };
         self.push(Event::new(now, Layer::Agent, kind));
@@ -83,8 +82,7 @@ impl Judge {
 
     /// Blocks a use because nobody can be asked whether it may be.
     pub(super) fn refuse(&self, now: Timestamp, judgement: &mut Judgement) {
-        let reason = "the daemon is away, and mcp.fail_closed is set";
-        let remedy = "sudo systemctl start mcpmon";
+        let (reason, remedy) = self.shared.absence();
         let action = match self.policy().mode {
             Mode::Enforce => Action::Block,
             Mode::Observe => Action::WouldBlock,

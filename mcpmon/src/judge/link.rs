@@ -5,7 +5,7 @@ use std::{
     os::{fd::AsFd as _, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,6 +31,15 @@ struct Shared {
     is_up: AtomicBool,
     /// The same connection, for a look at it while somebody waits for an answer.
     probe: Mutex<Option<UnixStream>>,
+    turns: Turns,
+}
+
+/// Whose turn it is. A call waits for what the judge asks: records let it go first, so that it waits for no more than
+/// the one exchange that is under way.
+#[derive(Debug, Default)]
+struct Turns {
+    waiting: Mutex<usize>,
+    served: Condvar,
 }
 
 /// Why there is no connection, or none any more.
@@ -72,6 +81,7 @@ impl Link {
             stream: Mutex::new(None),
             is_up: AtomicBool::new(false),
             probe: Mutex::new(None),
+            turns: Turns::default(),
         }));
         let state = link.connect(&mut link.lock())?;
         Ok((link, state))
@@ -91,7 +101,26 @@ impl Link {
     /// # Errors
     /// Where the daemon is not there, does not answer in time, or refuses.
     pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
-        let mut stream = self.lock();
+        self.0.turns.wait();
+        let stream = self.lock();
+        self.0.turns.serve();
+        self.say_on(stream, say)
+    }
+
+    /// The same for what nobody waits for: after whatever somebody does.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn say_later(&self, say: &Say) -> Result<Hear, LinkError> {
+        self.0.turns.pass();
+        self.say_on(self.lock(), say)
+    }
+
+    fn say_on(
+        &self,
+        mut stream: MutexGuard<'_, Option<BufReader<UnixStream>>>,
+        say: &Say,
+    ) -> Result<Hear, LinkError> {
         if stream.is_none() {
             self.connect(&mut stream)?;
         }
@@ -195,6 +224,31 @@ impl Link {
     }
 }
 
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody waits for the connection.
+    fn wait(&self) {
+        *self.lock() += 1;
+    }
+
+    /// And has it.
+    fn serve(&self) {
+        *self.lock() -= 1;
+        self.served.notify_all();
+    }
+
+    /// Lets those pass who wait; no longer than an exchange may take.
+    fn pass(&self) {
+        let waited = self
+            .served
+            .wait_timeout_while(self.lock(), PATIENCE, |waiting| *waiting > 0);
+        drop(waited);
+    }
+}
+
 fn converse(stream: &mut BufReader<UnixStream>, say: &impl Serialize) -> io::Result<Hear> {
     let mut line = serde_json::to_vec(say)?;
     line.push(b'\n');
@@ -219,4 +273,97 @@ fn is_open(stream: &UnixStream) -> bool {
         && !looked_at[0]
             .revents()
             .is_some_and(|seen| seen.intersects(is_gone))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, sync::atomic::AtomicUsize, thread};
+
+    use mcpmon_core::model::{Digest, PinKey, ServerId};
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            identity: PinKey {
+                server: ServerId::new("files").expect("an id"),
+                name: "files".to_owned(),
+                uid: 0,
+            },
+            session: None,
+            agent: None,
+            child: None,
+        }
+    }
+
+    fn state() -> Say {
+        Say::State {
+            policy: Digest::of(b""),
+        }
+    }
+
+    /// A daemon that takes its time with every record: it counts them.
+    fn answer(listener: &UnixListener, records: &AtomicUsize) {
+        let (stream, _) = listener.accept().expect("a wrapper");
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
+            let heard = match line.contains("keep") {
+                true => {
+                    thread::sleep(Duration::from_millis(5));
+                    records.fetch_add(1, Ordering::SeqCst);
+                    Hear::Done
+                }
+                false => Hear::Checked(Box::default()),
+            };
+            let mut answer = serde_json::to_vec(&heard).expect("JSON");
+            answer.push(b'\n');
+            stream.get_mut().write_all(&answer).expect("the wrapper listens");
+            line.clear();
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_waits_for_one_exchange() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let records = AtomicUsize::new(0);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| answer(&listener, &records));
+            let stream = UnixStream::connect(&path).expect("the daemon");
+            let link = Link(Arc::new(Shared {
+                path: path.clone(),
+                hello: Mutex::new(hello()),
+                stream: Mutex::new(Some(BufReader::new(stream))),
+                is_up: AtomicBool::new(true),
+                probe: Mutex::new(None),
+                turns: Turns::default(),
+            }));
+            let (writer, is_over) = (link.clone(), &is_over);
+            let writes = scope.spawn(move || {
+                let keep = || Say::Keep {
+                    events: Vec::new(),
+                    rescued: Vec::new(),
+                    definitions: Vec::new(),
+                    forget: Vec::new(),
+                    recent: Vec::new(),
+                };
+                while !is_over.load(Ordering::SeqCst) {
+                    writer.say_later(&keep()).expect("an answer");
+                }
+            });
+            for _ in 0..20 {
+                let before = records.load(Ordering::SeqCst);
+                link.say(&state()).expect("an answer");
+                let between = records.load(Ordering::SeqCst) - before;
+                assert!(between <= 2, "{between} records went first");
+                thread::sleep(Duration::from_millis(3));
+            }
+            is_over.store(true, Ordering::SeqCst);
+            writes.join().expect("it ends");
+            drop(link);
+        });
+    }
 }

@@ -445,7 +445,7 @@ impl Judge {
 
     /// Asks who holds the calls of this session.
     fn check(&mut self, now: Timestamp, call: &SharedCall) -> Shared {
-        // While it is away, nobody waits for it with every call.
+        // While it cannot be asked, nobody waits for it with every call.
         if !self.presence.is_due(now) {
             return Shared::Unreachable;
         }

@@ -127,6 +127,28 @@ impl SharedState {
         }
     }
 
+    /// What events call it.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Daemon { .. } => "daemon",
+            Self::Store { .. } => "store",
+        }
+    }
+
+    /// Why a use is refused while it cannot be asked, and what helps.
+    pub(super) const fn absence(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Daemon { .. } => (
+                "the daemon is away, and mcp.fail_closed is set",
+                "sudo systemctl start mcpmon",
+            ),
+            Self::Store { .. } => (
+                "the user's own store cannot be used, and mcp.fail_closed is set",
+                "mcpmon doctor",
+            ),
+        }
+    }
+
     /// Whether it can be asked.
     pub(super) fn is_up(&self) -> bool {
         match self {
