@@ -9,11 +9,11 @@ use crate::{
 /// How `server` stands. One that looks like a denied one is denied; none is allowed for looking so.
 #[must_use]
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
-    match policy.admits(server) {
-        Admission::Admitted if !server.as_str().is_ascii() && looks_denied(policy, server) => {
-            Admission::Denied
-        }
-        admission => admission,
+    let admission = policy.admits(server);
+    let is_plain = admission != Admission::Admitted || server.as_str().is_ascii();
+    match !is_plain && looks_denied(policy, server) {
+        true => Admission::Denied,
+        false => admission,
     }
 }
 
