@@ -48,7 +48,7 @@ impl Judge {
     pub fn admit(&mut self, now: Timestamp) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;
-        let admission = admission(&policy, server);
+        let admission = admission(policy, server);
         let Some(denial) = admission.denial(server) else {
             return Verdict::Allow;
         };
