@@ -21,6 +21,7 @@ pub(crate) mod probe;
 pub mod profile;
 pub mod proxy;
 pub mod question;
+pub mod run;
 pub mod selftest;
 pub mod setup;
 pub mod status;

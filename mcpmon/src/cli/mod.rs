@@ -84,6 +84,7 @@ enum Command {
     Proxy(commands::proxy::Options),
     Registry(registry::Options),
     Report(report::Options),
+    Run(commands::run::Options),
     Servers(servers::Options),
     Setup(setup::Options),
     Status(status::Options),
@@ -146,6 +147,10 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     if let Command::Wrap(options) = cli.command {
         return wrap::run(options, globals);
     }
+    // Both streams are the agent's.
+    if let Command::Run(options) = cli.command {
+        return commands::run::run(options, globals);
+    }
     let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
     let mut output = Output::new(&mut data, &mut notes, globals);
     let now = time::now();
@@ -188,7 +193,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         },
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
-        Command::Daemon(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
+        Command::Daemon(_) | Command::Run(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Explain(options),
         }) => policy::explain(&options, globals, now, &mut output),

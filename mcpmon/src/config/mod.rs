@@ -99,6 +99,12 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
     Ok(document.mistakes.unless_any(loaded)?)
 }
 
+/// The URL of a provider that no configuration names.
+#[must_use]
+pub fn usual_provider(name: &str) -> Option<String> {
+    raw::Proxy::default().providers.remove(name)
+}
+
 /// The JSON Schema of a configuration file, for editors.
 #[must_use]
 pub fn schema() -> String {

@@ -63,7 +63,7 @@ impl Proxy {
         }
         self.tried = Some(Instant::now());
         let (models, tokens) = (self.models.clone(), self.tokens.clone());
-        match Hosted::start(wanted, group::find(), models, tokens) {
+        match Hosted::start(wanted, group::find(), models, tokens, None) {
             Ok(hosted) => {
                 tracing::info!(listen = %hosted.status(), "the LLM proxy listens");
                 self.hosted = Some(hosted);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::judging::Judges;
 pub use self::{
-    standalone::{ProxyError, StandaloneOptions, run},
+    standalone::{ProxyError, Standalone, StandaloneOptions, run},
     tokens::Tokens,
 };
 use crate::{
@@ -78,7 +78,8 @@ impl fmt::Display for ProxyStatus {
 }
 
 impl Hosted {
-    /// Starts it; `group` may use its Unix socket.
+    /// Starts it; `group` may use its Unix socket. Clients present `token`, or without one what is in the settings' file,
+    /// if there is one.
     ///
     /// # Errors
     /// Where it cannot listen, or the token cannot be had.
@@ -87,8 +88,12 @@ impl Hosted {
         group: Option<u32>,
         models: Models,
         tokens: Tokens,
+        token: Option<Token>,
     ) -> Result<Self, HostError> {
-        let token = settings.token_file.as_deref().map(Token::at).transpose()?;
+        let token = match token {
+            Some(token) => Some(token),
+            None => settings.token_file.as_deref().map(Token::at).transpose()?,
+        };
         let providers = settings.providers.iter().map(|provider| {
             Provider::new(&provider.name, &provider.url)
                 .map_err(|_invalid| HostError::Provider(provider.name.clone()))

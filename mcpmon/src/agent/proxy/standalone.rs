@@ -1,6 +1,9 @@
 //! `mcpmon proxy`: the LLM proxy without a daemon, with the user's own policy and store.
 
-use std::{io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin, sync::Arc,
+    time::Duration,
+};
 
 use mcpmon_core::{
     inspect::mask::mask_text,
@@ -15,6 +18,7 @@ use super::{HostError, Hosted, ProxyStatus, Tokens, host_options};
 use crate::{
     agent::clock,
     config::{self, ConfigError, Loaded, ProxySettings, Reloader, Search, Trust},
+    intercept::http::Token,
     judge::{self, JudgeError, models::Models},
     record::Recorder,
 };
@@ -33,6 +37,10 @@ pub struct StandaloneOptions {
     pub socket: PathBuf,
     /// Where to listen instead of `proxy.listen`.
     pub listen: Option<SocketAddr>,
+    /// What clients present; `None` for what `proxy.token_file` says.
+    pub token: Option<Token>,
+    /// URLs of providers, by name, in place of the usual ones; those that are configured stay.
+    pub providers: BTreeMap<&'static str, String>,
 }
 
 /// Why there is no proxy.
@@ -60,79 +68,128 @@ pub enum ProxyError {
     Start(#[source] io::Error),
 }
 
+/// A proxy without a daemon.
+#[derive(Debug)]
+pub struct Standalone {
+    hosted: Hosted,
+    loaded: Loaded,
+    reloader: Reloader,
+    recorder: Recorder,
+}
+
+impl Standalone {
+    /// Starts it, with the tokens of these sessions.
+    ///
+    /// # Errors
+    /// Where it cannot start.
+    pub fn start(options: StandaloneOptions, tokens: Tokens) -> Result<Self, ProxyError> {
+        let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+        let loaded = config::load(&options.search, trust)?;
+        let settings = settings(&loaded, &options)?;
+        if UnixStream::connect(&options.socket).is_ok() {
+            tracing::warn!(
+                "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
+            );
+        }
+        let search = options.search.clone();
+        let judged = host_options(options.search, trust, options.socket, options.store);
+        let recorder =
+            Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?).map_err(JudgeError::from)?;
+        let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
+        let hosted = Hosted::start(&settings, None, models, tokens, options.token)?;
+        Ok(Self {
+            hosted,
+            reloader: Reloader::new(search, trust, &loaded),
+            loaded,
+            recorder,
+        })
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn status(&self) -> ProxyStatus {
+        self.hosted.status()
+    }
+
+    /// Serves until `end`.
+    pub async fn serve_until<T>(&mut self, end: impl Future<Output = T>) -> T {
+        let mut end = pin!(end);
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                ended = &mut end => return ended,
+                _ = ticks.tick() => {
+                    self.hosted.tick(clock::now());
+                    if let Some(news) = self.reloader.poll() {
+                        self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends it, once answers that are on their way are through and everything is recorded.
+    pub fn stop(self) {
+        self.hosted.stop();
+        let recorded = self.recorder.close();
+        if recorded.lost > 0 {
+            let cause = recorded.last_error.unwrap_or_default();
+            tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
+        }
+    }
+}
+
 /// Serves until a signal ends it; `tell` hears once how it listens.
 ///
 /// # Errors
 /// Where it cannot start.
 pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Result<(), ProxyError> {
-    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let loaded = config::load(&options.search, trust)?;
-    let settings = settings(&loaded, options.listen)?;
-    if UnixStream::connect(&options.socket).is_ok() {
-        tracing::warn!(
-            "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
-        );
-    }
-    let judged = host_options(
-        options.search.clone(),
-        trust,
-        options.socket.clone(),
-        options.store.clone(),
-    );
-    let recorder =
-        Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?).map_err(JudgeError::from)?;
-    let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
-    let hosted = Hosted::start(&settings, None, models, Tokens::default())?;
-    tell(&hosted.status());
+    let mut proxy = Standalone::start(options, Tokens::default())?;
+    tell(&proxy.status());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(ProxyError::Start)?;
-    let reloader = Reloader::new(options.search, trust, &loaded);
-    let outcome = runtime.block_on(serve(&hosted, loaded, reloader, &recorder));
-    hosted.stop();
-    let recorded = recorder.close();
-    if recorded.lost > 0 {
-        let cause = recorded.last_error.unwrap_or_default();
-        tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
-    }
-    outcome
+    let outcome = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let ended = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        proxy.serve_until(ended).await;
+        Ok(())
+    });
+    proxy.stop();
+    outcome.map_err(ProxyError::Start)
 }
 
-/// Where and how to listen.
-fn settings(loaded: &Loaded, listen: Option<SocketAddr>) -> Result<ProxySettings, ProxyError> {
+/// Where and how to listen, and whom to speak to.
+fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySettings, ProxyError> {
     let mut settings = loaded.settings.proxy.clone().ok_or(ProxyError::Disabled)?;
-    if let Some(listen) = listen {
+    if let Some(listen) = options.listen {
         settings.listen = listen;
     }
+    if options.token.is_some() {
+        // It is one agent's.
+        settings.listen_unix = None;
+        settings.token_file = None;
+    }
+    for provider in &mut settings.providers {
+        let is_usual = config::usual_provider(&provider.name).as_ref() == Some(&provider.url);
+        if let Some(url) = options.providers.get(provider.name.as_str())
+            && is_usual
+        {
+            provider.url.clone_from(url);
+        }
+    }
     let is_open = !settings.listen.ip().to_canonical().is_loopback();
-    match is_open && settings.token_file.is_none() {
+    match is_open && settings.token_file.is_none() && options.token.is_none() {
         true => Err(ProxyError::Open(settings.listen)),
         false => Ok(settings),
-    }
-}
-
-async fn serve(
-    hosted: &Hosted,
-    mut loaded: Loaded,
-    mut reloader: Reloader,
-    recorder: &Recorder,
-) -> Result<(), ProxyError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(ProxyError::Start)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Start)?;
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = ticks.tick() => {
-                hosted.tick(clock::now());
-                if let Some(news) = reloader.poll() {
-                    recorder.push(adopt(hosted, &mut loaded, news));
-                }
-            }
-        }
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) mod policy;
 pub(super) mod proxy;
 pub(super) mod registry;
 pub(super) mod report;
+pub(super) mod run;
 pub(super) mod servers;
 pub(super) mod setup;
 pub(super) mod status;

@@ -1,6 +1,6 @@
 //! `mcpmon proxy`: the LLM proxy without a daemon.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
@@ -43,6 +43,8 @@ pub(in crate::cli) fn run(
         store: globals.db.clone(),
         socket: options.socket,
         listen: options.listen,
+        token: None,
+        providers: BTreeMap::new(),
     };
     let mut told = Ok(());
     proxy::run(options, |status| {
@@ -70,7 +72,7 @@ fn start_log() {
         .init();
 }
 
-fn explain(error: ProxyError) -> CliError {
+pub(in crate::cli) fn explain(error: ProxyError) -> CliError {
     let (kind, hint) = match &error {
         ProxyError::Config(_) | ProxyError::Judge(JudgeError::Config(_)) => {
             (ErrorKind::Usage, Some("check it with `mcpmon policy check`"))

@@ -71,5 +71,25 @@ pub(in crate::cli) fn run(
     Ok(output.flush()?)
 }
 
+/// A session in a line, for who only wants to know whether to look: what was called, stopped and found in it.
+pub(in crate::cli) fn line(reader: &Reader, session: &str) -> Result<String, CliError> {
+    let filter = Filter {
+        session: Some(session.to_owned()),
+        ..Filter::default()
+    };
+    let events = reader.events(&filter, LIMIT)?;
+    let report = Report::of(session, None, &events, &[]);
+    let calls = report.calls.values().sum::<u64>();
+    let found = report.detections.values().sum::<u64>();
+    let counts = [
+        (report.servers.len() as u64, "server", "servers"),
+        (calls, "call", "calls"),
+        (report.blocked.len() as u64, "blocked", "blocked"),
+        (found, "finding", "findings"),
+    ];
+    let words = counts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+    Ok(words.join(", "))
+}
+
 #[cfg(test)]
 mod tests;

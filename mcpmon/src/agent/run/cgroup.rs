@@ -1,0 +1,114 @@
+//! A control group of an agent's own: what it starts stays in it, and is still known once its parents are gone.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+
+/// A control group that ends with this value, as soon as nothing is left in it.
+#[derive(Debug)]
+pub(super) struct OwnGroup {
+    path: PathBuf,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GroupError {
+    /// No cgroup v2 hierarchy is mounted.
+    #[error("no cgroup v2 hierarchy is mounted")]
+    NotMounted,
+    /// It cannot be made: not root, and nobody delegated a part of the hierarchy.
+    #[error("cannot make a control group in {path}")]
+    Make {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl OwnGroup {
+    /// Makes one below the group of this process.
+    ///
+    /// # Errors
+    /// Where the host, or who runs this, does not allow it.
+    pub(super) fn make() -> Result<Self, GroupError> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let parent = group(&mounts, &own).ok_or(GroupError::NotMounted)?;
+        let path = parent.join(format!("mcpmon-run-{}", process::id()));
+        let failed = |source| GroupError::Make {
+            path: parent.clone(),
+            source,
+        };
+        match fs::create_dir(&path) {
+            // Of a process that had this number before, and was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        let group = Self { path };
+        // Not every group that can be made can be entered.
+        let entered = fs::OpenOptions::new().write(true).open(group.entrance());
+        entered.map_err(failed)?;
+        Ok(group)
+    }
+
+    /// The file that a process enters by writing `0` to it.
+    pub(super) fn entrance(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.path) {
+            tracing::debug!(%error, path = %self.path.display(), "the control group stays: something still runs in it");
+        }
+    }
+}
+
+/// The directory of this process's group in the v2 hierarchy.
+fn group(mounts: &str, own: &str) -> Option<PathBuf> {
+    let mount = mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ');
+        let (root, point) = (fields.nth(3)?, fields.next()?);
+        (kind.split(' ').next()? == "cgroup2").then_some((root, point))
+    });
+    let (root, point) = mount?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // In a container the mount shows a part of the hierarchy.
+    let below = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
+    Some(Path::new(point).join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    const UNIFIED: &str = "26 25 0:24 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+    const HYBRID: &str = "\
+25 30 0:23 / /sys/fs/cgroup rw,nosuid - tmpfs tmpfs rw
+26 25 0:24 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw
+27 25 0:25 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+";
+    const PART: &str = "26 25 0:24 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+    #[test_case(UNIFIED, "0::/user.slice/app.scope\n" => Some("/sys/fs/cgroup/user.slice/app.scope".into()); "unified")]
+    #[test_case(HYBRID, "4:memory:/x\n0::/\n" => Some("/sys/fs/cgroup/unified".into()); "hybrid")]
+    #[test_case(PART, "0::/docker/abc/y\n" => Some("/sys/fs/cgroup/y".into()); "a part of it")]
+    #[test_case("", "0::/\n" => None; "not mounted")]
+    #[test_case(UNIFIED, "4:memory:/x\n" => None; "version 1 alone")]
+    fn groups_are_found(mounts: &str, own: &str) -> Option<PathBuf> {
+        group(mounts, own)
+    }
+}

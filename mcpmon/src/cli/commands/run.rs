@@ -1,0 +1,96 @@
+//! `mcpmon run`: an agent behind mcpmon.
+
+use std::{ffi::OsString, io, io::Write as _, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+
+use super::{proxy, report};
+use crate::{
+    agent::{
+        control::DEFAULT_SOCKET,
+        run::{self, Outcome, RunError},
+    },
+    cli::{CliError, ErrorKind, Globals, store},
+    config::{LocalConfig, Search},
+};
+
+/// Run an agent: its models behind the LLM proxy, everything it starts one session
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// What the session is called
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Where the daemon listens
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Also look for a configuration in ./mcpmon.yaml
+    #[arg(long)]
+    allow_local_config: bool,
+    /// The agent's command, after `--`
+    #[arg(required = true, last = true, value_name = "AGENT")]
+    command: Vec<OsString>,
+}
+
+pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
+    start_log();
+    let local = match options.allow_local_config {
+        true => LocalConfig::Allow,
+        false => LocalConfig::Ignore,
+    };
+    let mut command = options.command.into_iter();
+    let options = run::Options {
+        search: Search::of_process(globals.config.clone(), local),
+        store: globals.db.clone(),
+        socket: options.socket,
+        name: options.session,
+        program: command.next().unwrap_or_default(),
+        arguments: command.collect(),
+    };
+    let outcome = run::run(options).map_err(explain)?;
+    let mut notes = io::stderr().lock();
+    // Who closed standard error wants to hear nothing more.
+    let _told = writeln!(notes, "{}", summary(&outcome, globals));
+    Ok(outcome.exit_code())
+}
+
+/// One line of what became of the session, and the command that says more.
+fn summary(outcome: &Outcome, globals: &Globals) -> String {
+    let Outcome { session, no_group, .. } = outcome;
+    let counted = store::open(globals)
+        .ok()
+        .and_then(|store| report::line(&store, session.as_str()).ok());
+    let mut line = format!("mcpmon: session {}", session.as_str());
+    if let Some(counts) = counted {
+        line.push_str(&format!(": {counts}"));
+    }
+    if let Some(cause) = no_group {
+        line.push_str(&format!("; no control group of its own ({cause})"));
+    }
+    line.push_str(&format!("; mcpmon report {}", session.as_str()));
+    if let Some(db) = &globals.db {
+        line.push_str(&format!(" --db {}", db.display()));
+    }
+    line
+}
+
+/// To standard error, which is the agent's too: only what matters, unless `RUST_LOG` asks for more.
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    match EnvFilter::try_from_default_env() {
+        Ok(filter) => log.with_env_filter(filter).init(),
+        Err(_) => log.with_max_level(tracing::Level::WARN).init(),
+    }
+}
+
+fn explain(error: RunError) -> CliError {
+    match error {
+        RunError::Proxy(error) => proxy::explain(error),
+        RunError::Agent { .. } | RunError::NoSession | RunError::Prepare(_) => {
+            CliError::new(ErrorKind::Environment, error)
+        }
+    }
+}
