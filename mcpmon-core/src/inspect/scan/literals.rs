@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-/// Words of 64 bits in the tables of grams, which together stay in the fastest cache. Few of the bits are set.
+/// Words of 64 bits in the tables of grams; the first one, which is asked for every gram, stays in the fastest cache.
+/// Few of the bits are set.
 const SHORT_WORDS: usize = 1 << 12;
 const LONG_WORDS: usize = 1 << 11;
 /// Groups that the literals of a table are looked up in.
@@ -23,15 +24,20 @@ const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwyb";
 /// Literals in lower case, ready to be found.
 pub(in crate::inspect) struct Literals {
     texts: Vec<&'static str>,
+    /// The beginnings of all grams.
+    heads: Present<SHORT, SHORT_WORDS>,
     short: Grams<SHORT, SHORT_WORDS>,
     long: Grams<LONG, LONG_WORDS>,
     /// Those too short for a gram.
     shortest: Vec<(u16, memmem::Finder<'static>)>,
 }
 
+/// Which grams of so many bytes there are, by their hashes: a bit for each.
+struct Present<const LENGTH: usize, const WORDS: usize>(Box<[u64; WORDS]>);
+
 /// Literals known by so many of their bytes.
 struct Grams<const LENGTH: usize, const WORDS: usize> {
-    present: Box<[u64; WORDS]>,
+    present: Present<LENGTH, WORDS>,
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
@@ -49,6 +55,30 @@ struct Entry {
     bytes: u64,
 }
 
+impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
+    fn new() -> Self {
+        Self(Box::new([0; WORDS]))
+    }
+
+    /// Of the first bytes of `near`; less than the bits of the table.
+    #[inline]
+    fn hash(near: u64) -> usize {
+        let gram = near << (64 - 8 * LENGTH);
+        (gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - (WORDS * 64).ilog2())) as usize
+    }
+
+    fn add(&mut self, hash: usize) {
+        self.0[hash / 64] |= 1 << (hash % 64);
+    }
+
+    /// Whether a gram may stand where `near` was read.
+    #[inline]
+    fn has(&self, near: u64) -> bool {
+        let hash = Self::hash(near);
+        self.0[hash / 64] >> (hash % 64) & 1 != 0
+    }
+}
+
 impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
     /// Of literals, where in each a gram may begin.
     fn new<'t>(
@@ -60,7 +90,7 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
             places(text, &mut |gram, offset| {
                 let (mask, bytes) = beside(text, offset);
                 entries.push(Entry {
-                    hash: Self::hash(near(gram, 0)),
+                    hash: Present::<LENGTH, WORDS>::hash(near(gram, 0)),
                     literal,
                     offset,
                     mask,
@@ -70,10 +100,8 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
         }
         entries.sort_unstable();
         entries.dedup();
-        let mut present = Box::new([0; WORDS]);
-        for entry in &entries {
-            present[entry.hash / 64] |= 1 << (entry.hash % 64);
-        }
+        let mut present = Present::new();
+        entries.iter().for_each(|entry| present.add(entry.hash));
         let begin = |group| entries.partition_point(|entry| Self::group_of(entry.hash) < group);
         let groups = (0..=GROUPS)
             .map(|group| u16::try_from(begin(group)).expect("a few hundred literals have fewer grams"))
@@ -85,27 +113,13 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
         }
     }
 
-    /// Of the first bytes of `near`; less than the bits of the table.
-    #[inline]
-    fn hash(near: u64) -> usize {
-        let gram = near << (64 - 8 * LENGTH);
-        (gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - (WORDS * 64).ilog2())) as usize
-    }
-
     const fn group_of(hash: usize) -> usize {
         hash / (WORDS * 64 / GROUPS)
     }
 
-    /// Whether a gram may stand where `near` was read.
-    #[inline]
-    fn may_stand(&self, near: u64) -> bool {
-        let hash = Self::hash(near);
-        self.present[hash / 64] >> (hash % 64) & 1 != 0
-    }
-
     /// The entries of the gram that stands where `near` was read.
     fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
-        let hash = Self::hash(near);
+        let hash = Present::<LENGTH, WORDS>::hash(near);
         let group = Self::group_of(hash);
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
@@ -123,11 +137,15 @@ impl Literals {
             numbered.filter(move |(_, text)| lengths.contains(&text.len()))
         };
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
+        let of_long = |text: &[u8], place: &mut dyn FnMut(&[u8], i8)| rarest(text, LONG, place);
+        let mut heads = Present::new();
+        let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS>::hash(near(gram, 0)));
+        of(SHORT - 1..LONG + STEP - 1).for_each(|(_, text)| short_places(text, &mut head));
+        of(LONG + STEP - 1..usize::MAX).for_each(|(_, text)| of_long(text, &mut head));
         Self {
+            heads,
             short: Grams::new(of(SHORT - 1..LONG + STEP - 1), short_places),
-            long: Grams::new(of(LONG + STEP - 1..usize::MAX), |text, place| {
-                rarest(text, LONG, place)
-            }),
+            long: Grams::new(of(LONG + STEP - 1..usize::MAX), of_long),
             shortest: of(0..SHORT - 1).map(finder).collect(),
             texts,
         }
@@ -181,11 +199,11 @@ impl Literals {
         near: u64,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        // Both at once: one branch, which is hardly ever taken.
-        if self.short.may_stand(near) | self.long.may_stand(near) {
-            return self.compare(text, at, near, hit);
+        let may_stand = self.heads.has(near) && (self.long.present.has(near) || self.short.present.has(near));
+        match may_stand {
+            true => self.compare(text, at, near, hit),
+            false => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
 
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! Secrets that their issuers mark: a prefix, an alphabet, a length. One table for what is reported and what is masked.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use super::{checks, value};
 use crate::model::Severity;
@@ -316,13 +316,21 @@ pub(super) const ISSUED: &[Issued] = &[
 
 /// Whether a value begins as one of an issuer does, by a prefix that is long enough to say so.
 pub(super) fn begins(value: &str) -> bool {
-    let says = |row: &&Issued| row.prefix.len() >= 3 && row.prefix.ends_with(['_', '-', '.', '/']);
-    value.starts_with("eyJ")
-        || ISSUED
-            .iter()
-            .filter(says)
-            .any(|row| value.starts_with(row.prefix))
+    let first = value.bytes().next();
+    let known = first.and_then(|first| TELLING.get(&first));
+    known.is_some_and(|known| known.iter().any(|prefix| value.starts_with(prefix)))
 }
+
+/// Prefixes that say so by themselves, by their first byte.
+static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
+    let says = |prefix: &&str| prefix.len() >= 3 && prefix.ends_with(['_', '-', '.', '/']);
+    let prefixes = ISSUED.iter().map(|row| row.prefix).filter(says);
+    let mut telling: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+    for prefix in prefixes.chain(["eyJ"]) {
+        telling.entry(prefix.as_bytes()[0]).or_default().push(prefix);
+    }
+    telling
+});
 
 /// What stands where a prefix was found.
 #[derive(Debug, PartialEq, Eq)]
