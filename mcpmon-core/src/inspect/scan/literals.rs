@@ -55,6 +55,9 @@ struct Entry {
     bytes: u64,
 }
 
+/// Takes a gram of a literal, and where in that it begins.
+type Place<'p> = dyn FnMut(&[u8], i8) + 'p;
+
 impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
     fn new() -> Self {
         Self(Box::new([0; WORDS]))
@@ -81,10 +84,7 @@ impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
 
 impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
     /// Of literals, where in each a gram may begin.
-    fn new<'t>(
-        literals: impl Iterator<Item = (u16, &'t [u8])>,
-        places: fn(&[u8], &mut dyn FnMut(&[u8], i8)),
-    ) -> Self {
+    fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
         let mut entries = Vec::new();
         for (literal, text) in literals {
             places(text, &mut |gram, offset| {
@@ -137,7 +137,7 @@ impl Literals {
             numbered.filter(move |(_, text)| lengths.contains(&text.len()))
         };
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
-        let of_long = |text: &[u8], place: &mut dyn FnMut(&[u8], i8)| rarest(text, LONG, place);
+        let of_long = |text: &[u8], place: &mut Place<'_>| rarest(text, LONG, place);
         let mut heads = Present::new();
         let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS>::hash(near(gram, 0)));
         of(SHORT - 1..LONG + STEP - 1).for_each(|(_, text)| short_places(text, &mut head));
@@ -231,7 +231,7 @@ impl Literals {
 }
 
 /// The grams by which a short literal is recognised, one for each way the steps can fall on it.
-fn short_places(text: &[u8], place: &mut dyn FnMut(&[u8], i8)) {
+fn short_places(text: &[u8], place: &mut Place<'_>) {
     // A byte that is not the literal's can be any.
     let any = || (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
     match *text {
@@ -248,7 +248,7 @@ fn short_places(text: &[u8], place: &mut dyn FnMut(&[u8], i8)) {
 }
 
 /// The grams of the rarest part of a literal.
-fn rarest(text: &[u8], length: usize, place: &mut dyn FnMut(&[u8], i8)) {
+fn rarest(text: &[u8], length: usize, place: &mut Place<'_>) {
     let parts = text.windows(length + STEP - 1).enumerate();
     let rarest = parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
     let (at, part) = rarest.expect("a longer literal has such a part");
