@@ -51,7 +51,10 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         let leads = |ancestor: &&Ancestor| ancestor.terminal == Terminal::Leader;
         ancestors.iter().find(leads)
     };
-    run.or_else(agent).or_else(started).or_else(person).or_else(outermost)
+    run.or_else(agent)
+        .or_else(started)
+        .or_else(person)
+        .or_else(outermost)
 }
 
 fn is_name(name: &str) -> bool {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use mcpmon_core::model::Kills;
 use serde::{Deserialize, Serialize};
 
-pub use super::{engine::Coverage, proxy::ProxyStatus};
 use super::selftest::Check;
+pub use super::{engine::Coverage, proxy::ProxyStatus};
 
 /// The daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

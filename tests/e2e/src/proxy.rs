@@ -52,10 +52,13 @@ impl Proxy {
             .map(|(provider, url)| (provider.to_owned(), json!(url)))
             .collect::<serde_json::Map<_, _>>()
             .into();
-        let configuration = format!("version: 1\nproxy: {{listen: \"{address}\", providers: {providers}}}\n{policy}");
+        let configuration =
+            format!("version: 1\nproxy: {{listen: \"{address}\", providers: {providers}}}\n{policy}");
         let configuration = scene.configuration(&configuration)?;
         let mut command = Command::new(program::path()?);
-        command.args(["proxy", "--config", &configuration, "--db"]).arg(scene.store());
+        command
+            .args(["proxy", "--config", &configuration, "--db"])
+            .arg(scene.store());
         let log = fs::File::create(scene.file("proxy.log"))?;
         let process = scene
             .prepare(&mut command)
@@ -99,7 +102,14 @@ impl Proxy {
     ///
     /// # Errors
     /// Where the SDK fails.
-    pub fn ask(&self, real: &Real, sdk: ModelSdk, dialect: &str, how: &str, request: &Value) -> Result<Value> {
+    pub fn ask(
+        &self,
+        real: &Real,
+        sdk: ModelSdk,
+        dialect: &str,
+        how: &str,
+        request: &Value,
+    ) -> Result<Value> {
         let mut driver = match sdk {
             ModelSdk::Python => {
                 let mut driver = Command::new(real.python_llm("python"));

@@ -62,7 +62,9 @@ impl Script {
     #[must_use]
     pub fn turn(&self, calls: usize, has_tools: bool) -> Vec<Item> {
         if self.only_with_tools && !has_tools {
-            return vec![Item::Text { text: "ok".to_owned() }];
+            return vec![Item::Text {
+                text: "ok".to_owned(),
+            }];
         }
         let turn = self.turns.get(calls).or_else(|| self.turns.last());
         turn.cloned().unwrap_or_default()
@@ -73,7 +75,10 @@ impl Script {
         let mut pieces = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            let end = rest.char_indices().nth(self.piece.max(1)).map_or(rest.len(), |(at, _)| at);
+            let end = rest
+                .char_indices()
+                .nth(self.piece.max(1))
+                .map_or(rest.len(), |(at, _)| at);
             let (piece, after) = rest.split_at(end);
             pieces.push(piece);
             rest = after;

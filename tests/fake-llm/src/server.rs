@@ -78,7 +78,8 @@ impl FakeLlm {
             received: Mutex::default(),
             number: AtomicUsize::new(1),
         });
-        let listener = std::net::TcpListener::bind(address).with_context(|| format!("could not listen on {address}"))?;
+        let listener =
+            std::net::TcpListener::bind(address).with_context(|| format!("could not listen on {address}"))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -107,7 +108,11 @@ impl FakeLlm {
     /// What it was asked so far.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
-        self.shared.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .received
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -125,7 +130,11 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         async move { Ok::<_, Infallible>(answer(&shared, request).await) }
     });
     // A client that goes away is none of the model's business.
-    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+    drop(
+        http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service)
+            .await,
+    );
 }
 
 async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
@@ -135,7 +144,10 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
         return told(StatusCode::BAD_REQUEST, "the request was not whole");
     };
     let field = |(name, value): (&HeaderName, &HeaderValue)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        (
+            name.as_str().to_owned(),
+            String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        )
     };
     let received = Received {
         path: head.uri.to_string(),
@@ -143,12 +155,22 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
         body: body.to_vec(),
     };
     let number = shared.number.fetch_add(1, Ordering::Relaxed);
-    shared.received.lock().unwrap_or_else(PoisonError::into_inner).push(received);
-    let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    shared
+        .received
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(received);
+    let failure = shared
+        .failure
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
     if let Some((status, body)) = failure {
         let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         return response;
     }
     let Some(dialect) = Dialect::of(&path) else {
@@ -159,10 +181,16 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     };
     let answer = {
         let script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
-        dialect.answer(&Asked { script: &script, body: &asked, number })
+        dialect.answer(&Asked {
+            script: &script,
+            body: &asked,
+            number,
+        })
     };
     let mut response = Response::new(sent(answer.parts));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
     response
 }
 
@@ -205,6 +233,8 @@ impl hyper::body::Body for Parts {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
+        self.0
+            .poll_recv(context)
+            .map(|part| part.map(|part| Ok(Frame::data(part))))
     }
 }

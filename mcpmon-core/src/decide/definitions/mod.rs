@@ -139,7 +139,10 @@ impl DefinitionBook {
 
     /// How many servers and tools there are; it only grows.
     pub(super) fn extent(&self) -> usize {
-        let tools = self.0.values().map(|offers| offers.of(DefinitionKind::Tool).len());
+        let tools = self
+            .0
+            .values()
+            .map(|offers| offers.of(DefinitionKind::Tool).len());
         self.0.len() + tools.sum::<usize>()
     }
 

@@ -51,7 +51,10 @@ fn ambiguous(line: &str, rewritten: &str) {
 #[test_case("{\"\\u0061\":1}" => Doubt::Name; "a name with an escape, and nothing else")]
 fn doubts(text: &str) -> Doubt {
     let mut scanner = Scanner::new(127);
-    scanner.scan(text.as_bytes(), LoneSurrogate::Replace).unwrap().doubt
+    scanner
+        .scan(text.as_bytes(), LoneSurrogate::Replace)
+        .unwrap()
+        .doubt
 }
 
 #[test_case(b"\"\xff\"", Defect::Utf8, 1; "no UTF-8")]

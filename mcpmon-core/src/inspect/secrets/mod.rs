@@ -34,8 +34,8 @@ use super::{
 use crate::model::{RawJson, Severity};
 
 pub use found::{Place, Secret};
-pub use prose::{Disclosure, in_text};
 pub(super) use names::{is_name, names_a_secret};
+pub use prose::{Disclosure, in_text};
 
 /// A secret in one text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -58,7 +58,9 @@ impl Agent {
                 fs::write(&file, servers.to_string())?;
                 let launcher = real.npm("../@anthropic-ai/claude-code/cli-wrapper.cjs");
                 let mut words = vec!["node".to_owned(), launcher.display().to_string()];
-                words.extend(["-p", "use the tools", "--strict-mcp-config", "--mcp-config"].map(str::to_owned));
+                words.extend(
+                    ["-p", "use the tools", "--strict-mcp-config", "--mcp-config"].map(str::to_owned),
+                );
                 words.push(file.display().to_string());
                 words.extend(["--allowedTools", "mcp__everything"].map(str::to_owned));
                 words.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
@@ -71,7 +73,9 @@ impl Agent {
                 words.extend(["exec", "--skip-git-repo-check", "--json"].map(str::to_owned));
                 words.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
                 words.push("-c".to_owned());
-                words.push(format!("mcp_servers.everything={{command={command},args={arguments}}}"));
+                words.push(format!(
+                    "mcp_servers.everything={{command={command},args={arguments}}}"
+                ));
                 words.push("use the tools".to_owned());
                 words
             }
@@ -93,16 +97,22 @@ fn run(agent: Agent, real: &Real, turns: Value, policy: &str) -> Result<Run> {
     let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
     let scene = Scene::new()?;
     let providers = json!({agent.provider(): format!("http://{}", model.address())});
-    let configuration = format!("version: 1\nproxy: {{listen: \"127.0.0.1:0\", providers: {providers}}}\n{policy}");
+    let configuration =
+        format!("version: 1\nproxy: {{listen: \"127.0.0.1:0\", providers: {providers}}}\n{policy}");
     let configuration = scene.configuration(&configuration)?;
     let behind = real.npm("mcp-server-everything").display().to_string();
-    let mut wrapped = scene.wrapped("everything", &["--config", &configuration], &[behind])?.into_iter();
+    let mut wrapped = scene
+        .wrapped("everything", &["--config", &configuration], &[behind])?
+        .into_iter();
     let server = Server {
         command: wrapped.next().context("a command")?,
         arguments: wrapped.collect(),
     };
     let mut command = Command::new(program::path()?);
-    command.args(["run", "--config", &configuration, "--db"]).arg(scene.store()).arg("--");
+    command
+        .args(["run", "--config", &configuration, "--db"])
+        .arg(scene.store())
+        .arg("--");
     command.args(agent.command(real, &scene, &server)?);
     let output = scene
         .prepare(&mut command)
@@ -121,7 +131,12 @@ fn run(agent: Agent, real: &Real, turns: Value, policy: &str) -> Result<Run> {
         scene,
         model,
     };
-    ensure!(output.status.success(), "{agent:?} failed:\n{}\n{}", run.said, run.told);
+    ensure!(
+        output.status.success(),
+        "{agent:?} failed:\n{}\n{}",
+        run.said,
+        run.told
+    );
     Ok(run)
 }
 
@@ -153,10 +168,16 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     assert_eq!(stopped[0]["server_id"], "everything", "{judged:?}");
     let session = &called[0]["session_id"];
     assert!(session.is_string());
-    assert_eq!(&stopped[0]["session_id"], session, "the layers agree on the session");
+    assert_eq!(
+        &stopped[0]["session_id"], session,
+        "the layers agree on the session"
+    );
 
     let trace = run.scene.list(&["calls", "--trace", "call_made"])?;
-    let layers: Vec<_> = trace.iter().filter_map(|record| record["layer"].as_str()).collect();
+    let layers: Vec<_> = trace
+        .iter()
+        .filter_map(|record| record["layer"].as_str())
+        .collect();
     assert!(layers.contains(&"llm") && layers.contains(&"stdio"), "{trace:?}");
     assert!(run.model.received().len() >= 2);
     Ok(())

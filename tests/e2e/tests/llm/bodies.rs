@@ -15,11 +15,23 @@ use test_case::test_case;
 const NEVER: u64 = 3_600_000;
 
 /// Paths and requests of the dialects.
-const ANTHROPIC: (&str, &str) = ("/v1/messages", r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}"#);
-const CHAT: (&str, &str) = ("/v1/chat/completions", r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}]}"#);
+const ANTHROPIC: (&str, &str) = (
+    "/v1/messages",
+    r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}"#,
+);
+const CHAT: (&str, &str) = (
+    "/v1/chat/completions",
+    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}]}"#,
+);
 const RESPONSES: (&str, &str) = ("/v1/responses", r#"{"model":"m","stream":true,"input":"go"}"#);
-const GEMINI: (&str, &str) = ("/v1beta/models/m:streamGenerateContent?alt=sse", r#"{"contents":[{"role":"user","parts":[{"text":"go"}]}]}"#);
-const OLLAMA: (&str, &str) = ("/api/chat", r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
+const GEMINI: (&str, &str) = (
+    "/v1beta/models/m:streamGenerateContent?alt=sse",
+    r#"{"contents":[{"role":"user","parts":[{"text":"go"}]}]}"#,
+);
+const OLLAMA: (&str, &str) = (
+    "/api/chat",
+    r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#,
+);
 
 /// Sends a request and hands back what reads the answer.
 fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>> {
@@ -56,7 +68,8 @@ fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) -> Result<Str
 #[test_case(GEMINI; "gemini")]
 #[test_case(OLLAMA; "ollama")]
 fn no_text_is_held(request: (&str, &str)) -> Result<()> {
-    let script = json!({"piece": 4, "turns": [[{"text": "abcdwxyz"}, {"pause_ms": NEVER}, {"text": "never"}]]});
+    let script =
+        json!({"piece": 4, "turns": [[{"text": "abcdwxyz"}, {"pause_ms": NEVER}, {"text": "never"}]]});
     let proxy = Proxy::start(&script, "")?;
     let mut answer = ask(&proxy, request)?;
     wait_for(&mut answer, &["abcd", "wxyz"])?;
@@ -76,7 +89,10 @@ fn a_call_that_is_not_decided_is_held(request: (&str, &str)) -> Result<()> {
     let proxy = Proxy::start(&script, "mcp: {native_tools: block}\n")?;
     let mut answer = ask(&proxy, request)?;
     let seen = wait_for(&mut answer, &["abcd", "wxyz", "[mcpmon] Tool '", "behi"])?;
-    assert!(!seen.contains("input_json_delta") && !seen.contains("tool_calls\":[{"), "{seen}");
+    assert!(
+        !seen.contains("input_json_delta") && !seen.contains("tool_calls\":[{"),
+        "{seen}"
+    );
     assert!(!seen.contains("function_call_arguments"), "{seen}");
     Ok(())
 }

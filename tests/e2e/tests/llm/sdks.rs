@@ -111,7 +111,11 @@ fn check(case: &Case, dialect: &str, answer: &Value) {
         assert!(text.contains(said), "{dialect}: {answer}");
     }
     for tool in ["read_file", "send_mail"] {
-        assert_eq!(text.contains(&blocked(tool)), case.gone.contains(&tool), "{dialect}: {answer}");
+        assert_eq!(
+            text.contains(&blocked(tool)),
+            case.gone.contains(&tool),
+            "{dialect}: {answer}"
+        );
     }
     let (wanted, ended) = stops(dialect);
     let stop = if case.left.is_empty() { ended } else { wanted };
@@ -147,7 +151,10 @@ fn signed_thinking_comes_through(sdk: ModelSdk) -> Result<()> {
     }
     for received in proxy.model.received() {
         let body: Value = serde_json::from_slice(&received.body)?;
-        assert_eq!(body["messages"][1], history["messages"][1], "what is signed was changed");
+        assert_eq!(
+            body["messages"][1], history["messages"][1],
+            "what is signed was changed"
+        );
     }
     Ok(())
 }
@@ -160,11 +167,19 @@ fn errors_of_the_provider_pass(sdk: ModelSdk, dialect: &str) -> Result<()> {
         return Ok(());
     };
     let proxy = Proxy::start(&script(), "")?;
-    proxy.model.fail(Some((429, r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#)));
+    proxy.model.fail(Some((
+        429,
+        r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#,
+    )));
     for how in ["whole", "stream"] {
         let answer = proxy.ask(&real, sdk, dialect, how, &json!({}))?;
         assert_eq!(answer["status"], 429, "{answer}");
-        assert!(answer["error"].as_str().is_some_and(|error| error.contains("slow down")), "{answer}");
+        assert!(
+            answer["error"]
+                .as_str()
+                .is_some_and(|error| error.contains("slow down")),
+            "{answer}"
+        );
     }
     Ok(())
 }
@@ -177,11 +192,19 @@ fn a_refused_request_never_leaves(sdk: ModelSdk, dialect: &str, request: Value) 
     let Some(real) = Real::find()? else {
         return Ok(());
     };
-    let proxy = Proxy::start(&script(), "mcp: {server_policy: denylist, denied_servers: [{id: far}]}\n")?;
+    let proxy = Proxy::start(
+        &script(),
+        "mcp: {server_policy: denylist, denied_servers: [{id: far}]}\n",
+    )?;
     for how in ["whole", "stream"] {
         let answer = proxy.ask(&real, sdk, dialect, how, &request)?;
         assert_eq!(answer["status"], 403, "{answer}");
-        assert!(answer["error"].as_str().is_some_and(|error| error.contains("far")), "{answer}");
+        assert!(
+            answer["error"]
+                .as_str()
+                .is_some_and(|error| error.contains("far")),
+            "{answer}"
+        );
     }
     assert!(proxy.model.received().is_empty(), "it reached the model");
     Ok(())

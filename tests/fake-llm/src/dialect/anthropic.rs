@@ -43,7 +43,9 @@ pub(super) fn whole(asked: &Asked<'_>, turn: &[Item]) -> Value {
 }
 
 pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
-    let mut parts = vec![named(&json!({"type": "message_start", "message": message(asked, &[], &Value::Null)}))];
+    let mut parts = vec![named(
+        &json!({"type": "message_start", "message": message(asked, &[], &Value::Null)}),
+    )];
     let mut index = 0;
     for item in turn {
         let (start, deltas) = match item {
@@ -60,24 +62,36 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
                 let deltas = asked.script.pieces(thinking).into_iter();
                 let deltas = deltas.map(|piece| json!({"type": "thinking_delta", "thinking": piece}));
                 let signed = json!({"type": "signature_delta", "signature": signature});
-                (json!({"type": "thinking", "thinking": "", "signature": ""}), deltas.chain([signed]).collect())
+                (
+                    json!({"type": "thinking", "thinking": "", "signature": ""}),
+                    deltas.chain([signed]).collect(),
+                )
             }
             Item::Tool { tool, id, input, .. } => {
                 let input = input.to_string();
                 let deltas = asked.script.pieces(&input).into_iter();
                 let deltas = deltas.map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
-                (json!({"type": "tool_use", "id": id, "name": tool, "input": {}}), deltas.collect())
+                (
+                    json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),
+                    deltas.collect(),
+                )
             }
         };
-        parts.push(named(&json!({"type": "content_block_start", "index": index, "content_block": start})));
+        parts.push(named(
+            &json!({"type": "content_block_start", "index": index, "content_block": start}),
+        ));
         for delta in deltas {
-            parts.push(named(&json!({"type": "content_block_delta", "index": index, "delta": delta})));
+            parts.push(named(
+                &json!({"type": "content_block_delta", "index": index, "delta": delta}),
+            ));
         }
         parts.push(named(&json!({"type": "content_block_stop", "index": index})));
         index += 1;
     }
     let delta = json!({"stop_reason": stop(turn), "stop_sequence": null});
-    parts.push(named(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 20}})));
+    parts.push(named(
+        &json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 20}}),
+    ));
     parts.push(named(&json!({"type": "message_stop"})));
     parts
 }

@@ -41,7 +41,11 @@ fn part(item: &Item) -> Option<Value> {
 }
 
 pub(super) fn whole(asked: &Asked<'_>, turn: &[Item]) -> Value {
-    response(asked, &turn.iter().filter_map(part).collect::<Vec<_>>(), Some("STOP"))
+    response(
+        asked,
+        &turn.iter().filter_map(part).collect::<Vec<_>>(),
+        Some("STOP"),
+    )
 }
 
 pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {

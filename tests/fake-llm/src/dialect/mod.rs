@@ -67,7 +67,9 @@ impl Dialect {
             Self::Gemini { stream } => (stream, gemini::calls(asked.body)),
             Self::Ollama => (flag(true), openai_chat::calls(asked.body)),
         };
-        let has_tools = asked.body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+        let has_tools = asked.body["tools"]
+            .as_array()
+            .is_some_and(|tools| !tools.is_empty());
         let turn = asked.script.turn(calls, has_tools);
         let parts = match self {
             Self::Anthropic if stream => anthropic::stream(asked, &turn),

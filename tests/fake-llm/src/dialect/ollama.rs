@@ -44,7 +44,9 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
                 let pieces = asked.script.pieces(text).into_iter();
                 parts.extend(pieces.map(|piece| line(response(asked, piece, &[], false))));
             }
-            Item::Tool { .. } => parts.extend(call(item).map(|call| line(response(asked, "", &[call], false)))),
+            Item::Tool { .. } => {
+                parts.extend(call(item).map(|call| line(response(asked, "", &[call], false))))
+            }
         }
     }
     parts.push(line(response(asked, "", &[], true)));

@@ -7,7 +7,11 @@ use crate::script::Item;
 
 /// How many turns of the assistant called tools. Ollama's requests say it in the same way.
 pub(super) fn calls(body: &Value) -> usize {
-    let called = |message: &&Value| message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+    let called = |message: &&Value| {
+        message["tool_calls"]
+            .as_array()
+            .is_some_and(|calls| !calls.is_empty())
+    };
     body["messages"]
         .as_array()
         .map_or(0, |messages| messages.iter().filter(called).count())
@@ -26,7 +30,8 @@ pub(super) fn whole(asked: &Asked<'_>, turn: &[Item]) -> Value {
     });
     let calls: Vec<_> = calls.collect();
     let text = text_of(turn);
-    let mut message = json!({"role": "assistant", "content": (!text.is_empty()).then_some(text), "refusal": null});
+    let mut message =
+        json!({"role": "assistant", "content": (!text.is_empty()).then_some(text), "refusal": null});
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }

@@ -11,7 +11,8 @@ pub(super) fn calls(body: &Value) -> usize {
         return 0;
     };
     let is_call = |item: &Value| item["type"] == "function_call";
-    let starts = |at: usize| is_call(&items[at]) && !at.checked_sub(1).is_some_and(|before| is_call(&items[before]));
+    let starts =
+        |at: usize| is_call(&items[at]) && !at.checked_sub(1).is_some_and(|before| is_call(&items[before]));
     (0..items.len()).filter(|at| starts(*at)).count()
 }
 
@@ -36,14 +37,23 @@ fn item(asked: &Asked<'_>, at: usize, item: &Item) -> Option<(Value, Value)> {
         Item::Text { text } => {
             let part = json!({"type": "output_text", "text": text, "annotations": []});
             let message = |status, content: Value| json!({"type": "message", "id": id, "status": status, "role": "assistant", "content": content});
-            Some((message("in_progress", json!([])), message("completed", json!([part]))))
+            Some((
+                message("in_progress", json!([])),
+                message("completed", json!([part])),
+            ))
         }
         Item::Thinking { thinking, signature } => {
             let summary = json!([{"type": "summary_text", "text": thinking}]);
-            let whole = json!({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": signature});
+            let whole =
+                json!({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": signature});
             Some((json!({"type": "reasoning", "id": id, "summary": []}), whole))
         }
-        Item::Tool { tool, namespace, id: call, input } => {
+        Item::Tool {
+            tool,
+            namespace,
+            id: call,
+            input,
+        } => {
             let of = |status, arguments: String| {
                 let mut item = json!({
                     "type": "function_call", "id": id, "call_id": call, "name": tool, "arguments": arguments, "status": status,
@@ -53,14 +63,24 @@ fn item(asked: &Asked<'_>, at: usize, item: &Item) -> Option<(Value, Value)> {
                 }
                 item
             };
-            Some((of("in_progress", String::new()), of("completed", input.to_string())))
+            Some((
+                of("in_progress", String::new()),
+                of("completed", input.to_string()),
+            ))
         }
     }
 }
 
 pub(super) fn whole(asked: &Asked<'_>, turn: &[Item]) -> Value {
-    let items = turn.iter().enumerate().filter_map(|(at, said)| item(asked, at, said));
-    response(asked, "completed", &items.map(|(_, whole)| whole).collect::<Vec<_>>())
+    let items = turn
+        .iter()
+        .enumerate()
+        .filter_map(|(at, said)| item(asked, at, said));
+    response(
+        asked,
+        "completed",
+        &items.map(|(_, whole)| whole).collect::<Vec<_>>(),
+    )
 }
 
 pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
@@ -72,7 +92,10 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
         parts.push(named(&data));
     };
     for kind in ["response.created", "response.in_progress"] {
-        push(&mut parts, json!({"type": kind, "response": response(asked, "in_progress", &[])}));
+        push(
+            &mut parts,
+            json!({"type": kind, "response": response(asked, "in_progress", &[])}),
+        );
     }
     let mut done = Vec::new();
     for (at, said) in turn.iter().enumerate() {
@@ -84,17 +107,26 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
         };
         let place = done.len();
         let id = whole["id"].clone();
-        push(&mut parts, json!({"type": "response.output_item.added", "output_index": place, "item": empty}));
+        push(
+            &mut parts,
+            json!({"type": "response.output_item.added", "output_index": place, "item": empty}),
+        );
         for data in inside(asked, said) {
             let mut data = data;
             data["item_id"] = id.clone();
             data["output_index"] = json!(place);
             push(&mut parts, data);
         }
-        push(&mut parts, json!({"type": "response.output_item.done", "output_index": place, "item": whole}));
+        push(
+            &mut parts,
+            json!({"type": "response.output_item.done", "output_index": place, "item": whole}),
+        );
         done.push(whole);
     }
-    push(&mut parts, json!({"type": "response.completed", "response": response(asked, "completed", &done)}));
+    push(
+        &mut parts,
+        json!({"type": "response.completed", "response": response(asked, "completed", &done)}),
+    );
     parts
 }
 
@@ -104,19 +136,23 @@ fn inside(asked: &Asked<'_>, said: &Item) -> Vec<Value> {
         Item::Pause { .. } | Item::Thinking { .. } => Vec::new(),
         Item::Text { text } => {
             let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
-            let mut events = vec![json!({"type": "response.content_part.added", "content_index": 0, "part": part("")})];
+            let mut events =
+                vec![json!({"type": "response.content_part.added", "content_index": 0, "part": part("")})];
             events.extend(asked.script.pieces(text).into_iter().map(|piece| {
                 json!({"type": "response.output_text.delta", "content_index": 0, "delta": piece, "logprobs": []})
             }));
             events.push(json!({"type": "response.output_text.done", "content_index": 0, "text": text, "logprobs": []}));
-            events.push(json!({"type": "response.content_part.done", "content_index": 0, "part": part(text)}));
+            events
+                .push(json!({"type": "response.content_part.done", "content_index": 0, "part": part(text)}));
             events
         }
         Item::Tool { tool, input, .. } => {
             let input = input.to_string();
             let pieces = asked.script.pieces(&input).into_iter();
-            let deltas = pieces.map(|piece| json!({"type": "response.function_call_arguments.delta", "delta": piece}));
-            let end = json!({"type": "response.function_call_arguments.done", "name": tool, "arguments": input});
+            let deltas =
+                pieces.map(|piece| json!({"type": "response.function_call_arguments.delta", "delta": piece}));
+            let end =
+                json!({"type": "response.function_call_arguments.done", "name": tool, "arguments": input});
             deltas.chain([end]).collect()
         }
     }

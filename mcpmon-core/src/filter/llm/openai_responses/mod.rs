@@ -179,7 +179,10 @@ fn take(
 /// Whether nothing of a call can follow this event.
 fn is_end(kind: &str) -> bool {
     let state = kind.strip_prefix("response.").unwrap_or_default();
-    matches!(state, "completed" | "done" | "failed" | "incomplete" | "cancelled")
+    matches!(
+        state,
+        "completed" | "done" | "failed" | "incomplete" | "cancelled"
+    )
 }
 
 fn begin(held: &mut Held, settled: &mut Settled, event: &Event<'_>, item: &Item<'_>) -> Result<Owner, Fault> {

@@ -232,10 +232,7 @@ fn executed() -> Vec<(Value, &'static str)> {
             "c local_shell {\"command\":[\"ls\"]}",
         ),
         (
-            item(
-                "apply_patch_call",
-                json!({"operation": {"path": "a"}}),
-            ),
+            item("apply_patch_call", json!({"operation": {"path": "a"}})),
             "c apply_patch {\"path\":\"a\"}",
         ),
         (
@@ -256,10 +253,7 @@ fn executed() -> Vec<(Value, &'static str)> {
             ),
             "c s/f {}",
         ),
-        (
-            item("teleport_call", json!({"to": "x"})),
-            "c teleport {item}",
-        ),
+        (item("teleport_call", json!({"to": "x"})), "c teleport {item}"),
         (
             item("teleport", json!({"action": {"to": "x"}})),
             "c teleport {\"to\":\"x\"}",
@@ -332,12 +326,21 @@ fn plain() -> Vec<(&'static str, String)> {
         ),
         (
             "done only",
-            Script::default().begun().done(0, &read).end(std::slice::from_ref(&read)),
+            Script::default()
+                .begun()
+                .done(0, &read)
+                .end(std::slice::from_ref(&read)),
         ),
-        ("completed only", Script::default().begun().end(std::slice::from_ref(&read))),
+        (
+            "completed only",
+            Script::default().begun().end(std::slice::from_ref(&read)),
+        ),
         (
             "not done",
-            Script::default().begun().added(0, &read).end(std::slice::from_ref(&read)),
+            Script::default()
+                .begun()
+                .added(0, &read)
+                .end(std::slice::from_ref(&read)),
         ),
         (
             "no items at the end",
@@ -458,7 +461,10 @@ fn all_but_calls_goes_on_at_once() {
     response
         .push(&rest.as_bytes()[done..], &mut judge, &mut out)
         .unwrap();
-    assert_eq!((String::from_utf8(out).unwrap(), response.held()), (rest.to_owned(), 0));
+    assert_eq!(
+        (String::from_utf8(out).unwrap(), response.held()),
+        (rest.to_owned(), 0)
+    );
 }
 
 /// Calls that events tell in different ways: each is judged, and one that is blocked stops the call.
