@@ -1,5 +1,7 @@
 //! The model as a program: prints where it listens, then answers until it is stopped.
 
+#![expect(clippy::disallowed_methods, reason = "tests of the system")]
+
 use std::{fs, net::SocketAddr, path::PathBuf, thread};
 
 use anyhow::{Context as _, Result};

@@ -97,7 +97,7 @@ impl Traffic {
         if scene.is_some_and(|scene| scene.entry().is_some()) {
             return Revealed::default();
         }
-        let json = serde_json::json!({ "uri": uri }).to_string();
+        let json = format!("{{\"uri\":{}}}", RawJson::quoted(uri));
         let what = format!("the address of resource {}", shown(uri));
         let said = Said {
             what: &what,

@@ -86,7 +86,9 @@ impl Dialect {
         let content_type = match self {
             _ if !stream => "application/json",
             Self::Ollama => "application/x-ndjson",
-            _ => "text/event-stream",
+            Self::Anthropic | Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini { .. } => {
+                "text/event-stream"
+            }
         };
         Answer { content_type, parts }
     }
