@@ -173,12 +173,14 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" => {
-                event.data = Some(match event.data.take() {
-                    None => Cow::Borrowed(value),
-                    Some(data) => Cow::Owned([&*data, b"\n", value].concat()),
-                });
-            }
+            b"data" => match &mut event.data {
+                None => event.data = Some(Cow::Borrowed(value)),
+                Some(data) => {
+                    let data = data.to_mut();
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+            },
             b"event" => event.name = Some(value),
             b"id" => event.id = Some(value),
             _ => {}
@@ -232,6 +234,15 @@ mod tests {
         assert!(whole.1, "bytes were lost");
         assert_eq!(events(64, &bytes), whole);
         whole.0
+    }
+
+    /// Were the data copied for each line, this would take hours.
+    #[test]
+    fn data_in_many_lines_costs_no_more_than_in_one() {
+        let stream = "data:\n".repeat(2 << 20) + "\n";
+        let (told, all) = events(stream.len(), &[stream.as_bytes()]);
+        let length = told.first().and_then(|(_, data)| data.as_ref().map(String::len));
+        assert_eq!((told.len(), length, all), (1, Some((2 << 20) - 1), true));
     }
 
     #[test]
