@@ -100,8 +100,8 @@ pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
         "output",
     ];
     let [kind, sequence, output_index, item_id, item, response, output] = fields(root, names)?;
-    if output.is_some() {
-        return Err(Unfit("an event is a whole response"));
+    if output.is_some_and(has_call) {
+        return Err(Unfit("a tool call is in the output of an event"));
     }
     let kind = text(kind)?;
     Ok(Event {
@@ -113,6 +113,12 @@ pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
         item,
         response,
     })
+}
+
+/// Whether something in an event's own `output` could be taken for a call: what a shell printed is none.
+fn has_call(output: Value<'_>) -> bool {
+    let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, What::Call(_)));
+    output.items().filter(|value| value.is_object()).any(is_call)
 }
 
 fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<Told<'t>>, Unfit> {

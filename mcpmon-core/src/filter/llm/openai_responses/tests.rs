@@ -630,6 +630,18 @@ fn unclear() -> Vec<(&'static str, String)> {
 }
 
 #[test]
+fn what_a_shell_printed_is_no_response() {
+    let printed = json!({"stdout": "call_id", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}});
+    let event = json!({"item_id": "sho_1", "output_index": 0, "command_index": 0, "output": [printed]});
+    let stream = Script::default()
+        .begun()
+        .event("shell_call_output_content.done", event)
+        .out;
+    let told = streamed(RESPONSES, &[], &stream);
+    assert_eq!((&told.fault, told.out.as_bytes()), (&None, stream.as_bytes()));
+}
+
+#[test]
 fn what_is_unclear_ends_the_stream() {
     for (name, stream) in unclear() {
         let told = streamed(RESPONSES, &[], &stream);
