@@ -237,6 +237,9 @@ impl<'t> Message<'t> {
     /// Where a block cannot be read.
     pub fn read(message: Value<'t>) -> Result<Self, Unfit> {
         let [content, stop_reason] = pick(message, ["content", "stop_reason"])?;
+        if content.is_some_and(Value::is_object) {
+            return Err(Unfit("the content of a message is an object"));
+        }
         let mut blocks = Vec::new();
         for block in content.into_iter().flat_map(Value::items) {
             blocks.push((block, Block::read(block)?));

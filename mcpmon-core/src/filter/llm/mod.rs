@@ -186,7 +186,7 @@ impl Response {
             }
             Body::Events(events, stream) => {
                 let rest = match events.rest() {
-                    Some(event) => stream.piece(piece(&event), judge, out),
+                    Some(event) => read_event(&event, &mut **stream, judge, out),
                     None => Ok(()),
                 };
                 rest.and_then(|()| stream.end(judge, out))
@@ -265,11 +265,23 @@ fn read_events(
 ) -> Result<(), Fault> {
     while let Some(cut) = events.next(&mut chunk) {
         match cut {
-            Cut::Event(event) => stream.piece(piece(&event), judge, out)?,
+            Cut::Event(event) => read_event(&event, stream, judge, out)?,
             Cut::TooLong => return Err(Fault::TooLong { limit: events.max() }),
         }
     }
     Ok(())
+}
+
+fn read_event(
+    event: &Event<'_>,
+    stream: &mut dyn Stream,
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    if strict::has_hidden_line(event.raw) {
+        return Err(Fault::malformed("a line of an event has another one in it"));
+    }
+    stream.piece(piece(event), judge, out)
 }
 
 fn read_lines(

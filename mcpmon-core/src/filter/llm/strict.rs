@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::Fault;
 use crate::{
     decode::json::{
-        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, canonical,
+        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, ValueKind,
+        canonical,
     },
     model::RawJson,
 };
@@ -61,6 +62,22 @@ pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }
 
+/// Whether a line beside the data of an event has a character in it that some readers take for the end of a line:
+/// what follows it would be data for them alone. Data is JSON, where that ends no text.
+pub(super) fn has_hidden_line(raw: &[u8]) -> bool {
+    let mut lines = raw.split(|byte| matches!(byte, b'\r' | b'\n'));
+    lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
+}
+
+/// The ends of lines that Python knows beside those of the standard.
+fn has_line_end(line: &[u8]) -> bool {
+    (0..line.len()).any(|at| {
+        let is_control = matches!(line[at], 0x0b | 0x0c | 0x1c..=0x1e);
+        let ends = ["\u{85}", "\u{2028}", "\u{2029}"];
+        is_control || ends.iter().any(|end| line[at..].starts_with(end.as_bytes()))
+    })
+}
+
 /// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.
 pub(super) fn stands_for(name: &str, known: &str) -> bool {
     name == known || letters(name).eq(letters(known))
@@ -100,6 +117,17 @@ pub(super) fn text<'t>(object: Value<'t>, known: &str) -> Result<Option<Cow<'t, 
     Ok(value(object, known)?.and_then(Value::string))
 }
 
+/// The items of the array that stands for `known`; none where there is none.
+///
+/// What is no array some readers still take items from.
+pub(super) fn items<'t>(object: Value<'t>, known: &str) -> Result<impl Iterator<Item = Value<'t>>, Fault> {
+    let array = value(object, known)?;
+    if array.is_some_and(|array| array.kind() != ValueKind::Array) {
+        return Err(Fault::malformed(format_args!("'{known}' is no array")));
+    }
+    Ok(array.into_iter().flat_map(Value::items))
+}
+
 /// What a member's name says.
 pub(super) fn name_of(member: Member<'_>) -> String {
     let literal = format!("\"{}\"", member.name);
@@ -131,6 +159,15 @@ mod tests {
     #[test_case("" => false; "nothing")]
     fn spellings(name: &str) -> bool {
         stands_for(name, "functionCall")
+    }
+
+    #[test_case(": c\u{2028}data: {}\n\n" => true; "a comment")]
+    #[test_case("data: {}\nid: 1\u{85}data: {}\n\n" => true; "an id")]
+    #[test_case("event: x\x0bdata: {}\n\n" => true; "a name")]
+    #[test_case("data\x1cdata: {}\n\n" => true; "a field that is none")]
+    #[test_case("event: x\r\ndata: \"\u{2028}\"\r\n: \u{e9}\r\n\r\n" => false; "data")]
+    fn hidden_lines(raw: &str) -> bool {
+        has_hidden_line(raw.as_bytes())
     }
 
     #[test]

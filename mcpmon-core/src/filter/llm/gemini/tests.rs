@@ -362,3 +362,28 @@ proptest! {
         }
     }
 }
+
+#[test_case(r#"{"candidates":{"0":{"content":{"parts":[CALL]}},"length":1}}"#; "candidates")]
+#[test_case(r#"{"candidates":[{"content":{"parts":{"0":CALL,"length":1}}}]}"#; "parts")]
+fn what_some_take_for_an_array_does_not_go_on(body: &str) {
+    let body = body.replace("CALL", EVIL);
+    let (stream, whole) = (
+        streamed(&format!("data: {body}\n\n"), none),
+        buffered(&body, none),
+    );
+    for told in [stream, whole] {
+        assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+        assert!(!told.text().contains("evil"), "{told:?}");
+    }
+}
+
+#[test_case("\u{2028}"; "a line separator")]
+#[test_case("\u{b}"; "a vertical tab")]
+fn data_that_only_some_readers_see_does_not_go_on(end: &str) {
+    for field in ["", "event", "id", "retry"] {
+        let hidden = events(&[EVIL]);
+        let told = streamed(&format!("{}{field}: x{end}{hidden}", events(&[TEXT])), none);
+        assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+        assert!(!told.text().contains("evil"), "{told:?}");
+    }
+}

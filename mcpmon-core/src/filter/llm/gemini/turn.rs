@@ -107,10 +107,7 @@ impl Turn {
     fn response(&mut self, root: Value<'_>, groups: &mut Vec<Group>) -> Result<(), Fault> {
         let wrapped = strict::value(root, "response")?.filter(|value| value.is_object());
         for response in [Some(root), wrapped].into_iter().flatten() {
-            let Some(candidates) = strict::value(response, "candidates")? else {
-                continue;
-            };
-            for (position, candidate) in candidates.items().enumerate() {
+            for (position, candidate) in strict::items(response, "candidates")?.enumerate() {
                 if position == MAX_CANDIDATES {
                     let cause = format!("more than {MAX_CANDIDATES} candidates in one response");
                     return Err(Fault::Malformed { cause });
@@ -129,9 +126,8 @@ impl Turn {
     ) -> Result<(), Fault> {
         let index = strict::value(candidate, "index")?.and_then(|index| index.text().parse().ok());
         let key = index.unwrap_or(position as u64);
-        if let Some(content) = strict::member(candidate, "content")?
-            && let Some(parts) = strict::value(content.value, "parts")?
-        {
+        if let Some(content) = strict::member(candidate, "content")? {
+            let parts: Vec<Value<'_>> = strict::items(content.value, "parts")?.collect();
             let mut group = Group {
                 candidate: key,
                 members: candidate
@@ -142,10 +138,10 @@ impl Turn {
                     .members()
                     .take_while(|member| member.start < content.start)
                     .count(),
-                parts: parts.items().map(Value::range).collect(),
+                parts: parts.iter().map(|part| part.range()).collect(),
                 marks: Vec::new(),
             };
-            for (position, part) in parts.items().enumerate() {
+            for (position, part) in parts.into_iter().enumerate() {
                 self.part(key, position, part, &mut group.marks)?;
             }
             if !group.marks.is_empty() {
@@ -214,10 +210,7 @@ impl Turn {
             if let Some(arguments) = strict::value(call, "args")? {
                 said.arguments.put_whole(arguments);
             }
-            for part in strict::value(call, "partialArgs")?
-                .into_iter()
-                .flat_map(Value::items)
-            {
+            for part in strict::items(call, "partialArgs")? {
                 said.arguments.put(part)?;
             }
         }

@@ -79,7 +79,7 @@ impl Reading {
         let Some(calls) = strict::member(message, "tool_calls")? else {
             return Ok(());
         };
-        let items: Vec<Value<'_>> = calls.value.items().collect();
+        let items: Vec<Value<'_>> = strict::items(message, "tool_calls")?.collect();
         let mut told = Vec::new();
         let mut blocked = Vec::with_capacity(items.len());
         for item in &items {

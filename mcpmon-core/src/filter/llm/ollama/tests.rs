@@ -164,3 +164,13 @@ proptest! {
         prop_assert_eq!(read["message"]["content"].as_str().unwrap().matches("blocked by policy").count(), blocked);
     }
 }
+
+#[test]
+fn calls_that_are_no_array_do_not_go_on() {
+    let told = streamed(
+        "{\"message\":{\"tool_calls\":{\"0\":{\"function\":{\"name\":\"evil\"}}}}}\n",
+        none,
+    );
+    assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+    assert!(!told.text().contains("evil"), "{told:?}");
+}

@@ -139,3 +139,12 @@ fn what_cannot_be_read_goes_nowhere(body: &str) {
     assert!(told.fault.is_some());
     assert_eq!(told.text(), "");
 }
+
+#[test]
+fn content_that_is_no_array_does_not_go_on() {
+    let told = whole(
+        r#"{"content":{"0":{"type":"tool_use","id":"t","name":"evil","input":{}},"length":1}}"#,
+        none,
+    );
+    assert!(told.fault.is_some() && told.out.is_empty(), "{told:?}");
+}
