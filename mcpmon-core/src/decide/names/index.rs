@@ -37,7 +37,7 @@ impl Names {
         let mut index = Vec::with_capacity(tools.len() * SCHEMES.len());
         for (number, (server, tool)) in (0..).zip(&tools) {
             let names = SCHEMES.iter().map(|scheme| scheme.visible(server.as_str(), tool));
-            index.extend(names.map(|name| (hash(&name), number)));
+            index.extend(names.map(|name| (hash(&name.to_ascii_lowercase()), number)));
         }
         index.sort_unstable();
         index.dedup();
@@ -54,6 +54,12 @@ impl Names {
         let mut found: Vec<(Candidate<'_>, bool)> = self.every(name);
         if found.is_empty() {
             found = without_plugin(name).flat_map(|name| self.every(&name)).collect();
+        }
+        if found.is_empty() {
+            // Some clients forgive a model that writes a name in another case. Where nothing says that it is an MCP
+            // tool's, it is one of their own.
+            found = self.every_like(name, str::eq_ignore_ascii_case);
+            found.retain(|(candidate, is_marked)| *is_marked || Some(candidate.client) == client);
         }
         let is_own = |(candidate, _): &&(Candidate<'_>, bool)| Some(candidate.client) == client;
         let is_any_own = found.iter().any(|candidate| is_own(&candidate));
@@ -75,14 +81,18 @@ impl Names {
 
     /// Every tool in every scheme that makes `name`, and whether the scheme leaves a mark in it.
     fn every(&self, name: &str) -> Vec<(Candidate<'_>, bool)> {
-        let hash = hash(name);
+        self.every_like(name, PartialEq::eq)
+    }
+
+    fn every_like(&self, name: &str, is_like: fn(&str, &str) -> bool) -> Vec<(Candidate<'_>, bool)> {
+        let hash = hash(&name.to_ascii_lowercase());
         let from = self.index.partition_point(|(known, _)| *known < hash);
         let same = self.index[from..].iter().take_while(|(known, _)| *known == hash);
         let mut found = Vec::new();
         for (server, tool) in same.filter_map(|(_, number)| self.tools.get(*number as usize)) {
             let made = SCHEMES
                 .iter()
-                .filter(|scheme| scheme.visible(server.as_str(), tool) == name);
+                .filter(|scheme| is_like(&scheme.visible(server.as_str(), tool), name));
             found.extend(made.map(|scheme| {
                 let client = scheme.client;
                 (Candidate { server, tool, client }, scheme.is_marked())
@@ -133,6 +143,9 @@ mod tests {
     #[test_case("dup__name", &[("x", "dup__name"), ("dup", "name")] => vec!["x dup__name", "dup name"]; "a tool named like a prefix")]
     #[test_case("mcp__plugin_dev_tools_fs__read", &[("fs", "read")] => vec!["fs read"]; "of a plugin")]
     #[test_case("mcp__plugin_fs__read", &[("other", "read")] => Vec::<String>::new(); "of a plugin, another server")]
+    #[test_case("MCP__FS__Read", &[("fs", "read")] => vec!["fs read"]; "another case")]
+    #[test_case("mcp__fs__Read", &[("fs", "read"), ("fs", "Read")] => vec!["fs Read"]; "another case that is somebody else's")]
+    #[test_case("Read", &[("fs", "read")] => Vec::<String>::new(); "another case of what has no mark")]
     #[test_case("mcp__fs__write", &[("fs", "read")] => Vec::<String>::new(); "none")]
     fn names_are_resolved(name: &str, tools: &[(&str, &str)]) -> Vec<String> {
         told(&names(tools), name, None)
@@ -141,6 +154,7 @@ mod tests {
     #[test_case("dup__name", Client::FastAgent => vec!["dup name"]; "its own scheme")]
     #[test_case("dup__name", Client::ClaudeCode => vec!["dup name"]; "another scheme with a mark")]
     #[test_case("fs_read", Client::Opencode => vec!["fs read"]; "its own scheme without a mark")]
+    #[test_case("FS_Read", Client::Opencode => vec!["fs read"]; "its own scheme in another case")]
     #[test_case("fs_read", Client::ClaudeCode => Vec::<String>::new(); "another scheme without a mark")]
     #[test_case("Bash", Client::ClaudeCode => Vec::<String>::new(); "a tool of the client that a server has too")]
     fn a_known_client_leaves_less_doubt(name: &str, client: Client) -> Vec<String> {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::tell::Speaker;
 use crate::{
     decide::{
-        names::{Client, Names, guesses},
+        names::{Client, Names, guesses, joined},
         traffic::Traffic,
     },
-    model::{DefinitionKind, Exchange, PinKey, ServerId, ServerType},
+    model::{DefinitionKind, Exchange, PinKey, ServerId, ServerType, ToolName},
     policy::Transport,
 };
 
@@ -46,6 +46,35 @@ pub(super) struct Known {
 }
 
 impl Traffic {
+    /// What `name` stands for. Some clients look at no namespace, so what a model puts there may not hide what the
+    /// name alone stands for.
+    pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> Meaning {
+        let whole = joined(name);
+        let meaning = self.meaning(exchange, &whole);
+        if whole == name.name {
+            return meaning;
+        }
+        if !matches!(meaning, Meaning::Native) && !self.is_marked(&name.name) {
+            return meaning;
+        }
+        match (meaning, self.meaning(exchange, &name.name)) {
+            (Meaning::Tools(mut meant), Meaning::Tools(more)) => {
+                meant.extend(more);
+                meant.sort();
+                meant.dedup();
+                Meaning::Tools(meant)
+            }
+            (meaning, Meaning::Native) => meaning,
+            (_, bare) => bare,
+        }
+    }
+
+    /// Whether a name says by itself that it is an MCP tool's.
+    fn is_marked(&self, name: &str) -> bool {
+        let declared = self.policy.servers.iter().map(|server| &server.id);
+        !guesses(name, None, self.llm.known.servers.iter().chain(declared)).is_empty()
+    }
+
     /// What `name` stands for.
     pub(super) fn meaning(&mut self, exchange: &Exchange, name: &str) -> Meaning {
         self.know_names();

@@ -42,7 +42,7 @@ impl Traffic {
     /// A model wants a tool called.
     pub(super) fn wanted(&mut self, speaker: Speaker<'_>, intent: &Intent<'_>) -> Judgement {
         let visible = joined(&intent.name);
-        match self.meaning(speaker.exchange, &visible) {
+        match self.meaning_of(speaker.exchange, &intent.name) {
             Meaning::Native => self.native(speaker, &visible, intent),
             Meaning::Unclear => self.unclear(speaker, &visible, intent),
             Meaning::Tools(meant) => self.given(intent, |traffic, given, arguments, secrets| {

@@ -402,3 +402,18 @@ fn a_proxy_that_is_switched_off_judges_nothing() {
     let judgement = world.wants("mcp__files__read", "{}");
     assert_eq!((judgement.verdict, judgement.events.len()), (Verdict::Allow, 0));
 }
+
+/// Clients that look at no namespace run what the name alone stands for.
+#[test_case("", "mcp__files__read" => true; "none")]
+#[test_case("memory", "mcp__files__read" => true; "one that nobody knows")]
+#[test_case("mcp__mail", "mcp__files__read" => true; "another server's")]
+#[test_case("memory", "read" => true; "a name without a mark in one that nobody knows")]
+#[test_case("mcp__files", "read" => true; "its own")]
+#[test_case("mcp__mail", "read" => false; "another server's tool of that name")]
+fn a_namespace_hides_no_tool(space: &'static str, name: &'static str) -> bool {
+    let mut world = with(|policy| policy.rules.tools = ToolPolicy::Denylist(vec![entry("files", "read")]));
+    let mut wanted = intent(name, Input::Json(RawJson::trusted("{}")));
+    wanted.name.namespace = Some(space.into());
+    let judgement = world.spoken(None, &Spoken::Call(wanted));
+    matches!(judgement.verdict, Verdict::Block(_))
+}
