@@ -13,7 +13,7 @@ use super::{ExchangeJudge, answer::Problem, target::Target};
 pub(super) struct RequestLine {
     method: String,
     /// Path and query, as the provider gets them.
-    pub(super) target: String,
+    target: String,
 }
 
 impl RequestLine {
@@ -29,6 +29,13 @@ impl RequestLine {
 
     pub(super) fn route(&self, body: &[u8]) -> Route {
         route(&self.method, &self.target, body)
+    }
+
+    /// The path alone: a query can have a key in it.
+    pub(super) fn path(&self) -> &str {
+        self.target
+            .split_once('?')
+            .map_or(&*self.target, |(path, _)| path)
     }
 
     /// Whether the answer is to come as a stream, where there is no body to say so.

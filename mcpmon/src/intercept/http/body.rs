@@ -11,7 +11,10 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use mcpmon_core::filter::llm::Response;
 
-use super::{ExchangeJudge, chunks::Chunks};
+use super::{
+    ExchangeJudge,
+    chunks::{Chunks, ReadError, Room, Share},
+};
 
 /// Why a body ends before its end.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
@@ -71,6 +74,8 @@ impl Body for Outgoing {
 pub(super) struct Judged {
     response: Response,
     judge: Box<dyn ExchangeJudge>,
+    room: Room,
+    share: Share,
     out: Vec<u8>,
     state: State,
 }
@@ -83,10 +88,12 @@ enum State {
 }
 
 impl Judged {
-    pub(super) fn new(chunks: Chunks, response: Response, judge: Box<dyn ExchangeJudge>) -> Self {
+    pub(super) fn new(chunks: Chunks, response: Response, judge: Box<dyn ExchangeJudge>, room: Room) -> Self {
         Self {
             response,
             judge,
+            room,
+            share: Share::default(),
             out: Vec::new(),
             state: State::Reading(Box::new(chunks)),
         }
@@ -106,6 +113,9 @@ impl Judged {
                         self.judge.failed(&fault);
                         // The connection to the provider ends here; the dialect's own words are in `out`.
                         self.state = State::Over(None);
+                    } else if let Err(error) = self.cover() {
+                        tracing::warn!(%error, "a provider's stream is cut off");
+                        self.state = State::Over(Some(error.into()));
                     }
                     chunk
                 }
@@ -127,6 +137,17 @@ impl Judged {
                 false => Bytes::from(std::mem::take(&mut self.out)),
             };
             return Poll::Ready(Some(Ok(bytes)));
+        }
+    }
+
+    /// Accounts for what waits in the filter; for nothing once nothing does.
+    fn cover(&mut self) -> Result<(), ReadError> {
+        match self.response.held() {
+            0 => {
+                self.share = Share::default();
+                Ok(())
+            }
+            held => self.room.cover(&mut self.share, held),
         }
     }
 

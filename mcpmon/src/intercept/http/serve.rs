@@ -141,7 +141,7 @@ impl Proxy {
 
     /// An endpoint that nobody here knows may answer with calls that nobody here finds.
     fn admit_unknown(&self, line: &RequestLine) -> Result<(), Problem> {
-        let path = &line.target;
+        let path = line.path();
         if self.exchanges.passes_unknown() {
             tracing::warn!(
                 path,
@@ -230,7 +230,7 @@ impl Proxy {
         match framing {
             Framing::Whole => self.whole(head, dialect, chunks, response, ask.judge).await,
             Framing::Unread | Framing::Events | Framing::Lines => {
-                let judged = Judged::new(chunks, response, ask.judge);
+                let judged = Judged::new(chunks, response, ask.judge, self.room.clone());
                 Ok(Response::from_parts(head, Outgoing::Judged(Box::new(judged))))
             }
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::scene::{CHAT, EVENTS, JSON, PLAIN, Rules, SAID, STREAMED, Scene, answer, event};
+use super::scene::{CHAT, EVENTS, JSON, PLAIN, Rules, SAID, STREAMED, Scene, answer, event, post};
 use crate::intercept::http::Provider;
 
 #[test]
@@ -77,6 +77,26 @@ fn together_bodies_have_no_more_room_than_there_is() {
     let heard = scene.ask(CHAT, "", long);
     assert_eq!(heard.status(), "503");
     assert_eq!(scene.ask(CHAT, "", PLAIN).status(), "200", "it is given back");
+}
+
+#[test]
+fn what_waits_of_streams_takes_room_too() {
+    let scene = Scene::with(
+        Rules::default(),
+        |settings| settings.room = 128 << 10,
+        |_, wire| {
+            wire.send(EVENTS);
+            wire.chunk(event("one"));
+            // An event whose end does not come.
+            wire.chunk(format!("data: {}", "x".repeat(200 << 10)));
+            wire.is_closed();
+        },
+    );
+    let mut client = scene.connect();
+    client.send(post(CHAT, "", STREAMED));
+    drop(client.head().expect("a head"));
+    assert_eq!(client.next_chunk().expect("text"), event("one").as_bytes());
+    assert_eq!(client.next_chunk(), None, "the stream is cut off");
 }
 
 #[test]
