@@ -1,8 +1,8 @@
 //! `mcpmon proxy`: the LLM proxy without a daemon, with the user's own policy and store.
 
 use std::{
-    collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin, sync::Arc,
-    time::Duration,
+    collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin,
+    sync::Arc, time::Duration,
 };
 
 use mcpmon_core::{
@@ -93,8 +93,8 @@ impl Standalone {
         }
         let search = options.search.clone();
         let judged = host_options(options.search, trust, options.socket, options.store);
-        let recorder =
-            Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?).map_err(JudgeError::from)?;
+        let recorder = Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?)
+            .map_err(JudgeError::from)?;
         let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
         let hosted = Hosted::start(&settings, None, models, tokens, options.token)?;
         Ok(Self {

@@ -38,19 +38,26 @@ pub(super) fn start(
 ) -> io::Result<Child> {
     let mut command = std::process::Command::new(program);
     command.args(arguments).envs(variables);
-    let entrance = group.map(|path| fs::OpenOptions::new().write(true).open(path)).transpose()?;
+    let entrance = group
+        .map(|path| fs::OpenOptions::new().write(true).open(path))
+        .transpose()?;
     let prepare = move || {
         // What this process ignores for as long as the agent runs is the agent's to decide on.
         for ignored in [Signal::SIGINT, Signal::SIGQUIT] {
             restore(ignored)?;
         }
         match &entrance {
-            Some(entrance) => nix::unistd::write(entrance, b"0").map(drop).map_err(io::Error::from),
+            Some(entrance) => nix::unistd::write(entrance, b"0")
+                .map(drop)
+                .map_err(io::Error::from),
             None => Ok(()),
         }
     };
     // SAFETY: between fork and exec nothing but `sigaction` and `write` happens, both of which are safe there.
-    #[expect(unsafe_code, reason = "a control group is entered by the process itself, before it is the agent")]
+    #[expect(
+        unsafe_code,
+        reason = "a control group is entered by the process itself, before it is the agent"
+    )]
     unsafe {
         command.pre_exec(prepare);
     }
@@ -62,13 +69,17 @@ pub(super) fn start(
 #[expect(unsafe_code, reason = "the default action calls nothing of this program")]
 fn restore(number: Signal) -> io::Result<()> {
     // SAFETY: no handler is installed.
-    unsafe { signal(number, SigHandler::SigDfl) }.map(drop).map_err(io::Error::from)
+    unsafe { signal(number, SigHandler::SigDfl) }
+        .map(drop)
+        .map_err(io::Error::from)
 }
 
 #[expect(unsafe_code, reason = "to ignore calls nothing of this program")]
 fn ignore(number: Signal) -> io::Result<()> {
     // SAFETY: no handler is installed.
-    unsafe { signal(number, SigHandler::SigIgn) }.map(drop).map_err(io::Error::from)
+    unsafe { signal(number, SigHandler::SigIgn) }
+        .map(drop)
+        .map_err(io::Error::from)
 }
 
 /// Waits for its end, handing on signals meanwhile.
@@ -76,7 +87,10 @@ fn ignore(number: Signal) -> io::Result<()> {
 /// # Errors
 /// Where signals cannot be received.
 pub(super) async fn wait(mut child: Child) -> io::Result<ExitStatus> {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+    let pid = child
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .map(Pid::from_raw);
     let (sender, mut signals) = tokio::sync::mpsc::channel(8);
     for (kind, number) in HANDED_ON {
         let mut stream = on_signal(kind())?;
@@ -105,7 +119,9 @@ pub(super) async fn wait(mut child: Child) -> io::Result<ExitStatus> {
 
 /// An agent's exit status, as shells tell it.
 pub(super) fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|number| 128 + number));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
@@ -116,7 +132,9 @@ mod tests {
     use super::*;
 
     fn run(script: &str) -> io::Result<ExitStatus> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let variables = BTreeMap::from([("MCPMON_TEST", OsString::from("7"))]);
             let child = start(OsStr::new("sh"), &["-c".into(), script.into()], &variables, None)?;

@@ -141,10 +141,19 @@ mod tests {
     fn every_provider_has_its_variables() {
         let start = started("claude", &ALL);
         let of = |name| start.variables.get(name).and_then(|value| value.to_str());
-        assert_eq!(of("ANTHROPIC_BASE_URL"), Some("http://127.0.0.1:7/s/token/anthropic"));
-        assert_eq!(of("OPENAI_BASE_URL"), Some("http://127.0.0.1:7/s/token/openai/v1"));
+        assert_eq!(
+            of("ANTHROPIC_BASE_URL"),
+            Some("http://127.0.0.1:7/s/token/anthropic")
+        );
+        assert_eq!(
+            of("OPENAI_BASE_URL"),
+            Some("http://127.0.0.1:7/s/token/openai/v1")
+        );
         assert_eq!(of("OPENAI_API_BASE"), of("OPENAI_BASE_URL"));
-        assert_eq!(of("GOOGLE_GEMINI_BASE_URL"), Some("http://127.0.0.1:7/s/token/gemini"));
+        assert_eq!(
+            of("GOOGLE_GEMINI_BASE_URL"),
+            Some("http://127.0.0.1:7/s/token/gemini")
+        );
         assert_eq!(of("OLLAMA_HOST"), Some("http://127.0.0.1:7/s/token/ollama"));
         assert_eq!(start.arguments, ["exec"]);
     }
@@ -161,7 +170,12 @@ mod tests {
     #[test_case("codex-review" => false; "another program")]
     fn codex_is_told_by_its_command(program: &str) -> bool {
         let arguments = started(program, &ALL).arguments;
-        arguments == ["-c", "openai_base_url=\"http://127.0.0.1:7/s/token/openai/v1\"", "exec"]
+        arguments
+            == [
+                "-c",
+                "openai_base_url=\"http://127.0.0.1:7/s/token/openai/v1\"",
+                "exec",
+            ]
     }
 
     #[test_case(None => "127.0.0.1,localhost")]

@@ -105,7 +105,11 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
             socket: options.socket.clone(),
             // Any port: several agents run side by side.
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-            token: Some(Token::new(&token).map_err(HostError::from).map_err(ProxyError::from)?),
+            token: Some(
+                Token::new(&token)
+                    .map_err(HostError::from)
+                    .map_err(ProxyError::from)?,
+            ),
             providers: environment::providers_of(|name| env::var_os(name)),
         },
         tokens,
@@ -113,13 +117,9 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
     let status = proxy.status();
     let base = format!("http://{}/s/{token}", status.listen);
     let providers: Vec<&str> = status.providers.iter().map(String::as_str).collect();
-    let mut start = environment::start(
-        &base,
-        &providers,
-        &options.program,
-        &options.arguments,
-        |name| env::var_os(name),
-    );
+    let mut start = environment::start(&base, &providers, &options.program, &options.arguments, |name| {
+        env::var_os(name)
+    });
     if let Some(name) = name {
         start.variables.insert(SESSION, name.into());
     }

@@ -55,7 +55,9 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
 
 /// One line of what became of the session, and the command that says more.
 fn summary(outcome: &Outcome, globals: &Globals) -> String {
-    let Outcome { session, no_group, .. } = outcome;
+    let Outcome {
+        session, no_group, ..
+    } = outcome;
     let counted = store::open(globals)
         .ok()
         .and_then(|store| report::line(&store, session.as_str()).ok());
