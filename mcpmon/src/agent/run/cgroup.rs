@@ -59,11 +59,6 @@ impl OwnGroup {
     pub(super) fn entrance(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl Drop for OwnGroup {
