@@ -53,11 +53,11 @@ pub(super) fn start(
             None => Ok(()),
         }
     };
-    // SAFETY: between fork and exec nothing but `sigaction` and `write` happens, both of which are safe there.
     #[expect(
         unsafe_code,
         reason = "a control group is entered by the process itself, before it is the agent"
     )]
+    // SAFETY: between fork and exec nothing but `sigaction` and `write` happens, both of which are safe there.
     unsafe {
         command.pre_exec(prepare);
     }
