@@ -1,7 +1,7 @@
 //! Composition root: wires config, senses, core and store together; control socket and self-test.
 
 pub mod approval;
-mod clock;
+pub(crate) mod clock;
 pub mod control;
 pub mod daemon;
 mod describe;

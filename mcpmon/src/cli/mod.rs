@@ -69,6 +69,7 @@ pub struct Globals {
 enum Command {
     Approvals(approve::Approvals),
     Approve(approve::Approve),
+    Bodies(commands::bodies::Options),
     Calls(calls::Options),
     Check(check::Options),
     Connections(connections::Options),
@@ -164,6 +165,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             approve::Command::Deny(one) => approve::answer(&one, Word::Refuse, globals, now, &mut output),
         },
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
+        Command::Bodies(options) => commands::bodies::run(&options, &store::open(globals)?, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
         Command::Check(options) => {
             return check::run(&options, globals, now, &mut output).map(ExitCode::from);

@@ -102,6 +102,7 @@ const IN_FORCE: &[&str] = &[
     "proxy.token_file",
     "proxy.providers",
     "dlp.mode",
+    "llm_storage",
     "record.path",
     "record.jsonl",
     "record.webhook_url",

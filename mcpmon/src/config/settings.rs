@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_core::model::Severity;
 
+use crate::record::BodySettings;
+
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -48,6 +50,8 @@ pub struct ProxySettings {
     pub token_file: Option<PathBuf>,
     /// Whom it speaks to.
     pub providers: Vec<ProviderSettings>,
+    /// How bodies are kept (`llm_storage`); `None` where they are not.
+    pub bodies: Option<BodySettings>,
 }
 
 /// An LLM provider.

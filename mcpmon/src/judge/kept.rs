@@ -133,7 +133,9 @@ fn lines(entries: &[Entry]) -> Vec<Say> {
             | Entry::DeletePinSet(..)
             | Entry::Declare(_)
             | Entry::ForgetRunning
-            | Entry::PolicyChanged => {}
+            | Entry::PolicyChanged
+            | Entry::Body(_)
+            | Entry::ShortenBodies(_) => {}
         }
     }
     if line.size > 0 {
@@ -156,7 +158,9 @@ fn size(entry: &Entry) -> usize {
         | Entry::DeletePinSet(..)
         | Entry::Declare(_)
         | Entry::ForgetRunning
-        | Entry::PolicyChanged => return 0,
+        | Entry::PolicyChanged
+        | Entry::Body(_)
+        | Entry::ShortenBodies(_) => return 0,
     };
     json.map_or(0, |json| json.len() + 1)
 }

@@ -1,10 +1,14 @@
 //! What is kept, and where it goes: into a store, or to whoever has one.
 
+use std::time::Duration;
+
 use mcpmon_core::model::{
     DefinitionKey, DefinitionRecord, PinKey, Recent, RecentOutput, ServerId, SessionId, Timestamp,
 };
 
-use super::{BinaryPin, DeclaredServer, Member, Store, StoreError, StoredEvent, retention::Limits};
+use super::{
+    BinaryPin, DeclaredServer, Member, SealedBody, Store, StoreError, StoredEvent, retention::Limits,
+};
 
 /// Something to keep, or to keep no longer.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +39,10 @@ pub enum Entry {
     ForgetRunning,
     /// Another policy is in force.
     PolicyChanged,
+    /// A body of an exchange with a model.
+    Body(Box<SealedBody>),
+    /// Bodies are kept no longer than this.
+    ShortenBodies(Duration),
 }
 
 /// Whether the limits hold now.

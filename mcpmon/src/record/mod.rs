@@ -3,6 +3,7 @@
 //! [`Recorder`] writes, [`Reader`] reads; neither knows why something happened.
 
 mod access;
+mod bodies;
 mod calls;
 mod definitions;
 mod entry;
@@ -36,6 +37,10 @@ mod writer;
 pub(crate) mod sample;
 
 pub use access::{Access, AccessError};
+pub use bodies::{
+    BodyKey, BodySettings, BodyStorage, Gathered, Keeper, KeptBodies, KeyError, Label, SealedBody, Side,
+    Unsealed,
+};
 pub use calls::{LONGEST_WAIT, ToolCall};
 pub use definitions::{Approved, Selection};
 pub use entry::{Destination, Entry, Progress};

@@ -15,8 +15,8 @@ use nix::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
-    BinaryPin, Filter, Launch, Member, Selection, ServerSummary, SessionSummary, StoredEvent, ToolCall,
-    calls, definitions, forgotten, kills, launches, pins,
+    BinaryPin, Filter, Label, Launch, Member, SealedBody, Selection, ServerSummary, SessionSummary,
+    StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions,
@@ -204,6 +204,22 @@ impl Reader {
     /// Where the store cannot be read.
     pub fn pinned_servers(&self, uid: u32) -> Result<Vec<ServerId>, QueryError> {
         self.run(|connection| definitions::pinned_servers(connection, uid))
+    }
+
+    /// Labels of the newest `limit` bodies that are kept, oldest first, each with the name of its key.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn bodies(&self, now: Timestamp, limit: u32) -> Result<Vec<(Label, String)>, QueryError> {
+        self.run(|connection| bodies::table::labels(connection, now, limit))
+    }
+
+    /// The bodies that are kept of one exchange, in the order they were written.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn bodies_of(&self, now: Timestamp, request: &str) -> Result<Vec<SealedBody>, QueryError> {
+        self.run(|connection| bodies::table::of(connection, now, request))
     }
 
     /// What persons stopped.

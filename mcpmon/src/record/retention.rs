@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcpmon_core::model::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{Store, StoreError, entry::Progress, recent, servers, sessions};
+use super::{Store, StoreError, bodies::table as bodies, entry::Progress, recent, servers, sessions};
 
 /// Events removed in one transaction at most, so that nobody waits long for the lock.
 const CHUNK: i64 = 1000;
@@ -33,9 +33,13 @@ pub(super) fn enforce(store: &mut Store, limits: Limits, now: Timestamp) -> Resu
     let mut progress = Progress::More;
     for _ in 0..CHUNKS {
         let removed = store.write(|transaction| {
-            let removed = remove_older(transaction, oldest)?;
+            let removed = remove_older(transaction, oldest)? + bodies::remove_expired(transaction, now)?;
             if removed == 0 && used_bytes(transaction)? > limits.max_size {
-                return remove_oldest(transaction);
+                // What was said is worth less than what happened.
+                return match bodies::remove_oldest(transaction)? {
+                    0 => remove_oldest(transaction),
+                    removed => Ok(removed),
+                };
             }
             Ok(removed)
         })?;

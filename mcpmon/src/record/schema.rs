@@ -141,6 +141,25 @@ const MIGRATIONS: &[&str] = &[
         at INTEGER NOT NULL
     );
 ",
+    "
+    CREATE TABLE bodies (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        request TEXT NOT NULL,
+        side TEXT NOT NULL,
+        session_id TEXT,
+        dialect TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        kept INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        nonce BLOB NOT NULL,
+        sealed BLOB NOT NULL
+    );
+
+    CREATE INDEX bodies_by_request ON bodies (request);
+    CREATE INDEX bodies_by_end ON bodies (expires);
+",
 ];
 
 /// Why a file cannot be used as a store of this version.

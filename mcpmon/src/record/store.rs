@@ -11,7 +11,7 @@ use mcpmon_core::model::{
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent,
+    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
     generation::Counter,
@@ -148,6 +148,8 @@ impl Store {
                     Entry::Declare(declared) => servers::declare(transaction, declared)?,
                     Entry::ForgetRunning => servers::forget_running(transaction)?,
                     Entry::PolicyChanged => news = true,
+                    Entry::Body(body) => bodies::table::put(transaction, body)?,
+                    Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
                 }
             }
             touched.write(transaction)

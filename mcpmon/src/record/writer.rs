@@ -23,6 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Retention runs after this long, or after so many events, whichever is first.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 const RETENTION_EVENTS: u64 = 20_000;
+/// Bytes of bodies that bring it as much forward as an event.
+const BODY_BYTES: u64 = 1 << 10;
 
 pub(super) struct Writer {
     destination: Box<dyn Destination>,
@@ -115,7 +117,9 @@ impl Writer {
         }
         self.queue.settle(taken, outcome);
         self.outlets.tell(&entries);
-        self.events_until_retention = self.events_until_retention.saturating_sub(events);
+        self.events_until_retention = self
+            .events_until_retention
+            .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);
     }
 
     fn carry_out(&mut self, entries: &[Entry], events: u64) -> Outcome {
@@ -155,6 +159,14 @@ impl Writer {
             event,
         ))
     }
+}
+
+fn body_bytes(entries: &[Entry]) -> u64 {
+    let bodies = entries.iter().filter_map(|entry| match entry {
+        Entry::Body(body) => Some(body.size()),
+        _ => None,
+    });
+    bodies.sum()
 }
 
 /// One event for each kind that did not fit.

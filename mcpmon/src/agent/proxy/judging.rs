@@ -12,6 +12,7 @@ use crate::{
     agent::clock,
     intercept::http::{self, Asked, Exchanges},
     judge::models::{self, Models},
+    record::{Keeper, KeptBodies},
 };
 
 /// Whom the HTTP proxy asks.
@@ -19,10 +20,14 @@ use crate::{
 pub(super) struct Judges {
     pub(super) models: Models,
     pub(super) tokens: Tokens,
+    pub(super) keeper: Option<Keeper>,
 }
 
 #[derive(Debug)]
-struct Judging(models::ExchangeJudge);
+struct Judging {
+    judge: models::ExchangeJudge,
+    kept: Option<KeptBodies>,
+}
 
 impl Exchanges for Judges {
     fn session(&self, token: &str) -> Option<SessionId> {
@@ -40,31 +45,47 @@ impl Exchanges for Judges {
             agent: asked.agent,
             request: Uuid::now_v7().to_string().into(),
         };
-        Box::new(Judging(self.models.judge(clock::now(), asked.uid, exchange)))
+        let keeper = self.keeper.clone();
+        Box::new(Judging {
+            kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
+            judge: self.models.judge(clock::now(), asked.uid, exchange),
+        })
     }
 }
 
 impl Judge for Judging {
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
         // To look into the store takes a while, in which other streams go on.
-        match self.0.is_behind() {
-            true => block_in_place(|| self.0.judge(clock::now(), said)),
-            false => self.0.judge(clock::now(), said),
+        match self.judge.is_behind() {
+            true => block_in_place(|| self.judge.judge(clock::now(), said)),
+            false => self.judge.judge(clock::now(), said),
         }
     }
 
     fn redact(&mut self, text: &str) -> Vec<Redaction> {
-        self.0.redact(clock::now(), text)
+        self.judge.redact(clock::now(), text)
     }
 }
 
 impl http::ExchangeJudge for Judging {
     fn request_read(&mut self) {
-        self.0.request_read(clock::now());
+        self.judge.request_read(clock::now());
+    }
+
+    fn sent(&mut self, body: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.sent(clock::now(), body);
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.answered(clock::now(), bytes);
+        }
     }
 
     fn failed(&mut self, fault: &Fault) {
-        let exchange = self.0.exchange();
+        let exchange = self.judge.exchange();
         let (dialect, request) = (exchange.dialect.as_str(), &exchange.request);
         tracing::warn!(%fault, dialect, %request, "a request to a model, or its answer, does not go on");
     }

@@ -18,9 +18,11 @@ pub use self::{
     tokens::Tokens,
 };
 use crate::{
+    agent::clock,
     config::{ProxySettings, Search, Trust},
     intercept::http::{Provider, Running, Settings, StartError, Token, TokenError},
     judge::{self, models::Models},
+    record::{BodySettings, BodyStorage, Keeper},
 };
 
 /// What it is called where a server's name is wanted.
@@ -46,6 +48,8 @@ pub struct Hosted {
     running: Running,
     settings: ProxySettings,
     models: Models,
+    keeper: Option<Keeper>,
+    bodies: Option<BodyStorage>,
 }
 
 /// What `mcpmon status` shows of it.
@@ -61,6 +65,9 @@ pub struct ProxyStatus {
     pub token: bool,
     /// Names of providers.
     pub providers: Vec<String>,
+    /// Whether bodies are kept, where they should be.
+    #[serde(default)]
+    pub bodies: Option<BodyStorage>,
     /// Sessions that are known.
     pub sessions: usize,
 }
@@ -73,7 +80,11 @@ impl fmt::Display for ProxyStatus {
         }
         let token = if self.token { ", with a token" } else { "" };
         let (mode, providers) = (&self.mode, self.providers.join(", "));
-        write!(f, ", {mode}{token}, for {providers}")
+        write!(f, ", {mode}{token}, for {providers}")?;
+        match &self.bodies {
+            Some(bodies) => write!(f, "; {bodies}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -104,12 +115,20 @@ impl Hosted {
             token,
             ..Settings::new(settings.listen, providers.collect::<Result<_, _>>()?)
         };
+        let (keeper, bodies) = keeper(settings.bodies.as_ref(), &models);
         let judges = Arc::new(Judges {
             models: models.clone(),
             tokens,
+            keeper: keeper.clone(),
         });
+        let running = Running::start(http, judges)?;
+        if let Some(bodies) = &bodies {
+            bodies.tell(clock::now(), models.recorder());
+        }
         Ok(Self {
-            running: Running::start(http, judges)?,
+            running,
+            keeper,
+            bodies,
             settings: settings.clone(),
             models,
         })
@@ -157,6 +176,7 @@ impl Hosted {
                 .iter()
                 .map(|provider| provider.name.clone())
                 .collect(),
+            bodies: self.bodies.clone(),
             sessions: self.models.len(),
         }
     }
@@ -169,6 +189,27 @@ impl Hosted {
     /// Listens no more, and waits for answers that are on their way.
     pub fn stop(self) {
         self.running.stop();
+        if let Some(keeper) = self.keeper {
+            keeper.finish();
+        }
+    }
+}
+
+/// Who keeps bodies, and whether anybody does where they should be kept.
+fn keeper(settings: Option<&BodySettings>, models: &Models) -> (Option<Keeper>, Option<BodyStorage>) {
+    let Some(settings) = settings else {
+        return (None, None);
+    };
+    match Keeper::start(settings, models.recorder().clone()) {
+        Ok(keeper) => {
+            let storage = keeper.storage();
+            (Some(keeper), Some(storage))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no bodies of requests to models are kept");
+            let cause = error.to_string();
+            (None, Some(BodyStorage::NotKept { cause }))
+        }
     }
 }
 

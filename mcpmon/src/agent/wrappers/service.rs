@@ -222,7 +222,9 @@ fn is_of(entry: &Entry, identity: &PinKey) -> bool {
         | Entry::Recent(..)
         | Entry::Unread(..)
         | Entry::ForgetRunning
-        | Entry::PolicyChanged => false,
+        | Entry::PolicyChanged
+        | Entry::Body(_)
+        | Entry::ShortenBodies(_) => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One verb per file.
 
 pub(super) mod approve;
+pub(super) mod bodies;
 pub(super) mod calls;
 pub(super) mod check;
 pub(super) mod connections;

@@ -308,6 +308,7 @@ mod tests {
                 mode: "embedded".to_owned(),
                 token: false,
                 providers: vec!["anthropic".to_owned(), "openai".to_owned()],
+                bodies: None,
                 sessions: 1,
             }),
             not_pinned: vec!["user 7 has 256 pinned packages".to_owned()],

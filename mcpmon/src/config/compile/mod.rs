@@ -11,6 +11,7 @@ mod proxy;
 mod rate;
 mod rules;
 mod servers;
+mod storage;
 
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ use mcpmon_core::{
 use super::{
     load::KeyPath,
     raw,
-    settings::{RecordSettings, Settings},
+    settings::{ProxySettings, RecordSettings, Settings},
 };
 
 /// A policy, and why it may not be used.
@@ -113,8 +114,9 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         rate_limits: rate::limits(&config.mcp.rate_limits, &mut findings),
         llm: llm::policy(config),
     };
+    let bodies = storage::compile(config, &mut findings);
     let settings = Settings {
-        proxy: proxy::compile(&config.proxy, &mut findings),
+        proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
         record: record(&config.record, &mut findings),
     };
     Compiled {

@@ -46,6 +46,7 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<P
         listen_unix,
         token_file,
         providers,
+        bodies: None,
     })
 }
 

@@ -24,8 +24,8 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 pub(super) enum Outgoing {
     /// There all at once.
     Whole(Full<Bytes>),
-    /// As the provider sends it.
-    Passed(Incoming),
+    /// As the provider sends it; told to whoever judged the request.
+    Passed(Incoming, Option<Box<dyn ExchangeJudge>>),
     /// As the filter leaves it.
     Judged(Box<Judged>),
 }
@@ -46,7 +46,15 @@ impl Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(context).map_err(super::upstream::never),
-            Self::Passed(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Self::Passed(body, judge) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                if let (Some(judge), Some(Ok(frame))) = (judge, &frame)
+                    && let Some(data) = frame.data_ref()
+                {
+                    judge.answered(data);
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
             Self::Judged(body) => body.poll(context).map_ok(Frame::data),
         }
     }
@@ -54,7 +62,7 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Passed(body) => body.is_end_stream(),
+            Self::Passed(body, _) => body.is_end_stream(),
             Self::Judged(body) => matches!(body.state, State::Over(None)),
         }
     }
@@ -62,7 +70,7 @@ impl Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Passed(body) => body.size_hint(),
+            Self::Passed(body, _) => body.size_hint(),
             Self::Judged(_) => SizeHint::default(),
         }
     }
@@ -136,6 +144,7 @@ impl Judged {
                 true => chunk,
                 false => Bytes::from(std::mem::take(&mut self.out)),
             };
+            self.judge.answered(&bytes);
             return Poll::Ready(Some(Ok(bytes)));
         }
     }

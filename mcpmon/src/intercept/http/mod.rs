@@ -106,6 +106,12 @@ pub trait ExchangeJudge: Judge + fmt::Debug + Send {
     /// The request was read to its end.
     fn request_read(&mut self);
 
+    /// The request goes on with this body.
+    fn sent(&mut self, body: &[u8]);
+
+    /// These bytes of the response go on to the agent. There are no more once the judge is dropped.
+    fn answered(&mut self, bytes: &[u8]);
+
     /// The request, or its response, does not go on.
     fn failed(&mut self, fault: &Fault);
 }

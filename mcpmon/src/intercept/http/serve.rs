@@ -186,7 +186,7 @@ impl Proxy {
         let response = self.send(request, target, None).await?;
         let (mut head, body) = response.into_parts();
         headers::to_agent(&mut head.headers);
-        Ok(Response::from_parts(head, Outgoing::Passed(body)))
+        Ok(Response::from_parts(head, Outgoing::Passed(body, None)))
     }
 
     /// A request to a model, and its answer.
@@ -200,6 +200,7 @@ impl Proxy {
     ) -> Result<Response<Outgoing>, Problem> {
         let dialect = ask.dialect;
         let body = ask.read(body)?;
+        ask.judge.sent(&body);
         let mut request = self.request(parts, target, whole(body), Some(dialect))?;
         headers::forget_bytes(request.headers_mut());
         headers::narrow_codings(request.headers_mut());
@@ -220,7 +221,8 @@ impl Proxy {
             false => ask.response(&head, self.limits)?,
         };
         let Some((framing, response)) = read else {
-            return Ok(Response::from_parts(head, Outgoing::Passed(body)));
+            let passed = Outgoing::Passed(body, Some(ask.judge));
+            return Ok(Response::from_parts(head, passed));
         };
         let coding = Coding::of(&head.headers);
         let chunks = coding
@@ -261,6 +263,7 @@ impl Proxy {
             judge.failed(&fault);
             return Err(Problem::of_response(dialect, fault));
         }
+        judge.answered(&out);
         Ok(Response::from_parts(head, Outgoing::whole(out)))
     }
 

@@ -97,6 +97,12 @@ impl Models {
         }
     }
 
+    /// What judgements are recorded to.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {

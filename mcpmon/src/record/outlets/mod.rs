@@ -62,7 +62,9 @@ impl Outlets {
                 | Entry::ForgetRunning
                 | Entry::Recent(..)
                 | Entry::Unread(..)
-                | Entry::PolicyChanged => None,
+                | Entry::PolicyChanged
+                | Entry::Body(_)
+                | Entry::ShortenBodies(_) => None,
             })
         };
         if let Some(jsonl) = &mut self.jsonl {

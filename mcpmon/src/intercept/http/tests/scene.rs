@@ -13,10 +13,14 @@ use std::{
 
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
-    model::{Denial, Redaction, SessionId, Spoken, Verdict},
+    model::{Denial, Exchange, Redaction, SessionId, Spoken, Verdict},
 };
 
-use crate::intercept::http::{Asked, ExchangeJudge, Exchanges, Provider, Running, Settings};
+use crate::{
+    agent::clock,
+    intercept::http::{Asked, ExchangeJudge, Exchanges, Provider, Running, Settings},
+    record::{Keeper, KeptBodies},
+};
 
 /// Longest wait for anything that should come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,10 +31,14 @@ pub(super) struct Rules {
     pub(super) faults: Arc<Mutex<Vec<String>>>,
     pub(super) asked: Arc<Mutex<Vec<Asked>>>,
     pub(super) fail_closed: bool,
+    pub(super) keeper: Option<Keeper>,
 }
 
 #[derive(Debug)]
-struct Judging(Arc<Mutex<Vec<String>>>);
+struct Judging {
+    faults: Arc<Mutex<Vec<String>>>,
+    kept: Option<KeptBodies>,
+}
 
 impl Exchanges for Rules {
     fn session(&self, token: &str) -> Option<SessionId> {
@@ -42,8 +50,18 @@ impl Exchanges for Rules {
     }
 
     fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge> {
+        let exchange = Exchange {
+            session: asked.session.clone(),
+            dialect: asked.dialect,
+            agent: None,
+            request: "req-1".into(),
+        };
         self.asked.lock().unwrap().push(asked);
-        Box::new(Judging(Arc::clone(&self.faults)))
+        let keeper = self.keeper.clone();
+        Box::new(Judging {
+            faults: Arc::clone(&self.faults),
+            kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange)),
+        })
     }
 }
 
@@ -68,8 +86,20 @@ impl Judge for Judging {
 impl ExchangeJudge for Judging {
     fn request_read(&mut self) {}
 
+    fn sent(&mut self, body: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.sent(clock::now(), body);
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.answered(clock::now(), bytes);
+        }
+    }
+
     fn failed(&mut self, fault: &Fault) {
-        self.0.lock().unwrap().push(fault.to_string());
+        self.faults.lock().unwrap().push(fault.to_string());
     }
 }
 
