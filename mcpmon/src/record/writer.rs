@@ -162,9 +162,12 @@ impl Writer {
 }
 
 fn body_bytes(entries: &[Entry]) -> u64 {
-    let bodies = entries.iter().filter_map(|entry| match entry {
-        Entry::Body(body) => Some(body.size()),
-        _ => None,
+    let bodies = entries.iter().map(|entry| {
+        if let Entry::Body(body) = entry {
+            body.size()
+        } else {
+            0
+        }
     });
     bodies.sum()
 }

@@ -181,3 +181,64 @@ fn object(label: &Label, key: &str) -> Map<String, Value> {
     put("key", key.into());
     object
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::record::{Entry, Recorder, SealedBody, Settings, Side};
+
+    const AT: i64 = 1_763_640_000_000_000_000;
+
+    /// What is shown of a request that was cut; the error where there is one.
+    fn shown(form: Form, key: &BodyKey) -> (String, Option<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcpmon.db");
+        let label = Label {
+            request: "req-1".to_owned(),
+            side: Side::Request,
+            session: None,
+            dialect: "anthropic".to_owned(),
+            at: Timestamp(AT),
+            length: 9,
+            kept: 5,
+        };
+        let sealing = BodyKey::new(&[1; 32]);
+        let body = SealedBody::seal(&sealing, label, Timestamp(i64::MAX), b"hello".to_vec()).unwrap();
+        let recorder = Recorder::start(Settings::new(&path)).unwrap();
+        let entries = vec![Entry::Body(Box::new(body))];
+        recorder.put_all(entries, Duration::from_secs(10)).unwrap();
+        recorder.close();
+        let reader = Reader::open(&path).unwrap();
+        let (mut data, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut notes, form);
+        let outcome = show(&reader, Timestamp(AT), "req-1", key, &mut output);
+        let error = outcome.err().map(|error| error.source.to_string());
+        (String::from_utf8(data).unwrap(), error)
+    }
+
+    #[test]
+    fn a_body_is_shown_with_what_it_is_of() {
+        let (text, error) = shown(Form::Table, &BodyKey::new(&[1; 32]));
+        assert_eq!(error, None);
+        assert!(
+            text.contains("request  anthropic  9 bytes, cut to 5\nhello\n"),
+            "{text}"
+        );
+        let (json, _) = shown(Form::Json, &BodyKey::new(&[1; 32]));
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&json["body"], &json["cut"]), (&"hello".into(), &true.into()));
+    }
+
+    #[test]
+    fn another_key_shows_nothing_and_is_told() {
+        let (text, error) = shown(Form::Table, &BodyKey::new(&[2; 32]));
+        assert_eq!(text, "");
+        let error = error.expect("it cannot be read");
+        assert!(
+            error.starts_with("the request of `req-1` cannot be read: it was sealed with the key "),
+            "{error}"
+        );
+    }
+}

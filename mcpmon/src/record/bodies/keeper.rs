@@ -112,10 +112,7 @@ impl Keeper {
     pub fn start(settings: &BodySettings, recorder: Recorder) -> Result<Self, KeyError> {
         let path = settings.key_file.as_deref().ok_or(KeyError::Unnamed)?;
         let key = BodyKey::at(path)?;
-        Self::with(key, settings, recorder, ROOM).map_err(|source| KeyError::Io {
-            path: path.to_owned(),
-            source,
-        })
+        Self::with(key, settings, recorder, ROOM).map_err(KeyError::Thread)
     }
 
     pub(super) fn with(

@@ -22,7 +22,7 @@ const NAMING: &[u8] = b"mcpmon body key\0";
 /// Hexadecimal digits of a key's name.
 const NAME: usize = 16;
 
-/// A key. Clones are made by reading the file again only.
+/// A key.
 pub struct BodyKey {
     pub(super) key: LessSafeKey,
     name: String,
@@ -43,6 +43,9 @@ pub enum KeyError {
     /// Others can read it.
     #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
     Public(PathBuf),
+    /// Nobody to seal with it.
+    #[error("cannot start the thread that seals bodies: {0}")]
+    Thread(io::Error),
     /// The file.
     #[error("cannot read the key in {path}: {source}", path = path.display())]
     Io {
