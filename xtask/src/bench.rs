@@ -14,6 +14,8 @@ use crate::{
 pub(crate) enum Bench {
     /// connect(2) with the kernel programs attached; needs root
     Connect(Options),
+    /// Requests to a model with `mcpmon proxy` between, against a bare reverse proxy
+    Llm(LlmOptions),
     /// An MCP server's pipes with `mcpmon wrap` between, against plain relays
     Stdio(StdioOptions),
 }
@@ -37,10 +39,20 @@ pub(crate) struct StdioOptions {
     peers: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct LlmOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Install mitmproxy and LiteLLM under target/tools, and measure them too
+    #[arg(long)]
+    peers: bool,
+}
+
 /// Builds with optimisation, and measures.
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Connect(options) => connect(options),
+        Bench::Llm(options) => llm(options),
         Bench::Stdio(options) => stdio(options),
     }
 }
@@ -57,6 +69,28 @@ fn connect(Options { gate, rounds }: &Options) -> Result<ExitCode> {
         bench.arg("--gate");
     }
     run::as_root(bench)
+}
+
+fn llm(options: &LlmOptions) -> Result<ExitCode> {
+    build_ebpf::run()?;
+    build(&["mcpmon-bench", "mcpmon"])?;
+    let release = shell::target().join("release");
+    let Options { gate, rounds } = &options.common;
+    let mut bench = shell::command(release.join("bench-llm"));
+    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
+    bench.args(["--rounds", &rounds.to_string(), "--output"]);
+    bench.arg(shell::target().join("bench-llm.json"));
+    if options.peers {
+        for peer in &PYTHON_PEERS {
+            if let Some(program) = peer.install() {
+                bench.arg(peer.option).arg(program);
+            }
+        }
+    }
+    if *gate {
+        bench.arg("--gate");
+    }
+    run::exit_code_of(bench)
 }
 
 fn stdio(options: &StdioOptions) -> Result<ExitCode> {
@@ -119,6 +153,50 @@ impl Peer {
         install.arg(&root);
         let what = format!("install {} {}; some minutes", self.package, self.version);
         match step(&what, || shell::run(&mut install)) {
+            Ok(()) => Some(program),
+            Err(error) => {
+                shell::say(format_args!("{} is not measured: {error:#}", self.program));
+                None
+            }
+        }
+    }
+}
+
+/// The same, as the Python registry has it; each in an environment of its own.
+#[derive(Debug)]
+struct PythonPeer {
+    requirement: &'static str,
+    program: &'static str,
+    option: &'static str,
+}
+
+const PYTHON_PEERS: [PythonPeer; 2] = [
+    PythonPeer {
+        requirement: "mitmproxy==11.0.2",
+        program: "mitmdump",
+        option: "--mitmproxy",
+    },
+    PythonPeer {
+        requirement: "litellm[proxy]==1.106.2",
+        program: "litellm",
+        option: "--litellm",
+    },
+];
+
+impl PythonPeer {
+    /// Its program; `None`, with the reason said, where it cannot be installed.
+    fn install(&self) -> Option<PathBuf> {
+        let root = shell::target().join("tools").join(self.program);
+        let program = root.join("bin").join(self.program);
+        if program.exists() {
+            return Some(program);
+        }
+        let install = || {
+            shell::run(shell::command("python3").args(["-m", "venv"]).arg(&root))?;
+            let mut pip = shell::command(root.join("bin/pip"));
+            shell::run(pip.args(["install", "--quiet", self.requirement]))
+        };
+        match step(&format!("install {}; some minutes", self.requirement), install) {
             Ok(()) => Some(program),
             Err(error) => {
                 shell::say(format_args!("{} is not measured: {error:#}", self.program));

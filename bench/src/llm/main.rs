@@ -1,0 +1,107 @@
+//! What the LLM proxy adds to a request: a client and a provider with nothing between them, with a bare reverse proxy,
+//! with mcpmon and with others, interleaved in every round.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "starts programs, and looks at the clock"
+)]
+#![expect(clippy::print_stdout, reason = "a measurement is its output")]
+
+mod answer;
+mod bare;
+mod clock;
+mod contender;
+mod question;
+mod report;
+mod round;
+mod upstream;
+
+use std::{fs, net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+use self::{
+    contender::{Contender, Site},
+    report::Report,
+};
+
+/// Cost of the LLM proxy, as ratios to a bare reverse proxy in the same round.
+#[derive(Debug, Parser)]
+#[command(name = "bench-llm", disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure
+    Run(Options),
+    /// The far side: a provider that answers at once
+    Upstream {
+        /// Where to listen
+        listen: SocketAddr,
+    },
+    /// Floor: a reverse proxy that looks at nothing
+    Bare {
+        /// Where to listen
+        listen: SocketAddr,
+        /// Whom to ask
+        upstream: SocketAddr,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// The program to measure
+    #[arg(long, value_name = "FILE")]
+    mcpmon: PathBuf,
+    /// mitmproxy's `mitmdump`, where it is to be measured too
+    #[arg(long, value_name = "FILE")]
+    mitmproxy: Option<PathBuf>,
+    /// LiteLLM, where it is to be measured too
+    #[arg(long, value_name = "FILE")]
+    litellm: Option<PathBuf>,
+    /// Rounds; each measures every contender once
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Requests for each measurement, one after another; those at a time are as many for each connection
+    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(32..))]
+    requests: u32,
+    /// Write the figures as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Exit with 1 where a target is missed by more than the noise
+    #[arg(long)]
+    gate: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Command::Run(options) => run(&options),
+        Command::Upstream { listen } => upstream::serve(listen).map(|()| ExitCode::SUCCESS),
+        Command::Bare { listen, upstream } => bare::serve(listen, upstream).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode> {
+    let site = Site::new()?;
+    let contenders = Contender::all(options, &site)?;
+    let rounds = (0..options.rounds)
+        .map(|number| round::measure(&contenders, options.requests, number))
+        .collect::<Result<Vec<_>>>()?;
+    let report = Report::new(&rounds);
+    print!("{report}");
+    if let Some(output) = &options.output {
+        let json = serde_json::to_string_pretty(&report)?;
+        fs::write(output, json + "\n").with_context(|| format!("could not write {}", output.display()))?;
+    }
+    let failed = options.gate && report.is_missed();
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,165 @@
+//! What is asked of the provider, and what it answers.
+
+use serde_json::{Value, json};
+
+/// Events with text in a stream.
+pub(crate) const EVENTS: u32 = 200;
+/// What stands in front of the moment at which an event left.
+pub(crate) const STAMP: &str = "left at ";
+/// Digits of that moment.
+pub(crate) const DIGITS: usize = 20;
+/// About how long bodies are.
+const BODY: usize = 2048;
+/// The one tool that is offered.
+const TOOL: &str = "lookup_weather";
+/// Words of no meaning to anyone who looks for secrets or attacks.
+const WORDS: &str = "the harbour is calm this morning and the boats wait for the tide to turn before noon; ";
+
+/// What kind of answer is asked for: the name of the model says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// A text, whole.
+    Text,
+    /// A call of a tool, whole.
+    Call,
+    /// A text, event by event.
+    Stream,
+}
+
+impl Question {
+    const ALL: [Self; 3] = [Self::Text, Self::Call, Self::Stream];
+
+    const fn model(self) -> &'static str {
+        match self {
+            Self::Text => "bench-text",
+            Self::Call => "bench-call",
+            Self::Stream => "bench-stream",
+        }
+    }
+
+    /// What a request asks for.
+    pub(crate) fn of(body: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(body).ok()?;
+        Self::ALL.into_iter().find(|kind| text.contains(kind.model()))
+    }
+
+    /// The body of a request.
+    pub(crate) fn body(self) -> String {
+        let body = json!({
+            "model": self.model(),
+            "max_tokens": 1024,
+            "stream": self == Self::Stream,
+            "system": "You are of help to those who go to sea.",
+            "tools": [{
+                "name": TOOL,
+                "description": "Tells what the weather is like at a place.",
+                "input_schema": {"type": "object", "properties": {"place": {"type": "string"}, "about": {"type": "string"}}},
+            }],
+            "messages": [
+                {"role": "user", "content": prose(BODY / 2)},
+                {"role": "assistant", "content": [{"type": "text", "text": prose(BODY / 8)}]},
+                {"role": "user", "content": [{"type": "text", "text": prose(BODY / 8)}]},
+            ],
+        });
+        body.to_string()
+    }
+
+    /// A whole request, as it is written to `host`.
+    pub(crate) fn request(self, host: &str, path: &str) -> Vec<u8> {
+        let body = self.body();
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\n\
+             anthropic-version: 2023-06-01\r\nx-api-key: of-a-benchmark\r\nuser-agent: bench\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+
+    /// A whole answer.
+    pub(crate) fn answer(self) -> String {
+        let content = match self {
+            Self::Text | Self::Stream => json!([{"type": "text", "text": prose(BODY - 300)}]),
+            Self::Call => json!([
+                {"type": "text", "text": prose(BODY / 2)},
+                {
+                    "type": "tool_use",
+                    "id": "toolu_bench",
+                    "name": TOOL,
+                    "input": {"place": "Visby", "about": prose(BODY / 2 - 400)},
+                },
+            ]),
+        };
+        let reason = if self == Self::Call {
+            "tool_use"
+        } else {
+            "end_turn"
+        };
+        message(self.model(), &content, Some(reason)).to_string()
+    }
+}
+
+/// The first events of a stream.
+pub(crate) fn beginning() -> String {
+    let start = message(Question::Stream.model(), &json!([]), None);
+    let block = json!({"type": "text", "text": ""});
+    event(&json!({"type": "message_start", "message": start}))
+        + &event(&json!({"type": "content_block_start", "index": 0, "content_block": block}))
+}
+
+/// An event with text that left at `moment`.
+pub(crate) fn text(moment: u64) -> String {
+    let text = format!("{STAMP}{moment:0DIGITS$}, in fair weather");
+    let delta = json!({"type": "text_delta", "text": text});
+    event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+}
+
+/// The last events of a stream.
+pub(crate) fn end() -> String {
+    let delta = json!({"stop_reason": "end_turn", "stop_sequence": null});
+    event(&json!({"type": "content_block_stop", "index": 0}))
+        + &event(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": EVENTS}}))
+        + &event(&json!({"type": "message_stop"}))
+}
+
+fn event(data: &Value) -> String {
+    let name = data["type"].as_str().unwrap_or_default();
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+fn message(model: &str, content: &Value, reason: Option<&str>) -> Value {
+    json!({
+        "id": "msg_bench",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": null,
+        "usage": {"input_tokens": 400, "output_tokens": 400},
+    })
+}
+
+fn prose(bytes: usize) -> String {
+    WORDS.chars().cycle().take(bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_about_two_kilobytes_and_say_what_they_ask() {
+        for kind in Question::ALL {
+            let body = kind.body();
+            assert!(body.len().abs_diff(BODY) < BODY / 4, "{kind:?}: {}", body.len());
+            assert_eq!(Question::of(body.as_bytes()), Some(kind));
+            let answer = kind.answer();
+            assert!(
+                answer.len().abs_diff(BODY) < BODY / 4,
+                "{kind:?}: {}",
+                answer.len()
+            );
+        }
+    }
+}
