@@ -67,6 +67,9 @@ pub(super) struct Chunks {
     full: bool,
     over: bool,
     patience: Duration,
+    /// When bytes came last.
+    heard: Instant,
+    /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read.
     silence: Pin<Box<Sleep>>,
 }
 
@@ -83,6 +86,7 @@ impl Chunks {
             full: false,
             over: false,
             patience,
+            heard: Instant::now(),
             silence: Box::pin(sleep(patience)),
         })
     }
@@ -98,7 +102,7 @@ impl Chunks {
             }
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.silence.as_mut().reset(Instant::now() + self.patience);
+                    self.heard = Instant::now();
                     // What follows a body is of no use to whoever reads it.
                     let Ok(data) = frame.into_data() else { continue };
                     if self.decoder.is_none() && !data.is_empty() {
@@ -119,11 +123,22 @@ impl Chunks {
                     }
                 }
                 Poll::Pending => {
-                    ready!(self.silence.as_mut().poll(context));
+                    ready!(self.poll_silence(context));
                     self.over = true;
                     return Poll::Ready(Some(Err(ReadError::Silent(self.patience))));
                 }
             }
+        }
+    }
+
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.silence.as_mut().poll(context));
+            let end = self.heard + self.patience;
+            if end <= Instant::now() {
+                return Poll::Ready(());
+            }
+            self.silence.as_mut().reset(end);
         }
     }
 
