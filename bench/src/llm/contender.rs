@@ -129,26 +129,48 @@ impl Contender {
         command.args(["--db", "store.db"]);
         add(Way::Mcpmon, address, "/v1/messages", command)?;
 
-        if let Some(mitmdump) = &options.mitmproxy {
-            let address = free()?;
-            let mut command = site.command(&absolute(mitmdump)?);
-            command.args(["--quiet", "--listen-host", "127.0.0.1"]);
-            command.args(["--listen-port", &address.port().to_string()]);
-            command.args(["--mode", &format!("reverse:http://{provider}")]);
-            add(Way::Mitmproxy, address, "/v1/messages", command)?;
-        }
-        if let Some(litellm) = &options.litellm {
-            let address = free()?;
-            let mut command = site.command(&absolute(litellm)?);
-            command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
-            command
-                .arg("--config")
-                .arg(site.file("litellm.yaml", "model_list: []\n")?);
-            command.env("ANTHROPIC_API_BASE", format!("http://{provider}"));
-            command.env("ANTHROPIC_API_KEY", "of-a-benchmark");
-            add(Way::Litellm, address, "/anthropic/v1/messages", command)?;
+        let peers = [
+            (Way::Mitmproxy, Self::mitmproxy(options, site, provider)),
+            (Way::Litellm, Self::litellm(options, site, provider)),
+        ];
+        for (way, peer) in peers {
+            match peer {
+                Ok(peer) => all.extend(peer),
+                Err(error) => eprintln!("{way:?} is not measured: {error:#}"),
+            }
         }
         Ok(all)
+    }
+
+    fn mitmproxy(options: &Options, site: &Site, provider: SocketAddr) -> Result<Option<Self>> {
+        let Some(mitmdump) = &options.mitmproxy else {
+            return Ok(None);
+        };
+        let address = free()?;
+        let mut command = site.command(&absolute(mitmdump)?);
+        command.args(["--quiet", "--listen-host", "127.0.0.1"]);
+        command.args(["--listen-port", &address.port().to_string()]);
+        command.args(["--mode", &format!("reverse:http://{provider}")]);
+        let peer = Self::start(Way::Mitmproxy, address, "/v1/messages", command)?;
+        peer.check()?;
+        Ok(Some(peer))
+    }
+
+    fn litellm(options: &Options, site: &Site, provider: SocketAddr) -> Result<Option<Self>> {
+        let Some(litellm) = &options.litellm else {
+            return Ok(None);
+        };
+        let address = free()?;
+        let mut command = site.command(&absolute(litellm)?);
+        command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
+        command
+            .arg("--config")
+            .arg(site.file("litellm.yaml", "model_list: []\n")?);
+        command.env("ANTHROPIC_API_BASE", format!("http://{provider}"));
+        command.env("ANTHROPIC_API_KEY", "of-a-benchmark");
+        let peer = Self::start(Way::Litellm, address, "/anthropic/v1/messages", command)?;
+        peer.check()?;
+        Ok(Some(peer))
     }
 
     /// Starts a program, and waits until it listens.

@@ -6,7 +6,11 @@
     clippy::disallowed_types,
     reason = "starts programs, and looks at the clock"
 )]
-#![expect(clippy::print_stdout, reason = "a measurement is its output")]
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a measurement is its output, and who is missing in it is told"
+)]
 
 mod answer;
 mod bare;
