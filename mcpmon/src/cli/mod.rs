@@ -148,6 +148,10 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     if let Command::Wrap(options) = cli.command {
         return wrap::run(options, globals);
     }
+    // It logs from threads of its own, which would wait for the streams.
+    if let Command::Proxy(options) = cli.command {
+        return commands::proxy::run(options, globals).map(|()| ExitCode::SUCCESS);
+    }
     // Both streams are the agent's.
     if let Command::Run(options) = cli.command {
         return commands::run::run(options, globals);
@@ -173,7 +177,6 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
-        Command::Proxy(options) => commands::proxy::run(options, globals, &mut output),
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
             registry::Command::Show { subject } => {
@@ -195,7 +198,11 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         },
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
-        Command::Daemon(_) | Command::Run(_) | Command::Wrap(_) | Command::SelfTestExec { .. } => Ok(()),
+        Command::Daemon(_)
+        | Command::Proxy(_)
+        | Command::Run(_)
+        | Command::Wrap(_)
+        | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Explain(options),
         }) => policy::explain(&options, globals, now, &mut output),

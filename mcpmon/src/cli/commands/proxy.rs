@@ -1,6 +1,6 @@
 //! `mcpmon proxy`: the LLM proxy without a daemon.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, io, net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
@@ -28,11 +28,7 @@ pub(in crate::cli) struct Options {
     allow_local_config: bool,
 }
 
-pub(in crate::cli) fn run(
-    options: Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), CliError> {
     start_log();
     let local = match options.allow_local_config {
         true => LocalConfig::Allow,
@@ -53,6 +49,8 @@ pub(in crate::cli) fn run(
             format!("listening: {status}"),
             format!("set for agents: ANTHROPIC_BASE_URL={base}/anthropic OPENAI_BASE_URL={base}/openai/v1"),
         ];
+        let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
+        let mut output = Output::new(&mut data, &mut notes, globals);
         told = output.text(&lines).and_then(|()| output.flush());
     })
     .map_err(explain)?;
@@ -66,8 +64,8 @@ fn start_log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false)
         .init();
 }

@@ -38,6 +38,14 @@ impl Agent {
         }
     }
 
+    /// What its model does first. Claude Code starts servers beside its first request, and offers to wait for them.
+    fn opening(self) -> Vec<Value> {
+        match self {
+            Self::ClaudeCode => vec![json!([{"tool": "WaitForMcpServers", "id": "call_wait", "input": {}}])],
+            Self::Codex => Vec::new(),
+        }
+    }
+
     /// A call as this agent's model has to ask for it.
     fn call(self, tool: &str, id: &str, input: Value) -> Value {
         match self {
@@ -72,6 +80,8 @@ impl Agent {
                 let mut words = vec![real.npm("codex").display().to_string()];
                 words.extend(["exec", "--skip-git-repo-check", "--json"].map(str::to_owned));
                 words.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
+                // Of a model that it does not know, it expects what most of them can do.
+                words.extend(["-c", "model=\"gpt-5\""].map(str::to_owned));
                 words.push("-c".to_owned());
                 words.push(format!(
                     "mcp_servers.everything={{command={command},args={arguments}}}"
@@ -92,7 +102,8 @@ struct Run {
     told: String,
 }
 
-fn run(agent: Agent, real: &Real, turns: Value, policy: &str) -> Result<Run> {
+fn run(agent: Agent, real: &Real, turns: Vec<Value>, policy: &str) -> Result<Run> {
+    let turns = [agent.opening(), turns].concat();
     let script: Script = serde_json::from_value(json!({"only_with_tools": true, "turns": turns}))?;
     let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
     let scene = Scene::new()?;
@@ -147,10 +158,10 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     let Some(real) = Real::find()? else {
         return Ok(());
     };
-    let turns = json!([
-        [{"text": "I ask the server."}, agent.call("echo", "call_made", json!({"message": "hello there"}))],
-        [{"text": "Now the sum."}, agent.call("get-sum", "call_stopped", json!({"a": 2, "b": 3}))],
-    ]);
+    let turns = vec![
+        json!([{"text": "I ask the server."}, agent.call("echo", "call_made", json!({"message": "hello there"}))]),
+        json!([{"text": "Now the sum."}, agent.call("get-sum", "call_stopped", json!({"a": 2, "b": 3}))]),
+    ];
     let run = run(agent, &real, turns, POLICY)?;
     let (said, told) = (&run.said, &run.told);
     assert!(said.contains("Echo: hello there"), "{said}\n{told}");
@@ -174,11 +185,15 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     );
 
     let trace = run.scene.list(&["calls", "--trace", "call_made"])?;
-    let layers: Vec<_> = trace
+    let layer = |record: &Value| record["layer"].as_str().map(str::to_owned);
+    let layers: Vec<String> = trace
         .iter()
-        .filter_map(|record| record["layer"].as_str())
+        .flat_map(|record| [layer(record), layer(&record["intent"])])
+        .flatten()
         .collect();
-    assert!(layers.contains(&"llm") && layers.contains(&"stdio"), "{trace:?}");
+    for expected in ["llm", "stdio"] {
+        assert!(layers.iter().any(|layer| layer == expected), "{trace:?}");
+    }
     assert!(run.model.received().len() >= 2);
     Ok(())
 }
@@ -190,10 +205,11 @@ fn an_agent_works_as_it_does_alone(agent: Agent) -> Result<()> {
     let Some(real) = Real::find()? else {
         return Ok(());
     };
-    let turns = json!([
-        [agent.call("echo", "call_1", json!({"message": "first"})), agent.call("get-sum", "call_2", json!({"a": 2, "b": 3}))],
-        [{"text": "All of it is done."}],
-    ]);
+    let calls = [
+        agent.call("echo", "call_1", json!({"message": "first"})),
+        agent.call("get-sum", "call_2", json!({"a": 2, "b": 3})),
+    ];
+    let turns = vec![json!(calls), json!([{"text": "All of it is done."}])];
     let run = run(agent, &real, turns, "")?;
     for expected in ["Echo: first", "The sum of 2 and 3 is 5", "All of it is done."] {
         assert!(run.said.contains(expected), "{}\n{}", run.said, run.told);

@@ -85,7 +85,10 @@ fn answers_are_accepted(sdk: ModelSdk, dialect: &str) -> Result<()> {
             check(&case, dialect, &answer);
             answers.push(answer);
         }
-        assert_eq!(answers[0], answers[1], "{dialect}, {:?} blocked", case.gone);
+        // Ollama's whole answers do not say where in the text a call stood.
+        if dialect != "ollama" {
+            assert_eq!(answers[0], answers[1], "{dialect}, {:?} blocked", case.gone);
+        }
         let blocks = proxy.scene.events("mcp_tool_call_intercepted")?;
         let blocks = blocks.iter().filter(|event| event["action"] == "block");
         assert_eq!(blocks.count(), 2 * case.gone.len(), "{dialect}");

@@ -67,9 +67,7 @@ impl Dialect {
             Self::Gemini { stream } => (stream, gemini::calls(asked.body)),
             Self::Ollama => (flag(true), openai_chat::calls(asked.body)),
         };
-        let has_tools = asked.body["tools"]
-            .as_array()
-            .is_some_and(|tools| !tools.is_empty());
+        let has_tools = offers_tools(asked.body);
         let turn = asked.script.turn(calls, has_tools);
         let parts = match self {
             Self::Anthropic if stream => anthropic::stream(asked, &turn),
@@ -92,6 +90,15 @@ impl Dialect {
         };
         Answer { content_type, parts }
     }
+}
+
+/// Codex offers them in an item of the input.
+fn offers_tools(body: &Value) -> bool {
+    let is_some = |value: &Value| value["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+    is_some(body)
+        || body["input"]
+            .as_array()
+            .is_some_and(|items| items.iter().any(is_some))
 }
 
 fn whole(body: &Value) -> Vec<Part> {
