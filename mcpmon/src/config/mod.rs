@@ -34,7 +34,9 @@ pub use self::{
     outline::{Meaning, Outline, Stated},
     own::on_top,
     reload::Reloader,
-    settings::{ProviderSettings, ProxySettings, RecordSettings, Settings, WebhookSettings},
+    settings::{
+        BodyStorageSettings, ProviderSettings, ProxySettings, RecordSettings, Settings, WebhookSettings,
+    },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
 };

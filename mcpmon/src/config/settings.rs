@@ -4,8 +4,6 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_core::model::Severity;
 
-use crate::record::BodySettings;
-
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -51,7 +49,7 @@ pub struct ProxySettings {
     /// Whom it speaks to.
     pub providers: Vec<ProviderSettings>,
     /// How bodies are kept (`llm_storage`); `None` where they are not.
-    pub bodies: Option<BodySettings>,
+    pub bodies: Option<BodyStorageSettings>,
 }
 
 /// An LLM provider.
@@ -61,4 +59,15 @@ pub struct ProviderSettings {
     pub name: String,
     /// `http` or `https`, without a slash at its end.
     pub url: String,
+}
+
+/// The `llm_storage` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyStorageSettings {
+    /// The file with the key, absolute.
+    pub key_file: Option<PathBuf>,
+    /// Bytes that are kept of one body.
+    pub max_body: usize,
+    /// How long they are kept.
+    pub retention: Duration,
 }

@@ -163,8 +163,10 @@ pub(super) static UNITS: [Unit; 19] = [
         modules: &["mcpmon_core::model", "mcpmon_core::inspect"],
         crates: &[
             "std",
+            "base64",
             "jiff",
             "nix",
+            "ring",
             "rusqlite",
             "serde",
             "serde_json",
@@ -241,6 +243,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "anstream",
             "anstyle",
             "anyhow",
+            "base64",
             "clap",
             "comfy_table",
             "terminal_size",

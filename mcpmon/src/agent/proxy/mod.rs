@@ -19,7 +19,7 @@ pub use self::{
 };
 use crate::{
     agent::clock,
-    config::{ProxySettings, Search, Trust},
+    config::{BodyStorageSettings, ProxySettings, Search, Trust},
     intercept::http::{Provider, Running, Settings, StartError, Token, TokenError},
     judge::{self, models::Models},
     record::{BodySettings, BodyStorage, Keeper},
@@ -196,11 +196,16 @@ impl Hosted {
 }
 
 /// Who keeps bodies, and whether anybody does where they should be kept.
-fn keeper(settings: Option<&BodySettings>, models: &Models) -> (Option<Keeper>, Option<BodyStorage>) {
+fn keeper(settings: Option<&BodyStorageSettings>, models: &Models) -> (Option<Keeper>, Option<BodyStorage>) {
     let Some(settings) = settings else {
         return (None, None);
     };
-    match Keeper::start(settings, models.recorder().clone()) {
+    let settings = BodySettings {
+        key_file: settings.key_file.clone(),
+        max_body: settings.max_body,
+        retention: settings.retention,
+    };
+    match Keeper::start(&settings, models.recorder().clone()) {
         Ok(keeper) => {
             let storage = keeper.storage();
             (Some(keeper), Some(storage))

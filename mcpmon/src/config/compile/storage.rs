@@ -3,16 +3,13 @@
 use std::path::PathBuf;
 
 use super::Finding;
-use crate::{
-    config::{load::KeyPath, raw},
-    record::BodySettings,
-};
+use crate::config::{load::KeyPath, raw, settings::BodyStorageSettings};
 
 /// Largest `max_body`: no body that is judged is longer.
 const LARGEST: u64 = 64 << 20;
 
 /// Compiles the section; `None` where nothing is to be kept. Mistakes are told all the same.
-pub(super) fn compile(config: &raw::Config, findings: &mut Vec<Finding>) -> Option<BodySettings> {
+pub(super) fn compile(config: &raw::Config, findings: &mut Vec<Finding>) -> Option<BodyStorageSettings> {
     let raw = &config.llm_storage;
     let section = KeyPath::root().key("llm_storage");
     let key_file = Some(PathBuf::from(&raw.key_file)).filter(|path| !path.as_os_str().is_empty());
@@ -31,7 +28,7 @@ pub(super) fn compile(config: &raw::Config, findings: &mut Vec<Finding>) -> Opti
         findings.push(Finding::new(section.key("retention"), message));
     }
     let is_wanted = raw.store_bodies || config.proxy.mode == raw::ProxyMode::McpOnly;
-    is_wanted.then_some(BodySettings {
+    is_wanted.then_some(BodyStorageSettings {
         key_file,
         max_body: usize::try_from(max_body.min(LARGEST)).unwrap_or(usize::MAX),
         retention,
@@ -44,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    fn compiled(text: &str) -> (Option<BodySettings>, Vec<String>) {
+    fn compiled(text: &str) -> (Option<BodyStorageSettings>, Vec<String>) {
         let raw: raw::Config = serde_json::from_str(text).expect("a configuration");
         let mut findings = Vec::new();
         let settings = compile(&raw, &mut findings);
@@ -67,7 +64,7 @@ mod tests {
         let (settings, findings) = compiled(
             r#"{"llm_storage": {"store_bodies": true, "key_file": "/k", "max_body": "2KiB", "retention": "1h"}}"#,
         );
-        let expected = BodySettings {
+        let expected = BodyStorageSettings {
             key_file: Some(PathBuf::from("/k")),
             max_body: 2048,
             retention: std::time::Duration::from_hours(1),
