@@ -77,6 +77,8 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
     assert_eq!(wrapped.line()?, notification(1000));
     let guard = wrapped.pid().as_raw().cast_unsigned();
     let relay = *children(guard)?.first().context("a process that relays")?;
+    // The pages of the program itself count too, most of all while it is loaded: what matters is what comes on top.
+    let before = peak_memory(relay)?;
     let mut stdout = wrapped.stdout.take().context("the pipe is open")?;
     let (mut count, mut line) = (1, String::new());
     while count < lines {
@@ -85,7 +87,10 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
         count += 1;
         if count == lines / 2 {
             let peak = peak_memory(relay)?;
-            assert!(peak < 32 * 1024, "{peak} KiB while 20 MB wait");
+            assert!(
+                peak < before + 4 * 1024,
+                "{peak} KiB while 20 MB wait, {before} before"
+            );
         }
     }
     assert_eq!(wrapped.finish()?.0, 0);
