@@ -42,7 +42,8 @@ fn item<'t>(item: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault>
             Some(content) => reading.content(content, &TEXTS),
             None => Ok(()),
         },
-        "tool_search_output" => match strict::value(item, "tools")? {
+        // Codex offers its tools there.
+        "additional_tools" | "tool_search_output" => match strict::value(item, "tools")? {
             Some(found) => {
                 let list = reading.items(found, Owner::Nobody)?;
                 tools(found, list, None, reading)
