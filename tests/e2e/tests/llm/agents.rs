@@ -84,7 +84,7 @@ impl Agent {
                 words.extend(["-c", "model=\"gpt-5\""].map(str::to_owned));
                 words.push("-c".to_owned());
                 words.push(format!(
-                    "mcp_servers.everything={{command={command},args={arguments}}}"
+                    "mcp_servers.everything={{command={command},args={arguments},required=true}}"
                 ));
                 words.push("use the tools".to_owned());
                 words
