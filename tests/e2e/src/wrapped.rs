@@ -210,13 +210,25 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// Largest resident set that a process had, KiB.
+/// What of a process is in memory, KiB, its program's pages included.
+///
+/// # Errors
+/// Where it is gone.
+pub fn resident_memory(pid: u32) -> Result<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that was ever in memory of a process, KiB.
 ///
 /// # Errors
 /// Where it is gone.
 pub fn peak_memory(pid: u32) -> Result<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, size: &str) -> Result<u64> {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"))?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = peak.and_then(|peak| peak.split_ascii_whitespace().next());
-    Ok(number.context("a peak")?.parse()?)
+    let line = status.lines().find_map(|line| line.strip_prefix(size));
+    let number = line.and_then(|line| line.split_ascii_whitespace().next());
+    Ok(number.context("a size")?.parse()?)
 }

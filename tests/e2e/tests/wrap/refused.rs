@@ -1,6 +1,14 @@
 //! A server that may not run is not started, and its client is told so in answers, not by a broken pipe.
 
-use std::{fs, io::Write as _};
+use std::{
+    fs,
+    io::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -15,6 +23,9 @@ const UNDECLARED: &str = "version: 1\nmcp: {fail_closed: true}\n";
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}"#;
 const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
 const BATCH: &str = r#"[{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#;
+
+/// After so long without another byte a writer is taken to wait.
+const STALLED: Duration = Duration::from_millis(500);
 
 /// A client in front of a server that the policy refuses; the server would leave a mark.
 fn refused(home: &Home, policy: &str) -> Result<Wrapped> {
@@ -130,6 +141,8 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
     error(&mut wrapped, 1)?;
     let answers = children(wrapped.pid().as_raw().cast_unsigned())?;
     let mut stdin = wrapped.stdin.take().context("the pipe is open")?;
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&written);
     let writer = std::thread::spawn(move || {
         let lines = "x\n".repeat(32 * 1024);
         // Until nobody reads: more than could ever be kept.
@@ -137,9 +150,17 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
             if stdin.write_all(lines.as_bytes()).is_err() {
                 return;
             }
+            count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let mut seen = (0, Instant::now());
+    wait::until("nobody to read any more", || {
+        let now = written.load(Ordering::Relaxed);
+        if now != seen.0 {
+            seen = (now, Instant::now());
+        }
+        Ok((now > 0 && seen.1.elapsed() > STALLED).then_some(()))
+    })?;
     let peak = peak_memory(answers[0])?;
     assert!(peak < 96 * 1024, "{peak} KiB");
     wrapped.signal(Signal::SIGTERM)?;
