@@ -41,6 +41,7 @@ pub(super) fn started(
     instance: &Instance,
     serving: &Serving,
     files: &ServerFiles,
+    environment: Vec<String>,
     verdict: &PinVerdict,
 ) -> Event {
     let mut argv = mask_arguments(&instance.argv);
@@ -60,7 +61,7 @@ pub(super) fn started(
         pin: verdict.state,
         launcher_pid: instance.launcher.pid,
         matched_pattern: instance.pattern.clone(),
-        environment: Vec::new(),
+        environment,
     };
     let mut event = about(now, &instance.server, serving, kind);
     if let Some(process) = &mut event.process {

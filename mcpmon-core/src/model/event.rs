@@ -180,7 +180,7 @@ pub enum EventKind {
         launcher_pid: u32,
         /// How the launch was recognised.
         matched_pattern: String,
-        /// Names of the variables that its wrapper gave it, never their values.
+        /// Names of the environment variables it started with, never their values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         environment: Vec<String>,
     },

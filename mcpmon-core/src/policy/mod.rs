@@ -20,7 +20,7 @@ mod tighten;
 pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
-pub use environment::{EnvironmentRules, Passage};
+pub use environment::{EnvironmentRules, Passage, variable_names};
 pub use guard::Guard;
 pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,

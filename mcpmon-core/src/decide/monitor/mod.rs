@@ -294,13 +294,14 @@ impl Monitor {
         judgement
     }
 
-    /// The files of a serving process were hashed.
+    /// The files of a serving process were hashed; `environment` are names of its variables.
     pub fn hashed(
         &mut self,
         now: Timestamp,
         number: InstanceId,
         attempt: u64,
         files: ServerFiles,
+        environment: Vec<String>,
     ) -> Judgement {
         let mut judgement = Judgement::default();
         let Some(instance) = self.instances.get_mut(number) else {
@@ -326,7 +327,7 @@ impl Monitor {
         }
         judgement
             .events
-            .push(tell::started(now, instance, &serving, &files, &verdict));
+            .push(tell::started(now, instance, &serving, &files, environment, &verdict));
         judgement
             .events
             .extend(tell::mismatches(now, instance, &serving, &verdict));

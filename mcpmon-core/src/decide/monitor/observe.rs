@@ -50,6 +50,8 @@ pub enum Observation<'a> {
         attempt: u64,
         /// What was hashed.
         files: ServerFiles,
+        /// Names of its variables, never their values.
+        environment: Vec<String>,
     },
     /// Time passes.
     Tick,
@@ -82,7 +84,8 @@ impl Monitor {
                 instance,
                 attempt,
                 files,
-            } => self.hashed(now, instance, attempt, files),
+                environment,
+            } => self.hashed(now, instance, attempt, files, environment),
             Observation::Tick => {
                 let mut judgement = self.tick(now);
                 let approvals = self.traffic.tick(now);

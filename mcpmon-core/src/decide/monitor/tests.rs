@@ -84,7 +84,7 @@ impl World {
     fn hashed(&mut self, instance: InstanceId, content: &str) -> Judgement {
         let attempt = self.monitor.attempts;
         self.monitor
-            .hashed(Timestamp(self.now), instance, attempt, files(content))
+            .hashed(Timestamp(self.now), instance, attempt, files(content), Vec::new())
     }
 
     fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
@@ -517,7 +517,7 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         package: None,
     };
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, changed);
+    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, changed, Vec::new());
     let orders = orders(&judgement);
     assert!(orders.contains(&"kill 1".to_owned()), "it is killed in any case");
     orders.iter().any(|order| order.starts_with("refuse"))
@@ -578,13 +578,13 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
     world.exec(10, 9, "mcp-server-git");
     world.exit(FIRST, 10, 0);
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, gone());
+    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, gone(), Vec::new());
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_exited"]);
     assert_eq!(judgement.events[0].action, Action::Audit);
 
     world.exec(11, 9, "mcp-server-git");
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), InstanceId(2), attempt, gone());
+    let judgement = world.monitor.hashed(Timestamp(0), InstanceId(2), attempt, gone(), Vec::new());
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
     assert_eq!(orders(&judgement), ["kill 2", "release 11"]);
 }
@@ -595,7 +595,7 @@ fn a_result_for_a_program_that_was_replaced_is_dropped() {
     world.exec(10, 9, "mcp-server-git");
     let first = world.monitor.attempts;
     world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary");
-    let stale = world.monitor.hashed(Timestamp(0), FIRST, first, files("wrapper"));
+    let stale = world.monitor.hashed(Timestamp(0), FIRST, first, files("wrapper"), Vec::new());
     assert!(stale.events.is_empty() && stale.orders.is_empty());
     assert_eq!(kinds(&world.hashed(FIRST, "real")), ["mcp_server_started"]);
     let elsewhere = world.hashed(InstanceId(77), "v1");
@@ -1115,7 +1115,7 @@ fn a_changed_interpreter(script: &str, writers: Writers) -> (Vec<&'static str>, 
         let instance = world.monitor.running().last().expect("it runs").instance;
         world
             .monitor
-            .hashed(Timestamp(world.now), instance, attempt, files)
+            .hashed(Timestamp(world.now), instance, attempt, files, Vec::new())
     };
     start(&mut world, 10, interpreted("node 18", "v1", Writers::Root));
     let judgement = start(&mut world, 11, interpreted("node 20", script, writers));

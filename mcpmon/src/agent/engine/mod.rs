@@ -71,6 +71,8 @@ pub(crate) enum Message {
         instance: InstanceId,
         attempt: u64,
         files: Box<ServerFiles>,
+        /// Names of its variables.
+        environment: Vec<String>,
     },
     /// Another policy, or other addresses.
     Install {
@@ -291,8 +293,10 @@ impl Core {
                 instance,
                 attempt,
                 files,
+                environment,
             } => {
-                let judgement = self.monitor.hashed(clock::now(), instance, attempt, *files);
+                let now = clock::now();
+                let judgement = self.monitor.hashed(now, instance, attempt, *files, environment);
                 self.carry_out_about(Some(instance), judgement, None);
             }
             Message::Install {

@@ -16,6 +16,7 @@ use mcpmon_core::{
     decide::pins::{Part, ServerFiles, Writers},
     inspect::launch::Stage,
     model::{InstanceId, ProcessId},
+    policy::variable_names,
 };
 
 use self::fair::Fair;
@@ -86,8 +87,7 @@ impl HashQueue {
         );
         let engine = self.engine.clone();
         // From a thread of its own: the engine calls this, and must not wait for itself.
-        let told =
-            thread::Builder::new().spawn(move || report(&engine, &job, unknown(Path::new(""), &cause)));
+        let told = thread::Builder::new().spawn(move || report(&engine, &job, Looked::unknown(&cause)));
         if let Err(error) = told {
             tracing::error!(%error, "a server was neither hashed nor reported");
         }
@@ -138,22 +138,42 @@ impl Shared {
 fn work(shared: &Shared, engine: &Sender<Message>) {
     let mut hasher = Hasher::default();
     while let Some((user, job)) = shared.next() {
-        let files = hash(&mut hasher, &job, &|| shared.is_stopped());
+        let looked = look(&mut hasher, &job, &|| shared.is_stopped());
         report(
             engine,
             &job,
-            files.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error))),
+            looked.unwrap_or_else(|error| Looked::unknown(&chain(&error))),
         );
         shared.done(user);
     }
 }
 
-fn hash(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<ServerFiles, HashError> {
+/// What was found out about a process that serves.
+struct Looked {
+    files: ServerFiles,
+    environment: Vec<String>,
+}
+
+impl Looked {
+    fn unknown(cause: &str) -> Self {
+        Self {
+            files: unknown(Path::new(""), cause),
+            environment: Vec::new(),
+        }
+    }
+}
+
+fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<Looked, HashError> {
     let process = Process::open(job.process.pid)?;
     if !host::is_alive(job.process) {
         return Err(HashError::Replaced { pid: job.process.pid });
     }
-    hasher.server(&process, &entry(&job.stage), cancel)
+    // Told, not compared: what cannot be read is left out.
+    let variables = process.variables().unwrap_or_default();
+    Ok(Looked {
+        files: hasher.server(&process, &entry(&job.stage), cancel)?,
+        environment: variable_names(variables.iter().map(String::as_str)),
+    })
 }
 
 /// Where the code of a process at this stage is.
@@ -169,11 +189,12 @@ pub(super) fn entry(stage: &Stage) -> Entry {
     }
 }
 
-fn report(engine: &Sender<Message>, job: &HashJob, files: ServerFiles) {
+fn report(engine: &Sender<Message>, job: &HashJob, looked: Looked) {
     let message = Message::Hashed {
         instance: job.instance,
         attempt: job.attempt,
-        files: Box::new(files),
+        files: Box::new(looked.files),
+        environment: looked.environment,
     };
     if engine.send(message).is_err() {
         tracing::debug!("a hash came after the engine had ended");

@@ -22,7 +22,7 @@ use mcpmon_core::{
     filter::stdio::Filter,
     inspect::{session::session, starter::Ancestor},
     model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
-    policy::Limits,
+    policy::{Limits, variable_names},
 };
 
 use nix::sys::prctl;
@@ -208,7 +208,8 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     let search_path = environment::variable(&environment, "PATH");
     let program = Program::resolve(&options.program, &options.arguments, search_path)?;
     let mut launch = files::launch(options, program.path.clone());
-    launch.environment = environment::names(&environment);
+    let names = environment.iter().filter_map(|(name, _)| name.to_str());
+    launch.environment = variable_names(names);
     let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
     let compares_first = judge.compares_first();
     let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;

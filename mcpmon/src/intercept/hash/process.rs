@@ -182,6 +182,16 @@ impl Process {
         }))
     }
 
+    /// Names of its environment variables at its start, those that are no UTF-8 left out.
+    ///
+    /// # Errors
+    /// Where it has ended or belongs to someone else.
+    pub fn variables(&self) -> Result<Vec<String>, ProcessError> {
+        let environment = strings(&self.read("environ", MAX_STRINGS)?);
+        let name = |entry: &OsString| Some(entry.to_str()?.split_once('=')?.0.to_owned());
+        Ok(environment.iter().filter_map(name).collect())
+    }
+
     /// Links are written as seen from here: in a chroot with the chroot's path in front, in another mount
     /// namespace without.
     fn link_inside_root(&self, name: &'static str) -> Result<PathBuf, ProcessError> {

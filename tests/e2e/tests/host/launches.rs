@@ -51,8 +51,14 @@ fn npx() -> Result<()> {
     };
     let daemon = Daemon::start(&host, POLICY)?;
     let server = NpmServer::install()?;
-    let mut client = Client::start(server.npx().args(["--token", SECRET, "/data"]))?;
+    let mut command = server.npx();
+    command.args(["--token", SECRET, "/data"]).env("NOTES_TOKEN", SECRET);
+    let mut client = Client::start(&mut command)?;
     let started = check(&daemon, &server.name, &mut client)?;
+
+    let names = started["environment"].as_array().context("names")?;
+    assert!(names.iter().any(|name| name == "NOTES_TOKEN"), "{started}");
+    assert!(!started.to_string().contains(SECRET), "{started}");
 
     assert_eq!(text(&started, "script"), server.script().display().to_string());
     assert_eq!(text(&started, "script_sha256"), sha256(&server.script())?);
