@@ -10,6 +10,8 @@ pub(super) const DEEPEST: usize = 3;
 const PAIRS: usize = 8;
 /// Shortest run that is decoded.
 const RUN: usize = 16;
+/// Escapes that are told apart; those behind them, with all between them, are as one.
+const MOST_ESCAPES: usize = 1 << 16;
 
 /// A text that another one encodes.
 #[derive(Debug)]
@@ -17,16 +19,63 @@ pub(super) struct Layer {
     /// What it says.
     pub(super) text: String,
     /// Where the encoded text stands.
-    pub(super) origin: Range<usize>,
+    origin: Range<usize>,
+    /// What was unescaped in it; nothing where it is encoded as a whole.
+    escapes: Vec<Escape>,
+}
+
+/// An escape with what it says, as places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Escape {
+    written: Range<usize>,
+    says: Range<usize>,
+}
+
+impl Layer {
+    const fn encoded(text: String, origin: Range<usize>) -> Self {
+        let escapes = Vec::new();
+        Self { text, origin, escapes }
+    }
+
+    /// Where that is encoded which [`Self::text`] has at `span`: no more than the escapes it consists of and what stands
+    /// between them.
+    pub(super) fn written(&self, span: &Range<usize>) -> Range<usize> {
+        if self.escapes.is_empty() {
+            return self.origin.clone();
+        }
+        let start = self.escapes.partition_point(|escape| escape.says.start <= span.start);
+        let start = match start.checked_sub(1).map(|at| &self.escapes[at]) {
+            Some(escape) if span.start < escape.says.end => escape.written.start,
+            Some(escape) => escape.written.end + (span.start - escape.says.end),
+            None => span.start,
+        };
+        let end = self.escapes.partition_point(|escape| escape.says.start < span.end);
+        let end = match end.checked_sub(1).map(|at| &self.escapes[at]) {
+            Some(escape) => escape.written.end + span.end.saturating_sub(escape.says.end),
+            None => span.end,
+        };
+        start..end.max(start)
+    }
 }
 
 /// The texts that `text` encodes.
 pub(super) fn of(text: &str) -> Vec<Layer> {
     let mut found = Vec::new();
-    if let Cow::Owned(unescaped) = unescape(text) {
+    let mut escapes: Vec<Escape> = Vec::new();
+    let note = |escape: Escape| {
+        let is_full = escapes.len() >= MOST_ESCAPES;
+        match escapes.last_mut() {
+            Some(last) if is_full => {
+                (last.written.end, last.says.end) = (escape.written.end, escape.says.end);
+            }
+            Some(_) | None => escapes.push(escape),
+        }
+    };
+    if let Cow::Owned(unescaped) = unescaped(text, note) {
         found.push(Layer {
             text: unescaped,
             origin: 0..text.len(),
+            escapes,
         });
     }
     for run in decode::runs(text) {
@@ -39,10 +88,7 @@ pub(super) fn of(text: &str) -> Vec<Layer> {
 fn decoded(text: &str, run: Range<usize>, found: &mut Vec<Layer>) {
     let encoded = &text[run.clone()];
     if let Some(says) = says(encoded) {
-        found.push(Layer {
-            text: says,
-            origin: run,
-        });
+        found.push(Layer::encoded(says, run));
         return;
     }
     // A path or a name may stand around what is encoded.
@@ -54,10 +100,7 @@ fn decoded(text: &str, run: Range<usize>, found: &mut Vec<Layer>) {
             && part.len() < encoded.len()
             && let Some(says) = says(part)
         {
-            found.push(Layer {
-                text: says,
-                origin: here,
-            });
+            found.push(Layer::encoded(says, here));
         }
     }
 }
@@ -144,10 +187,8 @@ fn apart(text: &str, found: &mut Vec<Layer>) {
             end += 1;
         }
         if decoded.len() >= PAIRS && is_text(&decoded) {
-            found.push(Layer {
-                text: String::from_utf8_lossy(&decoded).into_owned(),
-                origin: at..end.min(bytes.len()),
-            });
+            let says = String::from_utf8_lossy(&decoded).into_owned();
+            found.push(Layer::encoded(says, at..end.min(bytes.len())));
         }
         at = end.max(at + 1);
     }
@@ -165,6 +206,11 @@ const ENTITIES: [(&str, char); 6] = [
 
 /// `text` without escapes, invisible characters and full-width forms.
 pub(super) fn unescape(text: &str) -> Cow<'_, str> {
+    unescaped(text, |_| {})
+}
+
+/// The same; `tell` hears of each of them, in their order.
+fn unescaped(text: &str, mut tell: impl FnMut(Escape)) -> Cow<'_, str> {
     if !may_be_escaped(text) {
         return Cow::Borrowed(text);
     }
@@ -189,8 +235,13 @@ pub(super) fn unescape(text: &str) -> Cow<'_, str> {
         };
         match length {
             Some(length) => {
+                let (written, told) = (text.len() - rest.len(), out.len());
                 out.extend(says);
                 rest = &after[length..];
+                tell(Escape {
+                    written: written..text.len() - rest.len(),
+                    says: told..out.len(),
+                });
                 changed = true;
             }
             None => {
@@ -280,6 +331,24 @@ mod tests {
         assert!(layers.iter().any(|layer| layer.text == expected), "{layers:?}");
     }
 
+    #[test_case("secret x", "secret x"; "nothing before or behind it")]
+    #[test_case("a%20secret%20b \\u0078 c", "secret"; "escapes around it")]
+    #[test_case("%61 s%65cret b", "s%65cret"; "an escape within it")]
+    #[test_case("\u{200b}s\u{200b}ecret\u{200b}!", "s\u{200b}ecret"; "invisible characters")]
+    #[test_case("&lt;&#115;ecre%74&gt;", "&#115;ecre%74"; "escapes at both ends")]
+    fn what_is_unescaped_is_found_where_it_is_written(text: &str, expected: &str) {
+        let says = if expected.contains(' ') { "secret x" } else { "secret" };
+        let found = of(text);
+        let place = match found.first() {
+            Some(layer) => {
+                let at = layer.text.find(says).expect("what is said");
+                layer.written(&(at..at + says.len()))
+            }
+            None => 0..text.len(),
+        };
+        assert_eq!(&text[place], expected);
+    }
+
     proptest! {
         #[test]
         fn what_is_decoded_may_be_there(text in r"[a-f0-9 :.-]{0,60}(([0-9a-f]{2}-){8,9}|([0-9A-F]{2} ){8,9})?[%a-z ]{0,9}") {
@@ -292,7 +361,14 @@ mod tests {
         #[test]
         fn no_text_panics(text in r"[\PC%&\\#ux0-9a-f:\u{200b}-]{0,80}") {
             for layer in of(&text) {
-                prop_assert!(text.get(layer.origin).is_some());
+                prop_assert!(text.get(layer.origin.clone()).is_some());
+                for (at, c) in layer.text.char_indices() {
+                    let place = layer.written(&(at..at + c.len_utf8()));
+                    let written = text.get(place);
+                    prop_assert!(written.is_some());
+                    let is_said = written.is_some_and(|written| unescape(written).contains(c));
+                    prop_assert!(layer.escapes.is_empty() || is_said, "{written:?} says {c:?}");
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Secrets in text that people, tools and models wrote: prompts, files, output of commands.
 
-use super::{found::placeholder, makeup, text};
+use super::{found::placeholder, layers, makeup, text};
 use crate::model::{Redaction, Severity};
 
 /// A secret in a text.
@@ -24,7 +24,7 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
     let known = text::hits(text).into_iter();
     let known = known.filter(|hit| match hit.kind {
         "high_entropy" | "base64_blob" => false,
-        "generic_secret" => !is_code(&text[hit.span.clone()]),
+        "generic_secret" => !is_code(&layers::unescape(&text[hit.span.clone()])),
         _ => true,
     });
     known

@@ -34,19 +34,21 @@ fn within(text: &str, depth: usize) -> Vec<Hit> {
     for layer in layers::of(text) {
         for hit in within(&layer.text, depth + 1) {
             let spelled = layer.text.get(hit.span.clone()).unwrap_or_default();
+            let hit = Hit {
+                span: layer.written(&hit.span),
+                decoded: true,
+                ..hit
+            };
             let is_known = found.iter().any(|known| {
                 let shown = &text[known.span.clone()];
-                !known.decoded && (shown.contains(spelled) || layers::unescape(shown).contains(spelled))
+                let says = |spelled| shown.contains(spelled) || layers::unescape(shown).contains(spelled);
+                !known.decoded && known.touches(&hit) && says(spelled)
             });
             // What only looks random says nothing more when it is decoded.
             let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
             let has_room = found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MOST;
             if !is_known && !is_weak && has_room {
-                found.push(Hit {
-                    span: layer.origin.clone(),
-                    decoded: true,
-                    ..hit
-                });
+                found.push(hit);
             }
         }
     }
