@@ -9,6 +9,7 @@ mod meant;
 mod native;
 mod redact;
 mod remote;
+mod scanned;
 mod tell;
 mod wanted;
 
@@ -18,6 +19,7 @@ use self::{
     lists::Inspected,
     meant::Known,
     remote::Remotes,
+    scanned::Scanned,
     tell::{Speaker, Told},
 };
 use super::Traffic;
@@ -40,6 +42,8 @@ pub(super) struct Llm {
     told: Told,
     /// Which servers the labels of requests stand for.
     remotes: Remotes,
+    /// Texts that were searched for secrets.
+    scanned: Scanned,
 }
 
 impl Traffic {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::super::Traffic;
 use crate::{
     decide::{order::Judgement, wording::command},
-    inspect::secrets::in_text,
     model::{Action, Event, EventKind, Exchange, Layer, Redaction, Severity, Timestamp},
     policy::Mode,
 };
@@ -28,17 +27,23 @@ impl Tally {
 impl Traffic {
     /// What is to be replaced in a text on its way to a model, in the order of the text; noted in `tally`. While
     /// nothing is enforced that is nothing.
-    pub(in crate::decide) fn redact(&self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
+    pub(in crate::decide) fn redact(
+        &mut self,
+        now: Timestamp,
+        text: &str,
+        tally: &mut Tally,
+    ) -> Vec<Redaction> {
         if !self.policy.llm.redacts() {
             return Vec::new();
         }
+        let found = self.llm.scanned.in_text(text);
         let threshold = self.policy.inspection.alert_threshold;
         let is_accepted = |kind: &str| {
             let mut known = self.policy.suppressions.iter();
             known.any(|known| known.covers(RULE, kind, "", "", now))
         };
         let mut redactions = Vec::new();
-        for found in in_text(text) {
+        for found in found {
             if found.severity >= threshold && !is_accepted(found.kind) {
                 tally.add(found.kind, found.severity);
                 redactions.push(found.redaction);
