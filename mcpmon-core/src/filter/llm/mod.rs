@@ -179,10 +179,7 @@ impl Response {
             Body::Unread => Ok(()),
             Body::Whole(body) => {
                 let body = std::mem::take(body);
-                whole(self.dialect, &body, judge).map(|new| match new {
-                    Some(new) => out.extend_from_slice(&new),
-                    None => out.extend_from_slice(&body),
-                })
+                whole(self.dialect, &body, judge).map(|new| put(new.unwrap_or(body), out))
             }
             Body::Events(events, stream) => {
                 let rest = match events.rest() {
@@ -224,6 +221,14 @@ impl Response {
         self.body = Body::Whole(Vec::new());
         self.fault = Some(fault.clone());
         Err(fault)
+    }
+}
+
+/// Puts `bytes` behind what is in `out`.
+fn put(bytes: Vec<u8>, out: &mut Vec<u8>) {
+    match out.is_empty() {
+        true => *out = bytes,
+        false => out.extend_from_slice(&bytes),
     }
 }
 

@@ -69,8 +69,9 @@ pub(super) struct Chunks {
     patience: Duration,
     /// When bytes came last.
     heard: Instant,
-    /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read.
-    silence: Pin<Box<Sleep>>,
+    /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read. A body that never is
+    /// waited for needs none.
+    silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl Chunks {
@@ -87,7 +88,7 @@ impl Chunks {
             over: false,
             patience,
             heard: Instant::now(),
-            silence: Box::pin(sleep(patience)),
+            silence: None,
         })
     }
 
@@ -132,13 +133,15 @@ impl Chunks {
     }
 
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let patience = self.patience;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(patience)));
         loop {
-            ready!(self.silence.as_mut().poll(context));
-            let end = self.heard + self.patience;
+            ready!(silence.as_mut().poll(context));
+            let end = self.heard + patience;
             if end <= Instant::now() {
                 return Poll::Ready(());
             }
-            self.silence.as_mut().reset(end);
+            silence.as_mut().reset(end);
         }
     }
 

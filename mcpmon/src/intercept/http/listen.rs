@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const THREAD: &str = "mcpmon-llm";
 /// Threads; more do not make answers come earlier.
 const MOST_THREADS: usize = 4;
+/// How often a timer fires that does nothing.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +108,7 @@ impl Running {
                     }
                 };
                 report(tell_started.send(Ok(())));
+                runtime.spawn(beat());
                 if let Err(error) = runtime.block_on(bound.serve(proxy, stopped, tell_closed)) {
                     tracing::error!(%error, "the LLM proxy cannot accept connections");
                 }
@@ -293,6 +296,15 @@ impl Bound {
             );
         }
         Ok(())
+    }
+}
+
+/// Keeps a timer that is due earlier than those of requests. One that is set to fire before all others wakes the thread
+/// that waits for connections, and that thread the others: several times for each request, if there is no other timer.
+async fn beat() {
+    let mut beats = tokio::time::interval(BEAT);
+    loop {
+        beats.tick().await;
     }
 }
 

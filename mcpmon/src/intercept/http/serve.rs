@@ -93,15 +93,14 @@ impl Proxy {
             return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, None, refusal));
         }
         let line = RequestLine::of(&parts, &target);
-        let first = line.route(&[]);
-        if first == Route::Plain && is_upload(&parts.headers) {
+        if is_upload(&parts.headers) && line.route(&[]) == Route::Plain {
             return self.pass(parts, &target, Either::Right(body)).await;
         }
         let mut share = Share::default();
         let body = self
             .gather(&parts.headers, body, &mut share)
             .await
-            .map_err(|error| Problem::of_reading(dialect_of(&first), &error))?;
+            .map_err(|error| Problem::of_reading(dialect_of(&line.route(&[])), &error))?;
         let route = line.route(&body);
         let judge = |dialect| {
             self.exchanges.judge(Asked {

@@ -40,9 +40,11 @@ pub enum Route {
 pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
     let path = Path::read(target);
     let [as_is, resolved] = &path.readings;
-    let known = match (endpoint(as_is, &path), endpoint(resolved, &path)) {
-        (Some(Route::Plain | Route::Unknown) | None, Some(other)) => Some(other),
-        (known, _) => known,
+    let known = match endpoint(as_is, &path) {
+        known @ (Some(Route::Plain | Route::Unknown) | None) if resolved != as_is => {
+            endpoint(resolved, &path).or(known)
+        }
+        known => known,
     };
     let has_body = !body.trim_ascii().is_empty();
     match known {
