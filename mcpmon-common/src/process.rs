@@ -16,8 +16,11 @@ pub struct ProcessEntry {
     pub flags: u32,
     /// Changes with every exec that sets [`FLAG_PENDING`](Self::FLAG_PENDING): settles that exec and no later one.
     pub exec: u32,
-    /// Explicit padding.
-    pub reserved: u32,
+    /// List of the session it is in, which holds beside the others; 0 for none. What [`LIST_PENDING`] stands for does
+    /// not replace it.
+    ///
+    /// [`LIST_PENDING`]: crate::watch::LIST_PENDING
+    pub session: u32,
 }
 
 impl ProcessEntry {
@@ -53,6 +56,6 @@ pub struct FileKey {
     pub reserved: u32,
 }
 
-assert_layout!(ProcessEntry, size 24, flags at 12);
+assert_layout!(ProcessEntry, size 24, flags at 12, session at 20);
 assert_layout!(FileKey, size 32, device at 24);
 pod!(ProcessEntry, FileKey);

@@ -152,7 +152,7 @@ impl Judge {
         self.rules(|list| network6(self.control, list, address))
     }
 
-    /// The host list for everyone, then the egress list of the server the process belongs to.
+    /// The host list for everyone, the egress lists of the servers the process belongs to, the list of its session.
     #[inline(always)]
     fn rules(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> Rules {
         let mut rules = Rules::default();
@@ -170,6 +170,18 @@ impl Judge {
                 && let Some(entry) = look_up(list)
             {
                 rules.deny = at_port(self.control, entry, self.port).deny_host;
+            }
+        }
+        if self.entry.session != LIST_HOST
+            && let Some(entry) = look_up(self.entry.session)
+        {
+            let entry = at_port(self.control, entry, self.port);
+            if rules.deny == 0 {
+                rules.deny = entry.deny_host;
+            }
+            // It says more than what is reported of everyone.
+            if entry.watch != 0 {
+                rules.watch = entry.watch;
             }
         }
         rules

@@ -19,7 +19,7 @@ use mcpmon_common::{
 
 /// Says which ABI the object was built for; the loader asks for it by name.
 #[map]
-pub(crate) static ABI_V1: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V2: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);

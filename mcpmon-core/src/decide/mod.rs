@@ -19,7 +19,7 @@ mod traffic;
 mod wording;
 
 pub use admission::admission;
-pub use monitor::{Monitor, Observation, Running};
+pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::{About, GUIDE, Opinion};

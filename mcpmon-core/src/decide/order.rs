@@ -66,6 +66,13 @@ pub enum Order {
         /// Egress lists that hold for it: its server's, and that of the server which started this one; 0 for none.
         egress: [u32; 2],
     },
+    /// Tell the kernel that a process, and what it already started, is in a session with a list of its own.
+    EnterSession {
+        /// The process.
+        process: ProcessId,
+        /// The list.
+        list: u32,
+    },
     /// Tell the kernel that a process is no server: it is not held to the egress lists any longer.
     Settle {
         /// The process.

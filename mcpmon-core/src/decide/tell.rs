@@ -225,7 +225,12 @@ pub(super) fn connection(
 ) -> Event {
     let remote = rule.and_then(|rule| match &rule.kind {
         RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
-        RuleKind::Watch | RuleKind::Deny(_) | RuleKind::Egress(_) | RuleKind::Kill | RuleKind::Canary => None,
+        RuleKind::Watch
+        | RuleKind::Deny(_)
+        | RuleKind::Egress(_)
+        | RuleKind::Bypass
+        | RuleKind::Kill
+        | RuleKind::Canary => None,
     });
     let direction = match (remote, own) {
         (Some(_), _) => Direction::AgentToServer,
@@ -234,14 +239,24 @@ pub(super) fn connection(
     };
     let name = rule.and_then(|rule| rule.remote_names.get(&connection.address));
     let given = connection.given != connection.address;
-    let kind = EventKind::NetworkConnection {
-        remote_addr: SocketAddr::new(connection.address, connection.port),
-        remote_name: name.map(ToString::to_string),
-        direction,
-        protocol: connection.transport,
-        server_type: remote.and_then(|id| server_type(policy, id)),
-        given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
-        count: 1,
+    let remote_addr = SocketAddr::new(connection.address, connection.port);
+    let remote_name = name.map(ToString::to_string);
+    let is_bypass = rule.is_some_and(|rule| rule.kind == RuleKind::Bypass);
+    let kind = match is_bypass {
+        true => EventKind::ProxyBypass {
+            remote_addr,
+            remote_name,
+            count: 1,
+        },
+        false => EventKind::NetworkConnection {
+            remote_addr,
+            remote_name,
+            direction,
+            protocol: connection.transport,
+            server_type: remote.and_then(|id| server_type(policy, id)),
+            given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
+            count: 1,
+        },
     };
     let mut event = Event::new(now, Layer::Kernel, kind);
     event.server_id = remote.or(own).cloned();
@@ -250,6 +265,7 @@ pub(super) fn connection(
     (event.action, event.severity) = match (connection.outcome, rule) {
         (Outcome::Refused, _) => (Action::Block, Severity::High),
         (Outcome::WouldRefuse, _) => (Action::WouldBlock, Severity::Medium),
+        (Outcome::Passed, Some(_)) if is_bypass => (Action::Audit, Severity::Medium),
         (Outcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
         (Outcome::Passed, None) => (Action::Allow, Severity::Info),
     };
@@ -259,6 +275,7 @@ pub(super) fn connection(
 
 fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> Option<String> {
     let verb = match connection.outcome {
+        Outcome::Passed if rule.kind == RuleKind::Bypass => "let through",
         Outcome::Passed => return None,
         Outcome::Refused => "refused",
         Outcome::WouldRefuse => "would be refused (observing)",
@@ -278,6 +295,9 @@ fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> O
         ),
         RuleKind::Server(id) | RuleKind::DeniedServer(id) => format!(
             "{verb}: the server `{id}` is refused by mcp.server_policy; change mcp.allowed_servers or mcp.denied_servers"
+        ),
+        RuleKind::Bypass => format!(
+            "{verb}: its session has an LLM proxy, and this goes round it; what is said there is not judged. Let the agent use the base URL it was given, or start it without `mcpmon run`"
         ),
         RuleKind::Kill => format!(
             "{verb}: a person stopped the session; lift it with `mcpmon kill SESSION --off`, or `mcpmon kill --all --off`"

@@ -368,6 +368,9 @@ pub enum EventKind {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
+        /// How many connections this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
     },
     /// An approval was asked for, given, refused, or did not come.
     #[serde(rename = "mcp_approval")]

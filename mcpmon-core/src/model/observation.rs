@@ -92,6 +92,8 @@ pub struct Connection {
     pub uid: u32,
     /// Server it belongs to.
     pub instance: Option<InstanceId>,
+    /// Its control group.
+    pub cgroup: u64,
     /// Number of the rule that matched.
     pub rule: Option<u32>,
     /// Address the rules were tried on.

@@ -255,6 +255,7 @@ fn addresses(own: &NetworkPolicy, other: &NetworkPolicy) -> NetworkPolicy {
         rules: own.rules.iter().chain(rules).cloned().collect(),
         agents: own.agents.iter().chain(agents).cloned().collect(),
         resolve_interval: own.resolve_interval.min(other.resolve_interval),
+        bypass: own.bypass.tightened_by(&other.bypass),
     }
 }
 

@@ -143,7 +143,8 @@ fn describe(kind: EventKind) -> String {
         EventKind::ProxyBypass {
             remote_addr,
             remote_name,
-        } => remote(remote_name.as_deref(), remote_addr, 1),
+            count,
+        } => remote(remote_name.as_deref(), remote_addr, count),
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),

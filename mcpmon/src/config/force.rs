@@ -94,6 +94,7 @@ const IN_FORCE: &[&str] = &[
     "network.deny",
     "network.agents",
     "network.resolve_interval",
+    "network.proxy_bypass",
     "exec.gate",
     "exec.unwrapped",
     "proxy.mode",

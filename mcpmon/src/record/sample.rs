@@ -355,6 +355,7 @@ pub(crate) fn every_kind() -> Vec<Event> {
         EventKind::ProxyBypass {
             remote_addr: "203.0.113.9:443".parse().unwrap(),
             remote_name: Some("api.anthropic.com".into()),
+            count: 1,
         },
     ];
     let mut events = vec![

@@ -5,6 +5,7 @@ mod entry;
 mod killed;
 mod launches;
 mod observe;
+mod proxied;
 mod tracking;
 
 use std::{
@@ -17,6 +18,8 @@ use std::{
 use entry::candidate_age;
 use launches::settle;
 pub use observe::Observation;
+use proxied::ProxiedSessions;
+pub use proxied::Proxied;
 
 use super::{
     instances::{Instance, Instances, Phase, Serving},
@@ -54,6 +57,7 @@ pub struct Monitor {
     kills: Kills,
     /// Sessions of running servers, as far as they are known.
     sessions: BTreeMap<InstanceId, SessionId>,
+    proxied: ProxiedSessions,
 }
 
 /// Servers whose refused files are remembered.
@@ -93,6 +97,7 @@ impl Monitor {
             lineage: Lineage::default(),
             kills: Kills::default(),
             sessions: BTreeMap::new(),
+            proxied: ProxiedSessions::default(),
         };
         monitor.rules.replace(tables.rules.clone());
         monitor
@@ -349,13 +354,15 @@ impl Monitor {
     pub fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
         let own = connection.instance.and_then(|number| self.instances.get(number));
-        tell::connection(
+        let mut event = tell::connection(
             now,
             connection,
             rule,
             own.map(|instance| &instance.server),
             &self.policy,
-        )
+        );
+        event.session_id = self.session_of(connection);
+        event
     }
 
     fn enforce_pins(

@@ -15,8 +15,9 @@ use crate::{
         Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity, Transport as Protocol,
     },
     policy::{
-        Cidr, Egress, EgressDefault, Endpoint, NetworkRule, RuleAction, Scope, Server, ServerPolicy,
-        network::table::{Numbering, Resolved, compile},
+        Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, RuleAction, Scope, Server,
+        ServerPolicy,
+        network::table::{LIST_HOST, LIST_PROXIED, Numbering, Resolved, compile},
     },
 };
 
@@ -88,26 +89,39 @@ impl World {
     }
 
     fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
+        self.connection_by(LIST_HOST, address, outcome, |connection| {
+            connection.instance = instance;
+        })
+    }
+
+    /// Reported or refused by a rule of `list`.
+    fn connection_by(
+        &self,
+        list: u32,
+        address: &str,
+        outcome: Outcome,
+        change: impl FnOnce(&mut Connection),
+    ) -> Event {
         let address: IpAddr = address.parse().expect("address");
-        let verdict = self.tables.lookup(0, address, 443);
+        let verdict = self.tables.lookup(list, address, 443);
         let rule = [verdict.deny_host, verdict.deny_agents, verdict.watch]
             .into_iter()
             .find(|rule| *rule != 0);
-        self.monitor.connection(
-            Timestamp(self.now),
-            &Connection {
-                process: process(7),
-                comm: "node".to_owned(),
-                uid: 1000,
-                instance,
-                rule,
-                address,
-                given: address,
-                port: 443,
-                transport: Protocol::Tcp,
-                outcome,
-            },
-        )
+        let mut connection = Connection {
+            process: process(7),
+            comm: "node".to_owned(),
+            uid: 1000,
+            instance: None,
+            cgroup: 0,
+            rule,
+            address,
+            given: address,
+            port: 443,
+            transport: Protocol::Tcp,
+            outcome,
+        };
+        change(&mut connection);
+        self.monitor.connection(Timestamp(self.now), &connection)
     }
 }
 
@@ -160,6 +174,7 @@ fn orders(judgement: &Judgement) -> Vec<String> {
             [list, 0] => format!("track {} as {}/{list}", process.pid, instance.0),
             lists => format!("track {} as {}/{lists:?}", process.pid, instance.0),
         },
+        Order::EnterSession { process, list } => format!("enter {} {list}", process.pid),
         Order::Settle { process } => format!("settle {}", process.pid),
         Order::MarkStarter { process } => format!("starter {}", process.pid),
         Order::Hold { process } => format!("hold {}", process.pid),
@@ -844,6 +859,105 @@ fn connections_are_told_by_rule_and_origin() {
     );
     let would = world.connection(Some(FIRST), "198.51.100.7", Outcome::WouldRefuse);
     assert_eq!(would.action, Action::WouldBlock);
+}
+
+fn proxied(name: &str, root: u32, cgroup: Option<u64>) -> Proxied {
+    Proxied {
+        session: SessionId::new(name),
+        root: process(root),
+        cgroup,
+    }
+}
+
+#[test]
+fn processes_of_a_session_with_a_proxy_are_held_to_its_list() {
+    let mut world = World::new(Policy::default());
+    let entered = world
+        .monitor
+        .proxied(proxied("run-1", 20, None), [process(20), process(21)]);
+    let list = LIST_PROXIED;
+    assert_eq!(
+        orders(&entered),
+        [format!("enter 20 {list}"), format!("enter 21 {list}")]
+    );
+}
+
+#[test_case(OnBypass::Alert, Outcome::Passed => (Action::Audit, Severity::Medium); "reported")]
+#[test_case(OnBypass::Deny, Outcome::Refused => (Action::Block, Severity::High); "refused")]
+#[test_case(OnBypass::Deny, Outcome::WouldRefuse => (Action::WouldBlock, Severity::Medium); "observing")]
+fn who_goes_round_the_proxy_is_told(on_bypass: OnBypass, outcome: Outcome) -> (Action, Severity) {
+    let mut policy = Policy::default();
+    policy.network.bypass.action = on_bypass;
+    policy.network.bypass.models = vec![ModelHost {
+        hosts: Vec::new(),
+        addresses: vec!["192.0.2.5".parse().expect("address")],
+        ports: vec![443],
+    }];
+    let world = World::new(policy);
+    let event = world.connection_by(LIST_PROXIED, "192.0.2.5", outcome, |_| {});
+    assert_eq!(event.kind.name(), "mcp_proxy_bypass");
+    assert_eq!(event.rule.as_deref(), Some("network.proxy_bypass"));
+    assert!(
+        event
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("base URL"))
+    );
+    let elsewhere = world.connection_by(LIST_PROXIED, "192.0.2.6", Outcome::Passed, |_| {});
+    assert_eq!(elsewhere.kind.name(), "mcp_network_connection");
+    (event.action, event.severity)
+}
+
+#[test]
+fn a_session_is_known_by_its_group_its_server_and_its_root() {
+    let mut world = World::new(Policy::default());
+    let monitor = &mut world.monitor;
+    drop(monitor.proxied(proxied("grouped", 20, Some(77)), []));
+    drop(monitor.proxied(proxied("rooted", 30, None), []));
+    for (child, parent) in [(31, 30), (32, 31), (41, 40)] {
+        drop(monitor.fork(Fork {
+            process: process(child),
+            parent: process(parent),
+            instance: None,
+        }));
+    }
+    world.exec(10, 9, "mcp-server-git");
+    drop(world.monitor.is_of(FIRST, SessionId::new("served")));
+    let session = |pid: u32, cgroup: u64, instance: Option<InstanceId>| {
+        let event = world.connection_by(LIST_HOST, "192.0.2.5", Outcome::Passed, |connection| {
+            (connection.process, connection.cgroup, connection.instance) = (process(pid), cgroup, instance);
+        });
+        event.session_id.map(|session| session.as_str().to_owned())
+    };
+    assert_eq!(session(99, 77, None).as_deref(), Some("grouped"));
+    assert_eq!(session(32, 0, None).as_deref(), Some("rooted"), "a grandchild");
+    assert_eq!(session(41, 0, None), None, "another tree");
+    assert_eq!(session(99, 78, None), None, "another group");
+    assert_eq!(session(99, 0, Some(FIRST)).as_deref(), Some("served"));
+}
+
+#[test]
+fn a_session_that_comes_again_is_one_and_the_oldest_make_room() {
+    let mut world = World::new(Policy::default());
+    for root in [20, 21] {
+        drop(world.monitor.proxied(proxied("again", root, None), []));
+    }
+    for root in 100..100 + 1023 {
+        drop(
+            world
+                .monitor
+                .proxied(proxied(&format!("run-{root}"), root, None), []),
+        );
+    }
+    let known = |world: &World, pid: u32| {
+        let event = world.connection_by(LIST_HOST, "192.0.2.5", Outcome::Passed, |connection| {
+            connection.process = process(pid);
+        });
+        event.session_id.is_some()
+    };
+    assert!(!known(&world, 20) && known(&world, 21));
+    drop(world.monitor.proxied(proxied("one more", 50, None), []));
+    assert!(!known(&world, 21) && known(&world, 100) && known(&world, 50));
 }
 
 #[test]

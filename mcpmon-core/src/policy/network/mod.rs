@@ -1,8 +1,11 @@
 //! Addresses: what is watched and refused, as configured.
 
+mod bypass;
 pub mod table;
 
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
+
+pub use bypass::{Bypass, ModelHost, OnBypass};
 
 /// The `network` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct NetworkPolicy {
     pub agents: Vec<String>,
     /// How often names are resolved again.
     pub resolve_interval: Duration,
+    /// What sessions with a proxy get that dial a model themselves.
+    pub bypass: Bypass,
 }
 
 impl Default for NetworkPolicy {
@@ -24,6 +29,7 @@ impl Default for NetworkPolicy {
             rules: Vec::new(),
             agents: Vec::new(),
             resolve_interval: super::DEFAULT_RESOLVE_INTERVAL,
+            bypass: Bypass::default(),
         }
     }
 }

@@ -29,9 +29,14 @@ struct Connection {
     process: ProcessId,
     rule: Option<String>,
     remote: SocketAddr,
-    protocol: Transport,
-    direction: Direction,
+    kind: Kind,
     action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Connection(Transport, Direction),
+    Bypass,
 }
 
 #[derive(Debug)]
@@ -88,21 +93,21 @@ impl Coalescer {
 
 impl Connection {
     fn of(process: ProcessId, event: &Event) -> Option<Self> {
-        let EventKind::NetworkConnection {
-            remote_addr,
-            direction,
-            protocol,
-            ..
-        } = event.kind
-        else {
-            return None;
+        let (remote, kind) = match event.kind {
+            EventKind::NetworkConnection {
+                remote_addr,
+                direction,
+                protocol,
+                ..
+            } => (remote_addr, Kind::Connection(protocol, direction)),
+            EventKind::ProxyBypass { remote_addr, .. } => (remote_addr, Kind::Bypass),
+            _ => return None,
         };
         Some(Self {
             process,
             rule: event.rule.clone(),
-            remote: remote_addr,
-            protocol,
-            direction,
+            remote,
+            kind,
             action: event.action,
         })
     }
@@ -114,7 +119,9 @@ impl Repeats {
         if self.count == 0 {
             return None;
         }
-        if let EventKind::NetworkConnection { count, .. } = &mut self.event.kind {
+        if let EventKind::NetworkConnection { count, .. } | EventKind::ProxyBypass { count, .. } =
+            &mut self.event.kind
+        {
             *count = self.count;
         }
         Some(self.event)

@@ -119,6 +119,7 @@ impl Core {
                 comm: connect.comm.clone(),
                 uid: record.uid,
                 instance: instance(record.entry),
+                cgroup: record.cgroup,
                 rule: Some(record.rule).filter(|rule| *rule != 0),
                 address: connect.address,
                 given: connect.given,

@@ -19,6 +19,8 @@ use crate::{
 
 /// Looks at the process table for one kill: what forks between two of them is found by the next.
 const KILL_PASSES: usize = 3;
+/// The same for a session that is entered.
+const ENTRY_PASSES: usize = 3;
 
 impl Core {
     pub(super) fn carry_out(&mut self, judgement: Judgement, entry: Option<ProcessEntry>) {
@@ -54,6 +56,7 @@ impl Core {
                 instance,
                 egress,
             } => self.track(process, instance, egress),
+            Order::EnterSession { process, list } => self.enter_session(process, list),
             Order::Settle { process } => self.settle(process, entry),
             Order::MarkStarter { process } => self.mark_starter(process),
             Order::Hold { process } => {
@@ -111,7 +114,8 @@ impl Core {
             instance: instance.0,
             egress: together(self.lists_of_forgotten(process, instance), egress),
             flags: ProcessEntry::FLAG_AGENT | if doomed { ProcessEntry::FLAG_DOOMED } else { 0 },
-            ..ProcessEntry::default()
+            exec: 0,
+            session: self.processes.get(process.pid).unwrap_or_default().session,
         };
         if !self.set(process, entry) {
             return;
@@ -197,7 +201,7 @@ impl Core {
 
     fn let_go(&mut self, process: ProcessId, mut entry: ProcessEntry) {
         entry.flags &= !ProcessEntry::FLAG_PENDING;
-        if entry.flags == 0 && entry.instance == 0 {
+        if entry.flags == 0 && entry.instance == 0 && entry.session == 0 {
             self.processes.remove(process.pid);
         } else {
             self.set(process, entry);
@@ -248,6 +252,44 @@ impl Core {
         {
             current.flags |= ProcessEntry::FLAG_AGENT;
             return self.set(process, current);
+        }
+        true
+    }
+
+    /// Holds a process, and what it started before this, to the list of its session. Whoever is in one is an agent.
+    fn enter_session(&mut self, process: ProcessId, list: u32) {
+        if !self.hold_to_session(process, list) {
+            return;
+        }
+        // What was started while this is done is found by another look.
+        for _ in 0..ENTRY_PASSES {
+            let outside: Vec<ProcessId> = descendants(process.pid)
+                .into_iter()
+                .filter(|pid| self.processes.get(*pid).unwrap_or_default().session != list)
+                .filter_map(host::identify)
+                .collect();
+            if outside.is_empty() {
+                return;
+            }
+            for process in outside {
+                self.hold_to_session(process, list);
+            }
+        }
+    }
+
+    /// Whether it is held to the list now.
+    fn hold_to_session(&mut self, process: ProcessId, list: u32) -> bool {
+        // The kernel may write in between what it had read before: then it has to be said again.
+        for _ in 0..ENTRY_PASSES {
+            let mut entry = self.processes.get(process.pid).unwrap_or_default();
+            if entry.session == list && entry.has(ProcessEntry::FLAG_AGENT) {
+                return true;
+            }
+            entry.flags |= ProcessEntry::FLAG_AGENT;
+            entry.session = list;
+            if !self.set(process, entry) {
+                return false;
+            }
         }
         true
     }

@@ -1,6 +1,7 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
 mod arguments;
+mod bypass;
 mod cross_server;
 mod guard;
 mod inspection;
@@ -66,7 +67,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
     let mut findings = Vec::new();
     let servers = servers::compile(&config.mcp.servers, &mut findings);
     let server_policy = server_policy(&config.mcp);
-    let network = network::compile(&config.network, &mut findings);
+    let network = network::compile(&config.network, bypass::compile(config), &mut findings);
     let policy = Policy {
         mode: match config.mode {
             raw::Mode::Enforce => Mode::Enforce,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcpmon_core::policy::{NetworkPolicy, NetworkRule, RuleAction, Scope};
+use mcpmon_core::policy::{Bypass, NetworkPolicy, NetworkRule, RuleAction, Scope};
 
 use super::{Finding, check_name};
 use crate::config::{load::KeyPath, raw};
@@ -11,7 +11,7 @@ use crate::config::{load::KeyPath, raw};
 const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compiles the `network` section.
-pub(super) fn compile(raw: &raw::Network, findings: &mut Vec<Finding>) -> NetworkPolicy {
+pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<Finding>) -> NetworkPolicy {
     let section = KeyPath::root().key("network");
     let mut rules = Vec::with_capacity(raw.watch.len() + raw.deny.len());
     for (index, entry) in raw.watch.iter().enumerate() {
@@ -38,6 +38,7 @@ pub(super) fn compile(raw: &raw::Network, findings: &mut Vec<Finding>) -> Networ
         rules,
         agents: raw.agents.clone(),
         resolve_interval: raw.resolve_interval.0.0,
+        bypass,
     }
 }
 

@@ -52,24 +52,27 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<P
 
 /// Those that are named, on top of the usual ones; an empty URL takes one out.
 fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<Finding>) -> Vec<ProviderSettings> {
-    let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
-    let usual = raw::Proxy::default().providers;
-    for (name, url) in usual.iter().chain(&raw.providers) {
-        urls.insert(name, url);
-    }
-    urls.retain(|_, url| !url.is_empty());
+    let urls = urls(raw);
     let mut providers = Vec::with_capacity(urls.len());
     for (name, url) in urls {
-        let mistake = name_mistake(name).or_else(|| url_mistake(url, raw.listen.0));
+        let mistake = name_mistake(&name).or_else(|| url_mistake(&url, raw.listen.0));
         match mistake {
-            Some(message) => findings.push(Finding::new(section.key(name), message)),
+            Some(message) => findings.push(Finding::new(section.key(&name), message)),
             None => providers.push(ProviderSettings {
-                name: name.to_owned(),
                 url: url.trim_end_matches('/').to_owned(),
+                name,
             }),
         }
     }
     providers
+}
+
+/// By name, mistakes among them.
+pub(super) fn urls(raw: &raw::Proxy) -> BTreeMap<String, String> {
+    let mut urls = raw::Proxy::default().providers;
+    urls.extend(raw.providers.clone());
+    urls.retain(|_, url| !url.is_empty());
+    urls
 }
 
 fn name_mistake(name: &str) -> Option<String> {

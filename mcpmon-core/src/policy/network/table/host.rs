@@ -44,7 +44,7 @@ impl Slots {
     fn of(kind: &RuleKind, ranked: Ranked) -> Self {
         let mut slots = Self::default();
         match kind {
-            RuleKind::Watch | RuleKind::Server(_) => slots.watch = Some(ranked),
+            RuleKind::Watch | RuleKind::Server(_) | RuleKind::Bypass => slots.watch = Some(ranked),
             RuleKind::Deny(Scope::Host) | RuleKind::Canary | RuleKind::Egress(_) | RuleKind::Kill => {
                 slots.deny_host = Some(ranked);
             }

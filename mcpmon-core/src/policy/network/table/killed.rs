@@ -8,7 +8,7 @@ use std::{
 use super::{CompileError, Entry, LIST_KILLED, Numbering, RuleInfo, RuleKind, Tables, Verdict};
 use crate::{
     model::{Kills, NameGlob},
-    policy::{Mode, Policy, RuleAction, ServerPolicy},
+    policy::{Mode, Policy, RuleAction, ServerPolicy, network::OnBypass},
 };
 
 /// Name of its rule in events.
@@ -28,6 +28,7 @@ pub fn under(policy: &Policy, kills: &Kills) -> Policy {
         for server in &mut policy.servers {
             server.egress = None;
         }
+        policy.network.bypass.action = OnBypass::Alert;
         policy.server_policy = ServerPolicy::None;
     }
     if kills.host.is_some() {

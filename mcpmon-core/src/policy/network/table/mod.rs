@@ -2,6 +2,7 @@
 //!
 //! A longest-prefix look-up answers with one entry, so each entry holds what every rule around it says.
 
+mod bypass;
 mod egress;
 mod host;
 mod killed;
@@ -33,6 +34,8 @@ pub const LIST_HOST: u32 = 0;
 pub const LIST_PENDING: u32 = 1;
 /// List number of what refuses everything, for the servers of sessions that a person stopped.
 pub const LIST_KILLED: u32 = u32::MAX;
+/// List number of what goes round the proxy, for the processes of sessions that have one.
+pub const LIST_PROXIED: u32 = u32::MAX - 1;
 /// First number of a server's own egress list.
 pub const LIST_FIRST_SERVER: u32 = 2;
 /// Rule number of the self-test's address.
@@ -70,7 +73,7 @@ pub struct Entry {
     pub ports: u32,
 }
 
-/// What holds for a destination: rule numbers, 0 for none. Egress lists use `deny_host` only.
+/// What holds for a destination: rule numbers, 0 for none. Egress lists use `deny_host` only, [`LIST_PROXIED`] `watch` too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verdict {
     /// Refused for every process the list holds for.
@@ -105,6 +108,8 @@ pub enum RuleKind {
     DeniedServer(ServerId),
     /// The egress list of a server.
     Egress(ServerId),
+    /// `network.proxy_bypass`.
+    Bypass,
     /// A person stopped the session, or the host: everything is refused.
     Kill,
     /// The self-test's address: refused even where nothing else is enforced.
@@ -163,6 +168,7 @@ pub fn compile(
     };
     host::compile(policy, &mut compilation)?;
     egress::compile(policy, &mut compilation)?;
+    bypass::compile(&policy.network.bypass, &mut compilation)?;
     let Compilation {
         numbering,
         mut tables,

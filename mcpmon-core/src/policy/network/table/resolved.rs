@@ -7,7 +7,7 @@ use std::{
 
 use crate::policy::{
     HostName, Policy, RemoteHost, Server, Transport,
-    network::{Endpoint, RuleAction, Target},
+    network::{Endpoint, OnBypass, RuleAction, Target},
 };
 
 /// Addresses of names. IPv4-mapped addresses are kept as IPv4.
@@ -42,8 +42,10 @@ pub fn names(policy: &Policy) -> BTreeSet<HostName> {
     let servers = policy.servers.iter().filter_map(remote_name);
     let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
     let endpoints = egress.flat_map(|egress| egress.allow.iter().chain(&egress.deny));
+    let models = policy.network.bypass.models.iter().flat_map(|model| &model.hosts);
     rules
         .chain(servers)
+        .chain(models)
         .chain(endpoints.filter_map(endpoint_name))
         .cloned()
         .collect()
@@ -62,8 +64,11 @@ pub fn refusing_names(policy: &Policy) -> BTreeSet<HostName> {
         .filter_map(remote_name);
     let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
     let endpoints = egress.flat_map(|egress| &egress.deny);
+    let bypass = &policy.network.bypass;
+    let models = bypass.models.iter().filter(|_| bypass.action == OnBypass::Deny);
     rules
         .chain(servers)
+        .chain(models.flat_map(|model| &model.hosts))
         .chain(endpoints.filter_map(endpoint_name))
         .cloned()
         .collect()
