@@ -23,10 +23,12 @@ use tokio::{
 use super::{
     approval::{Subject, Word},
     kill,
+    runs::Runs,
     selftest::Check,
     status::Status,
     wrappers::Wrappers,
 };
+pub use super::runs::protocol::RunHello;
 use crate::judge::Hello;
 
 /// Where the daemon listens unless told otherwise.
@@ -82,13 +84,18 @@ pub enum Request {
         /// Who it is.
         hello: Hello,
     },
+    /// A `mcpmon run` introduces itself: its session lasts as long as the connection.
+    Run {
+        /// Who it is.
+        hello: RunHello,
+    },
 }
 
 impl Request {
     /// Whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
-            Self::Status | Self::SelfTest | Self::Wrap { .. } => false,
+            Self::Status | Self::SelfTest | Self::Wrap { .. } | Self::Run { .. } => false,
             Self::ResetPins { .. }
             | Self::TrustPins { .. }
             | Self::TrustExecutable { .. }
@@ -214,7 +221,7 @@ fn start_listening(socket: OwnedFd) -> io::Result<UnixListener> {
 }
 
 /// Serves clients until the daemon's main task is gone.
-pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wrappers: Wrappers) {
+pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wrappers: Wrappers, runs: Runs) {
     let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));
     loop {
         let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else {
@@ -222,12 +229,13 @@ pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wr
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (asked, wrappers) = (asked.clone(), wrappers.clone());
+                let (asked, wrappers, runs) = (asked.clone(), wrappers.clone(), runs.clone());
                 tokio::spawn(async move {
                     let outcome = tokio::time::timeout(CLIENT_TIMEOUT, answer(stream, asked)).await;
                     drop(slot);
                     match outcome {
-                        Ok(Some((stream, hello))) => wrappers.serve(stream, hello).await,
+                        Ok(Some((stream, Guest::Wrapper(hello)))) => wrappers.serve(stream, hello).await,
+                        Ok(Some((stream, Guest::Run(hello)))) => runs.serve(stream, hello).await,
                         Ok(None) => {}
                         Err(error) => tracing::debug!(%error, "a client of the control socket was too slow"),
                     }
@@ -241,11 +249,17 @@ pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wr
     }
 }
 
-/// Answers one request, or hands the connection of a wrapper back.
+/// Who keeps a connection.
+enum Guest {
+    Wrapper(Hello),
+    Run(RunHello),
+}
+
+/// Answers one request, or hands the connection of who keeps it back.
 async fn answer(
     stream: tokio::net::UnixStream,
     asked: mpsc::Sender<Asked>,
-) -> Option<(tokio::net::UnixStream, Hello)> {
+) -> Option<(tokio::net::UnixStream, Guest)> {
     let peer = stream.peer_cred().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
@@ -258,11 +272,13 @@ async fn answer(
                 Answer::Error("only root may ask for this".to_owned())
             }
             // It waits for an answer before it says more, so that nothing of it is in the buffer.
-            Ok(Request::Wrap { hello }) => {
-                let read = reader.into_inner().into_inner();
-                return read.reunite(write).ok().map(|stream| (stream, hello));
-            }
-            Ok(request) => ask(request, asked).await,
+            Ok(request) => match guest(request) {
+                Ok(guest) => {
+                    let read = reader.into_inner().into_inner();
+                    return read.reunite(write).ok().map(|stream| (stream, guest));
+                }
+                Err(request) => ask(request, asked).await,
+            },
         },
     };
     let mut text = serde_json::to_string(&answer).expect("an answer has string keys only");
@@ -271,6 +287,15 @@ async fn answer(
         tracing::debug!(%error, "a client of the control socket left before its answer");
     }
     None
+}
+
+/// Who introduces itself; a request that is answered is given back.
+fn guest(request: Request) -> Result<Guest, Request> {
+    match request {
+        Request::Wrap { hello } => Ok(Guest::Wrapper(hello)),
+        Request::Run { hello } => Ok(Guest::Run(hello)),
+        request => Err(request),
+    }
 }
 
 async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {

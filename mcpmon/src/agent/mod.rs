@@ -22,6 +22,7 @@ pub mod profile;
 pub mod proxy;
 pub mod question;
 pub mod run;
+pub(crate) mod runs;
 pub mod selftest;
 pub mod setup;
 pub mod status;

@@ -6,7 +6,7 @@ use mcpmon_core::model::Kills;
 use serde::{Deserialize, Serialize};
 
 use super::selftest::Check;
-pub use super::{engine::Coverage, proxy::ProxyStatus};
+pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus};
 
 /// The daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct Status {
     /// The LLM proxy; `None` where it does not run.
     #[serde(default)]
     pub proxy: Option<ProxyStatus>,
+    /// Sessions of `mcpmon run` that are connected.
+    #[serde(default)]
+    pub runs: Vec<RunStatus>,
     /// Why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.

@@ -24,7 +24,7 @@ pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
 use crate::{
-    agent::{approval::Word, probe::CANARY_COMMAND},
+    agent::{approval::Word, probe::CANARY_COMMAND, run::run_shim},
     config::{LocalConfig, Search, Trust},
 };
 use commands::{
@@ -123,6 +123,12 @@ impl Wrap {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
+    // Before anything else: an agent waits for the launcher that this is one of.
+    if let Some(Err(error)) = run_shim() {
+        let code = error.exit_code();
+        CliError::new(ErrorKind::Environment, error).report(&mut io::stderr().lock());
+        return ExitCode::from(code);
+    }
     if let Some(Wrap { globals, options }) = Wrap::of(env::args_os()) {
         return match wrap::run(options, &globals) {
             Ok(code) => code,

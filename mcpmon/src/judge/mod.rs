@@ -493,6 +493,7 @@ impl Judge {
                 }
                 // Of processes, which only the kernel sense sees.
                 Order::Track { .. }
+                | Order::EnterSession { .. }
                 | Order::Settle { .. }
                 | Order::MarkStarter { .. }
                 | Order::Hold { .. }

@@ -1,15 +1,19 @@
 //! The LLM proxy of the daemon: started, changed and looked after with everything else.
 
 use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use tokio::sync::watch;
 
 use super::Daemon;
 use crate::{
     agent::{
         clock, group,
         proxy::{Hosted, ProxyStatus, Tokens},
+        runs::{Offered, protocol::Offer},
     },
     config::ProxySettings,
     judge::models::Models,
@@ -27,16 +31,22 @@ pub(super) struct Proxy {
     hosted: Option<Hosted>,
     /// When it was tried to start it last.
     tried: Option<Instant>,
+    /// What sessions are told of it.
+    offer: watch::Sender<Offered>,
 }
 
 impl Proxy {
-    pub(super) fn new(models: Models) -> Self {
-        Self {
+    /// The proxy of the sessions that `tokens` stand for, and what they are told of it.
+    pub(super) fn new(models: Models, tokens: Tokens) -> (Self, watch::Receiver<Offered>) {
+        let (offer, offered) = watch::channel(None);
+        let proxy = Self {
             models,
-            tokens: Tokens::default(),
+            tokens,
             hosted: None,
             tried: None,
-        }
+            offer,
+        };
+        (proxy, offered)
     }
 
     pub(super) fn status(&self) -> Option<ProxyStatus> {
@@ -73,6 +83,20 @@ impl Proxy {
         }
     }
 
+    /// Tells sessions how it is reached.
+    fn tell(&self, trouble: Option<&str>) {
+        let offer = match (&self.hosted, trouble) {
+            (Some(hosted), _) => Ok(offer(hosted)),
+            (None, Some(trouble)) => Err(trouble.to_owned()),
+            (None, None) => Err("it is switched off (`proxy.mode: disabled`)".to_owned()),
+        };
+        self.offer.send_if_modified(|told| {
+            let is_news = told.as_ref() != Some(&offer);
+            *told = Some(offer);
+            is_news
+        });
+    }
+
     pub(super) fn stop(self) {
         if let Some(hosted) = self.hosted {
             hosted.stop();
@@ -84,7 +108,12 @@ impl Daemon {
     /// To be called about once a second, and when the policy changed.
     pub(super) fn look_after_proxy(&mut self) {
         self.proxy.models.tick(clock::now());
-        if let Some(trouble) = self.proxy.follow(self.loaded.settings.proxy.as_ref()) {
+        let wanted = self.loaded.settings.proxy.as_ref();
+        let trouble = self.proxy.follow(wanted);
+        if trouble.is_some() || wanted.is_none() {
+            self.proxy.tell(trouble.as_ref().and_then(Option::as_deref));
+        }
+        if let Some(trouble) = trouble {
             self.note(COMPONENT, trouble);
         }
     }
@@ -95,6 +124,24 @@ impl Daemon {
             .models
             .install(clock::now(), &Arc::clone(&self.loaded.policy));
         self.look_after_proxy();
+    }
+}
+
+/// How a proxy is reached from this host.
+fn offer(hosted: &Hosted) -> Offer {
+    let mut address = hosted.address();
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let providers = hosted.settings().providers.iter();
+    Offer {
+        address,
+        providers: providers
+            .map(|provider| (provider.name.clone(), provider.url.clone()))
+            .collect(),
     }
 }
 

@@ -37,7 +37,8 @@ use super::{
     health::Health,
     names::{Found, Wanted, keep_resolved},
     notify::{Notifier, NotifyError},
-    proxy::host_options,
+    proxy::{Tokens, host_options},
+    runs::Runs,
     selftest::Check,
     wrappers::Wrappers,
 };
@@ -141,6 +142,7 @@ struct Daemon {
     engine: Engine,
     recorder: Recorder,
     wrappers: Wrappers,
+    runs: Runs,
     proxy: llm::Proxy,
     store: PathBuf,
     socket: SocketFile,
@@ -219,12 +221,21 @@ impl Daemon {
             Some(store.clone()),
         );
         let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &host);
-        let proxy = llm::Proxy::new(models);
+        let tokens = Tokens::default();
+        let (proxy, offered) = llm::Proxy::new(models, tokens.clone());
+        let runs = Runs::new(
+            wrappers.clone(),
+            tokens,
+            engine.sender.clone(),
+            offered,
+            store.clone(),
+            cgroup.clone(),
+        );
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
         tokio::spawn(keep_resolved(wants, tell_found));
         let (tell_checked, checked) = mpsc::channel(4);
-        let asked = serve_clients(listener, wrappers.clone());
+        let asked = serve_clients(listener, wrappers.clone(), runs.clone());
         let inputs = Inputs {
             asked,
             found,
@@ -246,6 +257,7 @@ impl Daemon {
             engine,
             recorder,
             wrappers,
+            runs,
             proxy,
             store,
             socket,
@@ -358,9 +370,9 @@ impl Daemon {
     }
 }
 
-fn serve_clients(listener: UnixListener, wrappers: Wrappers) -> mpsc::Receiver<Asked> {
+fn serve_clients(listener: UnixListener, wrappers: Wrappers, runs: Runs) -> mpsc::Receiver<Asked> {
     let (ask, asked) = mpsc::channel(16);
-    tokio::spawn(control::serve(listener, ask, wrappers));
+    tokio::spawn(control::serve(listener, ask, wrappers, runs));
     asked
 }
 

@@ -88,7 +88,9 @@ impl Daemon {
             Request::Decide { subject, word } => self.decide(subject, word).await,
             Request::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
-            Request::Wrap { .. } => Answer::Error("a wrapper keeps its connection".to_owned()),
+            Request::Wrap { .. } | Request::Run { .. } => {
+                Answer::Error("it keeps its connection".to_owned())
+            }
         };
         // The client may have left.
         drop(asked.reply.send(answer));
@@ -202,6 +204,7 @@ impl Daemon {
             coverage,
             wrappers: self.wrappers.len(),
             proxy: self.proxy.status(),
+            runs: self.runs.status(),
             not_pinned: without_room.iter().map(ToString::to_string).collect(),
             tracked_processes: tracked,
             counters: counters

@@ -5,6 +5,7 @@ mod descent;
 mod losses;
 mod observe;
 mod orders;
+mod proxied;
 mod troubles;
 mod wrapped;
 
@@ -19,7 +20,7 @@ use std::{
 use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_core::{
     decide::{
-        Monitor, Running,
+        Monitor, Proxied, Running,
         pins::{Added, Full, PinnedFile, ServerFiles},
     },
     model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId},
@@ -37,6 +38,7 @@ use super::{
     host,
     inbox::{Inbox, Sender, inbox},
     probe::{Probe, Sightings},
+    runs::Group,
     wrappers::Wrappers,
 };
 use crate::{
@@ -97,6 +99,12 @@ pub(crate) enum Message {
     TrustExecutable {
         executable: PinnedFile,
         reply: oneshot::Sender<Vec<Added>>,
+    },
+    /// A session has a proxy: hold its processes to its list; the answer says that they are.
+    EnterSession {
+        proxied: Proxied,
+        group: Option<Group>,
+        reply: oneshot::Sender<()>,
     },
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
@@ -159,6 +167,7 @@ impl Engine {
             recorder,
             wrappers,
             starts: Starts::default(),
+            groups: Vec::new(),
             hashes,
             addresses,
             processes,
@@ -247,6 +256,8 @@ struct Core {
     recorder: Recorder,
     wrappers: Wrappers,
     starts: Starts,
+    /// Control groups of sessions with a proxy.
+    groups: Vec<(Proxied, Group)>,
     hashes: HashQueue,
     addresses: AddressTables,
     processes: ProcessTable,
@@ -344,6 +355,14 @@ impl Core {
                     self.accept_files(&added.set.key.server);
                 }
                 answer(reply, added);
+            }
+            Message::EnterSession {
+                proxied,
+                group,
+                reply,
+            } => {
+                self.enter(proxied, group);
+                answer(reply, ());
             }
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
@@ -458,6 +477,7 @@ impl Core {
             self.forget(pid);
         }
         self.judge_pending();
+        self.look_into_groups();
     }
 }
 

@@ -86,11 +86,6 @@ impl Standalone {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let loaded = config::load(&options.search, trust)?;
         let settings = settings(&loaded, &options)?;
-        if UnixStream::connect(&options.socket).is_ok() {
-            tracing::warn!(
-                "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
-            );
-        }
         let search = options.search.clone();
         let judged = host_options(options.search, trust, options.socket, options.store);
         let recorder = Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?)
@@ -145,7 +140,13 @@ impl Standalone {
 /// # Errors
 /// Where it cannot start.
 pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Result<(), ProxyError> {
+    let is_second = UnixStream::connect(&options.socket).is_ok();
     let mut proxy = Standalone::start(options, Tokens::default())?;
+    if is_second {
+        tracing::warn!(
+            "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
+        );
+    }
     tell(&proxy.status());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -38,6 +38,13 @@ impl Tokens {
         Ok(token)
     }
 
+    /// Whether `text` could have been issued, by this process or by one before it.
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+        text.len() == 2 * RANDOM && text.bytes().all(is_hex)
+    }
+
     /// Lets `token` stand for `session`.
     pub fn admit(&self, token: &str, session: SessionId) {
         let mut issued = self.lock();
@@ -82,6 +89,7 @@ mod tests {
         let tokens = Tokens::default();
         let first = tokens.issue(SessionId::new("run-1")).unwrap();
         let second = tokens.issue(SessionId::new("run-2")).unwrap();
+        assert!(Tokens::is_one(&first) && !Tokens::is_one(&first[1..]) && !Tokens::is_one("x"));
         assert_eq!(tokens.session(&first), Some(SessionId::new("run-1")));
         assert_eq!(tokens.session(&second), Some(SessionId::new("run-2")));
         assert_eq!(tokens.session(&first[1..]), None);

@@ -6,6 +6,9 @@ use std::{
     process,
 };
 
+/// What names of such groups begin with.
+pub(crate) const GROUP_PREFIX: &str = "mcpmon-run-";
+
 /// A control group that ends with this value, as soon as nothing is left in it.
 #[derive(Debug)]
 pub(super) struct OwnGroup {
@@ -38,7 +41,7 @@ impl OwnGroup {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let parent = group(&mounts, &own).ok_or(GroupError::NotMounted)?;
-        let path = parent.join(format!("mcpmon-run-{}", process::id()));
+        let path = parent.join(format!("{GROUP_PREFIX}{}", process::id()));
         let failed = |source| GroupError::Make {
             path: parent.clone(),
             source,
@@ -53,6 +56,11 @@ impl OwnGroup {
         let entered = fs::OpenOptions::new().write(true).open(group.entrance());
         entered.map_err(failed)?;
         Ok(group)
+    }
+
+    /// Its name, below the group of this process.
+    pub(super) fn name(&self) -> Option<String> {
+        self.path.file_name()?.to_str().map(str::to_owned)
     }
 
     /// The file that a process enters by writing `0` to it.

@@ -2,7 +2,9 @@
 
 mod cgroup;
 mod child;
+mod daemon;
 mod environment;
+mod shims;
 
 use std::{
     env,
@@ -19,15 +21,25 @@ use mcpmon_core::{
 };
 use nix::sys::prctl;
 
-use self::cgroup::OwnGroup;
+pub(crate) use self::cgroup::GROUP_PREFIX;
+pub use self::shims::{ShimError, run as run_shim};
+use self::{
+    cgroup::OwnGroup,
+    daemon::{DaemonError, Found, Keep},
+    environment::Start,
+    shims::{Inherited, Shims},
+};
 use super::{
     host,
     proxy::{HostError, ProxyError, Standalone, StandaloneOptions, Tokens},
+    runs::protocol::{Reach, RunHello},
 };
 use crate::{config::Search, intercept::http::Token};
 
 /// Variable that names a session.
 const SESSION: &str = "MCPMON_SESSION";
+/// Variable that says where programs are looked for.
+const PATH: &str = "PATH";
 
 /// What is to be run, and by which rules.
 #[derive(Clone, Debug)]
@@ -38,6 +50,12 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// Where a daemon would listen.
     pub socket: PathBuf,
+    /// The configuration that was named, for what the agent starts.
+    pub config: Option<PathBuf>,
+    /// Whether one in the working directory counts, for the same.
+    pub allow_local_config: bool,
+    /// Whether launchers of servers are put in front of `PATH`.
+    pub shims: bool,
     /// What the session is called.
     pub name: Option<String>,
     /// The agent's program.
@@ -78,6 +96,8 @@ pub struct Outcome {
     pub code: u8,
     /// Why the agent had no control group of its own, where it had none.
     pub no_group: Option<String>,
+    /// The daemon's store, where the daemon's proxy was used.
+    pub store: Option<PathBuf>,
 }
 
 impl Outcome {
@@ -88,6 +108,31 @@ impl Outcome {
     }
 }
 
+/// The proxy that an agent's models are behind.
+enum Proxy {
+    /// The daemon's.
+    Daemon(Box<Reach>),
+    /// One of its own, and the token of its session.
+    Own(Box<Standalone>, String),
+}
+
+impl Proxy {
+    /// Base URL of the session, and names of providers.
+    fn base(&self) -> (String, Vec<String>) {
+        let (address, token, providers) = match self {
+            Self::Daemon(reach) => {
+                let providers = reach.offer.providers.keys().cloned().collect();
+                (reach.offer.address, &reach.token, providers)
+            }
+            Self::Own(proxy, token) => {
+                let status = proxy.status();
+                (status.listen, token, status.providers)
+            }
+        };
+        (format!("http://{address}/s/{token}"), providers)
+    }
+}
+
 /// Runs an agent to its end.
 ///
 /// # Errors
@@ -95,10 +140,65 @@ impl Outcome {
 pub fn run(options: Options) -> Result<Outcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
     let name = options.name.clone().or_else(|| env::var(SESSION).ok());
-    let session = own_session(name.as_deref()).ok_or(RunError::NoSession)?;
+    let (group, no_group) = match OwnGroup::make() {
+        Ok(group) => (Some(group), None),
+        Err(error) => (None, Some(chain(&error))),
+    };
+    let named = environment::providers_of(|name| env::var_os(name));
+    let hello = RunHello {
+        name: name.clone(),
+        group: group.as_ref().and_then(OwnGroup::name),
+        providers: named.iter().map(|(name, url)| ((*name).to_owned(), url.clone())).collect(),
+        ..RunHello::default()
+    };
+    let keep = Keep::default();
+    let (proxy, session) = behind(&options, &hello, &keep)?;
+    let shims = match options.shims {
+        true => shims(&options),
+        false => None,
+    };
+    let start = start(&options, &proxy, name, shims.as_ref());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::Prepare)?;
+    let store = match &proxy {
+        Proxy::Daemon(reach) => Some(reach.store.clone()),
+        Proxy::Own(..) => None,
+    };
+    let entrance = group.as_ref().map(OwnGroup::entrance);
+    let ended = runtime.block_on(served(&options, proxy, &start, entrance, hello, &keep));
+    // A task that introduces this process again may be under way.
+    runtime.shutdown_background();
+    keep.leave();
+    Ok(Outcome {
+        session,
+        code: child::code(ended?),
+        no_group,
+        store,
+    })
+}
+
+/// The daemon's proxy where there is one, else one of its own; and which session it is for.
+fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, SessionId), RunError> {
+    let session = own_session(hello.name.as_deref()).ok_or(RunError::NoSession)?;
+    match daemon::introduce(&options.socket, hello) {
+        Ok(Found::Behind(stream, reach)) => {
+            keep.put(Some(stream));
+            let session = reach.session.clone();
+            return Ok((Proxy::Daemon(reach), session));
+        }
+        Ok(Found::NoProxy(cause)) => {
+            tracing::warn!(
+                "the daemon's LLM proxy is not used: {cause}; the agent has one of its own, which knows only what wrappers without a daemon saw"
+            );
+        }
+        Ok(Found::Known(_)) | Err(DaemonError::NotRunning) => {}
+        Err(error) => tracing::warn!("{error}; the agent has an LLM proxy of its own"),
+    }
     let tokens = Tokens::default();
     let token = tokens.issue(session.clone()).map_err(RunError::Prepare)?;
-    let mut proxy = Standalone::start(
+    let proxy = Standalone::start(
         StandaloneOptions {
             search: options.search.clone(),
             store: options.store.clone(),
@@ -114,39 +214,79 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
         },
         tokens,
     )?;
-    let status = proxy.status();
-    let base = format!("http://{}/s/{token}", status.listen);
-    let providers: Vec<&str> = status.providers.iter().map(String::as_str).collect();
+    Ok((Proxy::Own(Box::new(proxy), token), session))
+}
+
+/// With what the agent is started.
+fn start(options: &Options, proxy: &Proxy, name: Option<String>, shims: Option<&Shims>) -> Start {
+    let (base, providers) = proxy.base();
+    let providers: Vec<&str> = providers.iter().map(String::as_str).collect();
     let mut start = environment::start(&base, &providers, &options.program, &options.arguments, |name| {
         env::var_os(name)
     });
     if let Some(name) = name {
         start.variables.insert(SESSION, name.into());
     }
-    let (group, no_group) = match OwnGroup::make() {
-        Ok(group) => (Some(group), None),
-        Err(error) => (None, Some(chain(&error))),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(RunError::Prepare)?;
-    let ended: Result<ExitStatus, RunError> = runtime.block_on(async {
-        let entrance = group.as_ref().map(OwnGroup::entrance);
-        let agent = child::start(&options.program, &start.arguments, &start.variables, entrance);
-        let agent = agent.map_err(|source| RunError::Agent {
-            program: options.program.clone(),
-            source,
-        })?;
-        let ended = child::wait(agent);
-        proxy.serve_until(ended).await.map_err(RunError::Prepare)
+    if let Some(shims) = shims {
+        start.variables.insert(PATH, shims.in_front_of(env::var_os(PATH)));
+    }
+    start
+}
+
+/// Starts the agent, and serves it to its end.
+async fn served(
+    options: &Options,
+    proxy: Proxy,
+    start: &Start,
+    entrance: Option<PathBuf>,
+    mut hello: RunHello,
+    keep: &Keep,
+) -> Result<ExitStatus, RunError> {
+    let agent = child::start(&options.program, &start.arguments, &start.variables, entrance);
+    let agent = agent.map_err(|source| RunError::Agent {
+        program: options.program.clone(),
+        source,
     });
-    proxy.stop();
-    Ok(Outcome {
-        session,
-        code: child::code(ended?),
-        no_group,
-    })
+    let reach = match &proxy {
+        Proxy::Daemon(reach) => Some((**reach).clone()),
+        // This process speaks to models: what is held to the list of the session is the agent alone.
+        Proxy::Own(..) => {
+            let pid = agent.as_ref().ok().and_then(tokio::process::Child::id);
+            hello.agent = pid.and_then(host::identify).map(Into::into);
+            None
+        }
+    };
+    if reach.is_some() || hello.agent.is_some() {
+        tokio::spawn(daemon::stay(options.socket.clone(), hello, reach, keep.clone()));
+    }
+    match proxy {
+        Proxy::Daemon(_) => child::wait(agent?).await.map_err(RunError::Prepare),
+        Proxy::Own(mut proxy, _) => {
+            let ended = match agent {
+                Ok(agent) => proxy.serve_until(child::wait(agent)).await.map_err(RunError::Prepare),
+                Err(error) => Err(error),
+            };
+            proxy.stop();
+            ended
+        }
+    }
+}
+
+/// Launchers that wrap the servers they start; without them the agent runs all the same.
+fn shims(options: &Options) -> Option<Shims> {
+    let inherited = Inherited {
+        config: options.config.clone(),
+        db: options.store.clone(),
+        socket: options.socket.clone(),
+        allow_local_config: options.allow_local_config,
+    };
+    match Shims::make(&inherited) {
+        Ok(shims) => Some(shims),
+        Err(error) => {
+            tracing::warn!(%error, "servers that the agent starts are not wrapped by themselves");
+            None
+        }
+    }
 }
 
 /// The session whose root this process is, or is below.

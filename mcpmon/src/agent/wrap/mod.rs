@@ -104,6 +104,12 @@ pub enum WrapError {
     },
 }
 
+/// Whether a wrapper stands between this process and its client.
+#[must_use]
+pub(super) fn is_wrapped() -> bool {
+    nested::is_wrapped(&host::ancestors(host::parent()))
+}
+
 /// Serves one client: starts the server, relays, and ends as it ends.
 ///
 /// # Errors

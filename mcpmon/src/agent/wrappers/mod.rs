@@ -19,6 +19,7 @@ use std::{
 use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
 use tokio::{net::UnixStream, sync::Semaphore};
 
+pub(crate) use self::service::Refusal;
 use self::{calls::Sessions, peer::OwnProgram};
 use crate::{
     agent::{

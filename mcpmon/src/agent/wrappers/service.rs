@@ -21,10 +21,10 @@ use crate::{
 
 /// Why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+pub(crate) enum Refusal {
     /// It is another program.
     #[error(
-        "this process does not run the daemon's own program; start the server with the mcpmon that runs as the daemon"
+        "this process does not run the daemon's own program; start it with the mcpmon that runs as the daemon"
     )]
     Stranger,
     /// It speaks for another user.
@@ -67,18 +67,10 @@ async fn admit(
     stream: &mut UnixStream,
     hello: Hello,
 ) -> Result<(u64, Member, State), Refusal> {
-    let credentials = stream.peer_cred()?;
-    let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
-    let peer = pid.and_then(host::identify).ok_or(Refusal::Stranger)?;
-    if hello.identity.uid != credentials.uid() {
+    if hello.identity.uid != stream.peer_cred()?.uid() {
         return Err(Refusal::OtherUser);
     }
-    let shared = Arc::clone(&wrappers.0);
-    let runs_ours = tokio::task::spawn_blocking(move || shared.own.is_run_by(peer)).await;
-    if !runs_ours.unwrap_or(false) {
-        return Err(Refusal::Stranger);
-    }
-    handshake::challenge(stream, peer).await?;
+    let (peer, _) = wrappers.verified(stream).await?;
     if wrappers.of_user(hello.identity.uid) >= MAX_OF_USER {
         return Err(Refusal::TooMany);
     }
@@ -263,6 +255,30 @@ async fn in_the_background<T: Send + 'static>(
 }
 
 impl Wrappers {
+    /// The process at the other end and its user, once it is certain that it runs this very program and is the one
+    /// that speaks.
+    pub(crate) async fn verified(&self, stream: &mut UnixStream) -> Result<(ProcessId, u32), Refusal> {
+        let credentials = stream.peer_cred()?;
+        let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+        let peer = pid.and_then(host::identify).ok_or(Refusal::Stranger)?;
+        let shared = Arc::clone(&self.0);
+        let runs_ours = tokio::task::spawn_blocking(move || shared.own.is_run_by(peer)).await;
+        if !runs_ours.unwrap_or(false) {
+            return Err(Refusal::Stranger);
+        }
+        handshake::challenge(stream, peer).await?;
+        Ok((peer, credentials.uid()))
+    }
+
+    /// Waits until what was said is in the store.
+    pub(crate) async fn settle(&self) {
+        let recorder = self.0.recorder.clone();
+        let settled = tokio::task::spawn_blocking(move || recorder.flush(FLUSH)).await;
+        if !matches!(settled, Ok(Ok(()))) {
+            tracing::warn!("the latest events are not in the store yet");
+        }
+    }
+
     fn add(&self, wrapper: Connected) -> u64 {
         let mut connected = lock(&self.0.connected);
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);

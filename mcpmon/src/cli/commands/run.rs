@@ -1,6 +1,11 @@
 //! `mcpmon run`: an agent behind mcpmon.
 
-use std::{ffi::OsString, io, io::Write as _, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 
@@ -8,10 +13,12 @@ use super::{proxy, report};
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
+        daemon::DEFAULT_STORE,
         run::{self, Outcome, RunError},
     },
     cli::{CliError, ErrorKind, Globals, store},
     config::{LocalConfig, Search},
+    record::Reader,
 };
 
 /// Run an agent: its models behind the LLM proxy, everything it starts one session
@@ -20,6 +27,9 @@ pub(in crate::cli) struct Options {
     /// What the session is called
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// Do not wrap the servers that the agent starts with npx, uvx, docker and the like
+    #[arg(long)]
+    no_shims: bool,
     /// Where the daemon listens
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
@@ -42,6 +52,9 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         search: Search::of_process(globals.config.clone(), local),
         store: globals.db.clone(),
         socket: options.socket,
+        config: globals.config.clone(),
+        allow_local_config: options.allow_local_config,
+        shims: !options.no_shims,
         name: options.session,
         program: command.next().unwrap_or_default(),
         arguments: command.collect(),
@@ -55,21 +68,26 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
 
 /// One line of what became of the session, and the command that says more.
 fn summary(outcome: &Outcome, globals: &Globals) -> String {
-    let Outcome {
-        session, no_group, ..
-    } = outcome;
-    let counted = store::open(globals)
-        .ok()
-        .and_then(|store| report::line(&store, session.as_str()).ok());
-    let mut line = format!("mcpmon: session {}", session.as_str());
+    let session = outcome.session.as_str();
+    let store = match &outcome.store {
+        Some(store) => Reader::open(store).ok(),
+        None => store::open(globals).ok(),
+    };
+    let counted = store.and_then(|store| report::line(&store, session).ok());
+    let mut line = format!("mcpmon: session {session}");
     if let Some(counts) = counted {
         line.push_str(&format!(": {counts}"));
     }
-    if let Some(cause) = no_group {
+    if let Some(cause) = &outcome.no_group {
         line.push_str(&format!("; no control group of its own ({cause})"));
     }
-    line.push_str(&format!("; mcpmon report {}", session.as_str()));
-    if let Some(db) = &globals.db {
+    line.push_str(&format!("; mcpmon report {session}"));
+    let usual = Path::new(DEFAULT_STORE);
+    let named = match &outcome.store {
+        Some(store) => Some(store.as_path()).filter(|store| *store != usual),
+        None => globals.db.as_deref(),
+    };
+    if let Some(db) = named {
         line.push_str(&format!(" --db {}", db.display()));
     }
     line

@@ -142,6 +142,9 @@ fn lines(status: &Status) -> Vec<String> {
         put("", format!("first starts are not pinned: {cause}"));
     }
     put("llm proxy", llm_proxy(status));
+    if !status.runs.is_empty() {
+        put("sessions", runs(status));
+    }
     put("kernel", kernel(status));
     put("store", store(status));
     lines
@@ -155,6 +158,17 @@ fn llm_proxy(status: &Status) -> String {
         },
         None => "not running".to_owned(),
     }
+}
+
+/// Sessions whose models are behind a proxy.
+fn runs(status: &Status) -> String {
+    let list = status.runs.iter().map(|run| {
+        let proxy = if run.behind_daemon { "" } else { ", a proxy of its own" };
+        let group = if run.own_group { "" } else { ", no control group" };
+        format!("{} (pid {}, user {}{proxy}{group})", run.session, run.pid, run.uid)
+    });
+    let list: Vec<String> = list.collect();
+    format!("{} behind an LLM proxy: {}", list.len(), list.join(", "))
 }
 
 fn network(status: &Status) -> String {
@@ -260,7 +274,7 @@ mod tests {
     use super::*;
     use crate::agent::{
         selftest::{Check, Component},
-        status::{NetworkStatus, PolicyStatus, ProxyStatus, RunningServer, StoreStatus},
+        status::{NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, StoreStatus},
     };
 
     fn sample() -> Status {
@@ -311,6 +325,22 @@ mod tests {
                 bodies: None,
                 sessions: 1,
             }),
+            runs: vec![
+                RunStatus {
+                    session: "review-1".to_owned(),
+                    pid: 20,
+                    uid: 1000,
+                    behind_daemon: true,
+                    own_group: true,
+                },
+                RunStatus {
+                    session: "mcpmon-run-2".to_owned(),
+                    pid: 30,
+                    uid: 0,
+                    behind_daemon: false,
+                    own_group: false,
+                },
+            ],
             not_pinned: vec!["user 7 has 256 pinned packages".to_owned()],
             tracked_processes: 4,
             counters: BTreeMap::from([
@@ -346,6 +376,7 @@ mod tests {
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 sessions
+        sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
         "#);

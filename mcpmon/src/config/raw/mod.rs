@@ -29,7 +29,7 @@ pub(crate) use self::{
         OnOutput, OutputInspection,
     },
     mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
-    network::{Deny, Network, Scope, Watch},
+    network::{Deny, Network, ProxyBypass, Scope, Watch},
     pinning::{OnChange, RateLimits, Registry, VersionPinning},
     proxy::{DlpMode, Proxy, ProxyMode},
     record::Record,

@@ -39,12 +39,13 @@ pub(super) enum Refusal {
     Token,
 }
 
-/// Checks a request's head; `presented` is the token of its path.
+/// Checks a request's head; `presented` is the token of its path, and `is_session` says whether a session has it.
 pub(super) fn admit(
     entry: &Entry,
     uri: &Uri,
     headers: &HeaderMap,
     presented: Option<&str>,
+    is_session: impl Fn(&str) -> bool,
 ) -> Result<(), Refusal> {
     if uri.authority().is_some() {
         return Err(Refusal::Forward);
@@ -70,7 +71,8 @@ pub(super) fn admit(
         return Ok(());
     };
     let sent = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
-    match [sent, presented].into_iter().flatten().any(|text| token.is(text)) {
+    let is_known = |text: &str| token.is(text) || is_session(text);
+    match sent.is_some_and(|text| token.is(text)) || presented.is_some_and(is_known) {
         true => Ok(()),
         false => Err(Refusal::Token),
     }
@@ -112,6 +114,9 @@ mod tests {
 
     use super::*;
 
+    /// The token of a session.
+    const SESSION: &str = "of-a-session";
+
     fn admitted(
         entry: &Entry,
         uri: &str,
@@ -122,7 +127,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        match admit(entry, &uri.parse().unwrap(), &headers, presented) {
+        match admit(entry, &uri.parse().unwrap(), &headers, presented, |token| token == SESSION) {
             Ok(()) => "in".to_owned(),
             Err(refusal) => format!("{refusal:?}"),
         }

@@ -3,7 +3,10 @@
 use std::{
     fs, io,
     net::SocketAddr,
-    os::unix::fs::PermissionsExt as _,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::PermissionsExt as _,
+    },
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -15,6 +18,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -360,8 +364,7 @@ fn listen_unix(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
+    let socket = bind(path)?;
     let file = SocketFile(path.to_owned());
     let mode = match group {
         Some(_) => {
@@ -371,7 +374,17 @@ fn listen_unix(
         None => 0o600,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    Ok((listener, file))
+    // Only now: before that, nobody can connect, whatever the mode was.
+    socket::listen(&socket, Backlog::MAXCONN)?;
+    Ok((socket.into(), file))
+}
+
+/// A socket with a name, at which nobody listens yet. The umask, which would make its mode, is that of every thread.
+fn bind(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
 }
 
 fn is_socket(metadata: &fs::Metadata) -> bool {

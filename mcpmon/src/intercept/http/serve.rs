@@ -73,7 +73,8 @@ impl Proxy {
         body: Incoming,
     ) -> Result<Response<Outgoing>, Problem> {
         let presented = session_token(parts.uri.path());
-        admission::admit(entry, &parts.uri, &parts.headers, presented).map_err(|refusal| {
+        let is_session = |token: &str| self.exchanges.session(token).is_some();
+        admission::admit(entry, &parts.uri, &parts.headers, presented, is_session).map_err(|refusal| {
             let status = match refusal {
                 admission::Refusal::Token => StatusCode::UNAUTHORIZED,
                 admission::Refusal::Forward => StatusCode::BAD_REQUEST,

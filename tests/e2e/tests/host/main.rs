@@ -15,6 +15,7 @@ mod network;
 mod own_policy;
 mod pins;
 mod policy;
+mod proxied;
 mod real;
 mod refusals;
 mod usage;

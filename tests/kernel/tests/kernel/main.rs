@@ -17,6 +17,7 @@ mod ranges;
 mod refuse;
 mod reload;
 mod scope;
+mod session;
 
 use std::process::ExitCode;
 
@@ -109,6 +110,12 @@ const TESTS: &[Test] = &[
     test(
         "egress::connections_of_servers_are_reported",
         egress::servers_are_reported,
+    ),
+    test("session::models_are_refused_to_it_alone", session::refused),
+    test("session::models_are_reported_of_it_alone", session::reported),
+    test(
+        "session::processes_not_judged_yet_are_held_to_its_list",
+        session::pending,
     ),
     test("exec::of_a_plain_file", exec::plain_file),
     test("exec::of_a_hard_link", exec::hard_link),

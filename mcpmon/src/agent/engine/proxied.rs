@@ -1,0 +1,47 @@
+//! Sessions with a proxy: their processes, as far as the kernel does not know them by itself.
+
+use mcpmon_core::{decide::Proxied, model::ProcessId};
+
+use super::Core;
+use crate::agent::runs::Group;
+
+/// Groups that are looked into; of the oldest only what the kernel knows by itself is held.
+const MOST_GROUPS: usize = 256;
+
+impl Core {
+    /// Holds everything that is in the session to its list. What lost its parent is found by its control group.
+    pub(super) fn enter(&mut self, proxied: Proxied, group: Option<Group>) {
+        let members = group.as_ref().and_then(Group::members).unwrap_or_default();
+        let root = proxied.root;
+        self.groups.retain(|(known, _)| known.session != proxied.session);
+        if let Some(group) = group {
+            if self.groups.len() >= MOST_GROUPS {
+                self.groups.remove(0);
+            }
+            self.groups.push((proxied.clone(), group));
+        }
+        let judgement = self.monitor.proxied(proxied, std::iter::once(root).chain(members));
+        self.carry_out(judgement, None);
+    }
+
+    /// Processes in groups of sessions that the kernel does not hold to their list: the table was full when they
+    /// were started, or they came from elsewhere.
+    pub(super) fn look_into_groups(&mut self) {
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.retain(|(proxied, group)| {
+            let Some(members) = group.members() else {
+                return false;
+            };
+            let outside: Vec<ProcessId> = members
+                .into_iter()
+                .filter(|process| self.processes.get(process.pid).unwrap_or_default().session == 0)
+                .collect();
+            if !outside.is_empty() {
+                let judgement = self.monitor.proxied(proxied.clone(), outside);
+                self.carry_out(judgement, None);
+            }
+            true
+        });
+        self.groups = groups;
+    }
+}

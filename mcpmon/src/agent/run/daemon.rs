@@ -1,0 +1,197 @@
+//! The daemon, where one runs: its proxy, and its knowledge of which processes are behind a proxy.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::io::AsyncReadExt as _;
+
+use crate::{
+    agent::{
+        control::Request,
+        runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
+    },
+    judge::protocol::Say,
+};
+
+/// How long the daemon may take for an answer; it may be about to start its proxy.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How often a daemon is looked for that went away, or was not there.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long the daemon may take in the end to write what it heard last.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What the daemon made of this session.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// It is behind the daemon's proxy, for as long as the connection lasts.
+    Behind(UnixStream, Box<Reach>),
+    /// It has a proxy of its own, which the daemon knows of for as long.
+    Known(UnixStream),
+    /// The daemon has no proxy for it, and why.
+    NoProxy(String),
+}
+
+/// Why nothing came of it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DaemonError {
+    /// Nobody listens.
+    #[error("no daemon is listening")]
+    NotRunning,
+    /// Not for this user.
+    #[error("no permission for {}: its socket is for root and members of the group mcpmon", .0.display())]
+    Denied(PathBuf),
+    /// It says no.
+    #[error("the daemon refuses this session: {0}")]
+    Refused(String),
+    /// The conversation broke off, or made no sense.
+    #[error("the daemon does not answer")]
+    Broken(#[source] io::Error),
+}
+
+/// Introduces this process to the daemon at `path`.
+pub(super) fn introduce(path: &Path, hello: &RunHello) -> Result<Found, DaemonError> {
+    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DaemonError::NotRunning,
+        io::ErrorKind::PermissionDenied => DaemonError::Denied(path.to_owned()),
+        _ => DaemonError::Broken(error),
+    })?;
+    let hello = Request::Run { hello: hello.clone() };
+    let heard = converse(&stream, &hello).map_err(DaemonError::Broken)?;
+    match heard {
+        RunHear::Session(reach) => Ok(Found::Behind(stream, reach)),
+        RunHear::Known(_) => Ok(Found::Known(stream)),
+        RunHear::NoProxy(cause) => Ok(Found::NoProxy(cause)),
+        RunHear::Error(cause) => Err(DaemonError::Refused(cause)),
+        RunHear::Challenge(_) => Err(DaemonError::Broken(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+fn converse(stream: &UnixStream, hello: &Request) -> io::Result<RunHear> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut heard = exchange(stream, hello)?;
+    if let RunHear::Challenge(nonce) = heard {
+        heard = exchange(stream, &Say::Repeat { nonce })?;
+    }
+    Ok(heard)
+}
+
+fn exchange(mut stream: &UnixStream, said: &impl serde::Serialize) -> io::Result<RunHear> {
+    let mut line = serde_json::to_vec(said)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(MAX_LINE)).read_until(b'\n', &mut answer)?;
+    if answer.last() != Some(&b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Stays connected: introduces this process again wherever the daemon was restarted, with the token it had.
+pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach>, kept: Keep) {
+    if let Some(reach) = &reach {
+        hello.token = Some(reach.token.clone());
+    }
+    let mut told = Told::default();
+    loop {
+        if let Some(stream) = kept.stream() {
+            ended(stream).await;
+            if reach.is_some() {
+                tracing::warn!("the daemon is gone: models cannot be reached until it is back");
+            }
+            told = Told::default();
+        }
+        kept.put(None);
+        tokio::time::sleep(RETRY).await;
+        let (path, hello) = (path.clone(), hello.clone());
+        let found = tokio::task::spawn_blocking(move || introduce(&path, &hello)).await;
+        let Ok(found) = found else { return };
+        match (found, &reach) {
+            (Ok(Found::Known(stream)), None) => kept.put(Some(stream)),
+            (Ok(Found::Behind(stream, new)), Some(before)) => {
+                if new.offer.address == before.offer.address {
+                    tracing::warn!("the daemon is back, and models can be reached");
+                } else {
+                    tracing::error!(
+                        before = %before.offer.address, now = %new.offer.address,
+                        "the daemon's LLM proxy listens elsewhere now: the agent cannot reach its models, start it again"
+                    );
+                }
+                kept.put(Some(stream));
+            }
+            (Ok(Found::NoProxy(cause)), _) => told.once(&format!("the daemon's LLM proxy is not there: {cause}")),
+            (Ok(Found::Known(_) | Found::Behind(..)), _) => return,
+            (Err(DaemonError::NotRunning), _) => {}
+            (Err(error @ (DaemonError::Denied(_) | DaemonError::Refused(_))), _) => {
+                tracing::warn!("{error}: it does not report or refuse what goes round the LLM proxy");
+                return;
+            }
+            (Err(error), _) => told.once(&error.to_string()),
+        }
+    }
+}
+
+/// What was said already.
+#[derive(Debug, Default)]
+struct Told(Option<String>);
+
+impl Told {
+    fn once(&mut self, what: &str) {
+        if self.0.as_deref() != Some(what) {
+            tracing::warn!("{what}");
+            self.0 = Some(what.to_owned());
+        }
+    }
+}
+
+/// The connection, for whoever ends it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keep(Arc<Mutex<Option<UnixStream>>>);
+
+impl Keep {
+    /// Keeps this one from now on.
+    pub(super) fn put(&self, stream: Option<UnixStream>) {
+        *self.lock() = stream;
+    }
+
+    fn stream(&self) -> Option<UnixStream> {
+        self.lock().as_ref()?.try_clone().ok()
+    }
+
+    /// Leaves, and waits until the daemon has written what it heard.
+    pub(super) fn leave(self) {
+        let Some(mut stream) = self.lock().take() else {
+            return;
+        };
+        let left = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(FAREWELL)))
+            .and_then(|()| stream.shutdown(Shutdown::Write))
+            .and_then(|()| stream.read(&mut [0]));
+        if let Err(error) = left {
+            tracing::debug!(%error, "the daemon did not say good-bye");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<UnixStream>> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the end of a connection on which nothing more is said.
+async fn ended(stream: UnixStream) {
+    let stream = stream
+        .set_nonblocking(true)
+        .and_then(|()| tokio::net::UnixStream::from_std(stream));
+    let Ok(mut stream) = stream else { return };
+    let mut byte = [0];
+    while let Ok(1..) = stream.read(&mut byte).await {}
+}

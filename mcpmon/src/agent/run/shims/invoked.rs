@@ -1,0 +1,270 @@
+//! This program under the name of a launcher: becomes the real one at once, unless that starts an MCP server.
+
+use std::{
+    convert::Infallible,
+    env,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use mcpmon_core::{
+    decide::{launch_rules, recognise},
+    inspect::launch::Launch,
+};
+
+use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES};
+use crate::{
+    agent::wrap::is_wrapped,
+    config::{self, LocalConfig, Search, Trust},
+};
+
+/// Why a launcher does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ShimError {
+    /// There is only this one.
+    #[error("{0}: command not found")]
+    NotFound(&'static str),
+    /// It cannot be executed.
+    #[error("cannot execute {}", .program.display())]
+    Execute {
+        /// The launcher, or the wrapper in front of it.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ShimError {
+    /// The exit status, as shells have it.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => 127,
+            Self::Execute { .. } => 126,
+        }
+    }
+}
+
+/// Becomes the launcher whose name this program was started under; `None` under any other name.
+pub fn run() -> Option<Result<Infallible, ShimError>> {
+    let mut words = env::args_os();
+    let first = words.next()?;
+    let name = Path::new(&first).file_name()?.to_str()?;
+    let name = NAMES.into_iter().find(|known| *known == name)?;
+    Some(launch(name, &first, &words.collect::<Vec<_>>()))
+}
+
+fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<Infallible, ShimError> {
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    let found = Found::look(name, first, &path);
+    let real = found.real.ok_or(ShimError::NotFound(name))?;
+    let mut command = match server(name, arguments, found.shims.as_deref()) {
+        Some((launch, inherited)) => wrapper(&launch, &inherited, &real, arguments),
+        None => {
+            let mut command = Command::new(&real);
+            // Who was called by a path is called by one: it may look beside itself.
+            if !first.as_encoded_bytes().contains(&b'/') {
+                command.arg0(first);
+            }
+            command.args(arguments);
+            command
+        }
+    };
+    let source = command.exec();
+    let program = command.get_program().into();
+    Err(ShimError::Execute { program, source })
+}
+
+/// The server that is started, with what its wrapper is to be told.
+fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(Launch, Inherited)> {
+    let is_conversation = is_pipe(0) && is_pipe(1) && talks(name, arguments);
+    if !is_conversation || is_wrapped() {
+        return None;
+    }
+    let inherited = shims.and_then(|shims| fs::read(shims.join(INHERITED)).ok());
+    let inherited: Inherited = serde_json::from_slice(&inherited?).ok()?;
+    let local = match inherited.allow_local_config {
+        true => LocalConfig::Allow,
+        false => LocalConfig::Ignore,
+    };
+    let search = Search::of_process(inherited.config.clone(), local);
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    // A mistake in it is told by the wrapper, and must not keep anything else from running.
+    let policy = config::load(&search, trust).map(|loaded| loaded.policy);
+    let policy = policy.unwrap_or_default();
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let argv: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
+    let launch = recognise(&policy, &launch_rules(&policy), &argv)?;
+    Some((launch, inherited))
+}
+
+/// `mcpmon wrap` in front of the real launcher.
+fn wrapper(launch: &Launch, inherited: &Inherited, real: &Path, arguments: &[OsString]) -> Command {
+    let own = fs::read_link("/proc/self/exe").ok().filter(|path| path.exists());
+    let mut command = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()));
+    command.arg0("mcpmon").arg("wrap");
+    command.arg("--server").arg(launch.server.as_str());
+    command.arg("--socket").arg(&inherited.socket);
+    for (option, file) in [("--config", &inherited.config), ("--db", &inherited.db)] {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
+    if inherited.allow_local_config {
+        command.arg("--allow-local-config");
+    }
+    command.arg("--").arg(real).args(arguments);
+    command
+}
+
+/// Whether `path` has a program of this name that is not this one.
+pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
+    Found::look(name, OsStr::new(name), path).real.is_some()
+}
+
+/// What `PATH` has under a name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// The first that is not this program.
+    real: Option<PathBuf>,
+    /// The directory that this one was found in.
+    shims: Option<PathBuf>,
+}
+
+impl Found {
+    fn look(name: &str, first: &OsStr, path: &OsStr) -> Self {
+        let own = fs::metadata("/proc/self/exe").ok();
+        let is_own = |other: &fs::Metadata| {
+            own.as_ref()
+                .is_some_and(|own| (own.dev(), own.ino()) == (other.dev(), other.ino()))
+        };
+        let mut found = Self::default();
+        if first.as_encoded_bytes().contains(&b'/') {
+            found.shims = Path::new(first).parent().map(Path::to_owned);
+        }
+        for directory in env::split_paths(path) {
+            let candidate = directory.join(name);
+            let Ok(metadata) = fs::metadata(&candidate) else {
+                continue;
+            };
+            if is_own(&metadata) {
+                found.shims.get_or_insert(directory);
+            } else if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+                found.real = Some(candidate);
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// Whether a descriptor is one end of a pipe, or of what clients use as one.
+fn is_pipe(descriptor: u32) -> bool {
+    let kind = fs::metadata(format!("/proc/self/fd/{descriptor}")).map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
+}
+
+/// Whether what is launched reads from who launches it: neither asked about itself, nor a container without input.
+fn talks(name: &str, arguments: &[OsString]) -> bool {
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let asks = |word: &&str| matches!(*word, "--help" | "-h" | "--version" | "-V" | "help" | "version");
+    if words.last().is_some_and(asks) {
+        return false;
+    }
+    !matches!(name, "docker" | "podman") || (words.iter().any(is_input) && !words.iter().any(is_apart))
+}
+
+/// `-i`, also among other letters.
+fn is_input(word: &&str) -> bool {
+    letters(word).is_some_and(|letters| letters.contains('i'))
+        || matches!(*word, "--interactive" | "--interactive=true")
+}
+
+/// `-d` and `-t`: nobody talks to it, or a person does.
+fn is_apart(word: &&str) -> bool {
+    letters(word).is_some_and(|letters| letters.contains(['d', 't']) && letters.contains('i'))
+        || matches!(*word, "-d" | "--detach" | "-t" | "--tty" | "--detach=true" | "--tty=true")
+}
+
+fn letters<'a>(word: &&'a str) -> Option<&'a str> {
+    let letters = word.strip_prefix('-')?;
+    let is_short = !letters.is_empty() && letters.len() <= 3 && letters.bytes().all(|byte| byte.is_ascii_lowercase());
+    is_short.then_some(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("npx", "-y @modelcontextprotocol/server-memory" => true)]
+    #[test_case("npx", "-y @modelcontextprotocol/server-memory --help" => false; "asked about itself")]
+    #[test_case("uvx", "mcp-server-git --version" => false; "asked for its version")]
+    #[test_case("docker", "run -i --rm mcp/time" => true; "a container with input")]
+    #[test_case("docker", "run --rm -i mcp/time" => true; "in another order")]
+    #[test_case("docker", "run --rm mcp/time" => false; "without input")]
+    #[test_case("docker", "run -d mcp/time" => false; "in the background")]
+    #[test_case("docker", "run -it mcp/time" => false; "with a person")]
+    #[test_case("podman", "run --interactive mcp/time" => true; "in words")]
+    fn only_conversations_are_wrapped(name: &str, words: &str) -> bool {
+        let arguments: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        talks(name, &arguments)
+    }
+
+    #[test]
+    fn the_real_one_is_the_first_that_is_not_this_program() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directories = ["shims", "older", "broken", "real", "later"].map(|name| root.path().join(name));
+        for directory in &directories {
+            fs::create_dir(directory).expect("a directory");
+        }
+        let [shims, older, broken, real, later] = &directories;
+        for directory in [shims, older] {
+            symlink("/proc/self/exe", directory.join("npx")).expect("a link");
+        }
+        fs::write(broken.join("npx"), "").expect("no program");
+        for directory in [real, later] {
+            symlink("/bin/cat", directory.join("npx")).expect("a program");
+        }
+        let path = env::join_paths(&directories).expect("a path");
+        let found = Found::look("npx", OsStr::new("npx"), &path);
+        assert_eq!(found.real, Some(real.join("npx")));
+        assert_eq!(found.shims.as_ref(), Some(shims));
+        let by_path = Found::look("npx", older.join("npx").as_os_str(), &path);
+        assert_eq!(by_path.shims.as_ref(), Some(older));
+        let none = Found::look("npx", OsStr::new("npx"), shims.as_os_str());
+        assert_eq!(none.real, None, "never this program again");
+        assert!(is_there("npx", &path) && !is_there("npx", shims.as_os_str()) && !is_there("uvx", &path));
+    }
+
+    #[test]
+    fn a_wrapper_is_told_what_the_run_was_told() {
+        let inherited = Inherited {
+            config: Some("/c.yaml".into()),
+            db: Some("/d.db".into()),
+            socket: "/s.sock".into(),
+            allow_local_config: true,
+        };
+        let policy = mcpmon_core::policy::Policy::default();
+        let argv = ["npx", "-y", "@modelcontextprotocol/server-memory"].map(str::to_owned);
+        let launch = recognise(&policy, &launch_rules(&policy), &argv).expect("a server");
+        let arguments: Vec<OsString> = argv[1..].iter().map(OsString::from).collect();
+        let command = wrapper(&launch, &inherited, Path::new("/usr/bin/npx"), &arguments);
+        let words: Vec<&str> = command.get_args().filter_map(OsStr::to_str).collect();
+        assert_eq!(
+            words.join(" "),
+            "wrap --server memory --socket /s.sock --config /c.yaml --db /d.db --allow-local-config -- \
+             /usr/bin/npx -y @modelcontextprotocol/server-memory"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Launchers of packages in front of `PATH`: a server that an agent starts by one of them is wrapped by itself.
+//!
+//! Interpreters are not among them: `python3` finds its own files by looking for itself on `PATH`, and build scripts
+//! do the same with `node`. Nor are tools that build more than they launch, such as `npm`.
+
+mod invoked;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt as _, symlink},
+    path::{Path, PathBuf},
+    process,
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::invoked::{ShimError, run};
+
+/// What is launched by these is a package or an image, under its own name. Sorted.
+pub(super) const NAMES: [&str; 9] = [
+    "bunx", "docker", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx",
+];
+/// File beside them with what a wrapper is to be told.
+const INHERITED: &str = ".mcpmon.json";
+/// Directories that are tried for a free name.
+const ATTEMPTS: u32 = 64;
+
+/// What wrappers inherit from `mcpmon run`: clients start servers without most of their environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Inherited {
+    pub(super) config: Option<PathBuf>,
+    pub(super) db: Option<PathBuf>,
+    pub(super) socket: PathBuf,
+    pub(super) allow_local_config: bool,
+}
+
+/// A directory of launchers, removed with this value.
+#[derive(Debug)]
+pub(super) struct Shims(PathBuf);
+
+impl Shims {
+    /// Makes one that nobody else can write to.
+    pub(super) fn make(inherited: &Inherited) -> io::Result<Self> {
+        let own = fs::read_link("/proc/self/exe")?;
+        let above = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let above = above
+            .filter(|path| path.is_absolute() && path.is_dir())
+            .unwrap_or_else(std::env::temp_dir);
+        let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+        // Whoever looks whether there is one must not find one that is not.
+        let names = NAMES.into_iter().filter(|name| invoked::is_there(name, &path));
+        Self::make_in(&above, &own, names, &absolute(inherited)?)
+    }
+
+    fn make_in(
+        above: &Path,
+        own: &Path,
+        names: impl Iterator<Item = &'static str>,
+        inherited: &Inherited,
+    ) -> io::Result<Self> {
+        let pid = process::id();
+        let mut taken = 0;
+        let shims = loop {
+            let path = above.join(format!("mcpmon-shims-{pid}-{taken}"));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => break Self(path),
+                // Of a process that had this number before, or of somebody who guessed it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && taken < ATTEMPTS => taken += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        for name in names {
+            symlink(own, shims.0.join(name))?;
+        }
+        fs::write(shims.0.join(INHERITED), serde_json::to_vec(inherited)?)?;
+        Ok(shims)
+    }
+
+    /// `path` with this directory in front.
+    pub(super) fn in_front_of(&self, path: Option<OsString>) -> OsString {
+        let mut joined = self.0.clone().into_os_string();
+        joined.push(":");
+        joined.push(path.as_deref().unwrap_or(OsStr::new(DEFAULT_PATH)));
+        joined
+    }
+}
+
+impl Drop for Shims {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::debug!(%error, path = %self.0.display(), "launchers stay behind");
+        }
+    }
+}
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The same from wherever it is read.
+fn absolute(inherited: &Inherited) -> io::Result<Inherited> {
+    let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
+    Ok(Inherited {
+        config: absolute(&inherited.config)?,
+        db: absolute(&inherited.db)?,
+        socket: std::path::absolute(&inherited.socket)?,
+        allow_local_config: inherited.allow_local_config,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn launchers_are_there_for_as_long_as_they_are_held() {
+        let above = tempfile::tempdir().expect("a directory");
+        let own = Path::new("/proc/self/exe");
+        let inherited = Inherited {
+            db: Some("/tmp/x.db".into()),
+            ..Inherited::default()
+        };
+        let make = || Shims::make_in(above.path(), own, NAMES.into_iter(), &inherited);
+        let (first, second) = (make().expect("the first"), make().expect("another name"));
+        assert_ne!(first.0, second.0);
+        let mode = fs::metadata(&first.0).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        for name in NAMES {
+            assert!(first.0.join(name).is_symlink(), "{name}");
+        }
+        let read = fs::read(first.0.join(INHERITED)).expect("written");
+        assert_eq!(serde_json::from_slice::<Inherited>(&read).expect("JSON"), inherited);
+        let path = first.in_front_of(Some("/bin".into()));
+        assert_eq!(path, OsString::from(format!("{}:/bin", first.0.display())));
+        let gone = first.0.clone();
+        drop(first);
+        assert!(!gone.exists() && second.0.exists());
+    }
+
+    #[test]
+    fn names_are_sorted() {
+        assert!(NAMES.is_sorted());
+    }
+}

@@ -1,0 +1,297 @@
+//! Sessions of `mcpmon run` that are connected: their tokens, and their processes in the kernel.
+
+mod group;
+pub(crate) mod protocol;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mcpmon_core::{
+    decide::Proxied,
+    inspect::session::session,
+    model::{ProcessId, SessionId},
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    sync::{Semaphore, oneshot, watch},
+    time::timeout,
+};
+
+pub(crate) use self::group::Group;
+use self::protocol::{Offer, Reach, RunHear, RunHello};
+use super::{
+    engine::{Message, PATIENCE},
+    host,
+    inbox::Sender,
+    proxy::Tokens,
+    wrappers::{Refusal, Wrappers},
+};
+
+/// Sessions at a time, for the host and for one user.
+const MOST: usize = 256;
+const MOST_OF_USER: usize = 64;
+/// How long a proxy that is about to start is waited for.
+const STARTING: Duration = Duration::from_secs(3);
+
+/// The daemon's proxy, or why there is none; nothing while it was not tried yet.
+pub(crate) type Offered = Option<Result<Offer, String>>;
+
+/// What the daemon has for sessions. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wrappers: Wrappers,
+    tokens: Tokens,
+    engine: Sender<Message>,
+    offered: watch::Receiver<Offered>,
+    store: PathBuf,
+    /// Where the hierarchy of control groups is.
+    cgroups: PathBuf,
+    connected: Mutex<BTreeMap<u64, Connected>>,
+    slots: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Connected {
+    status: RunStatus,
+    token: Option<String>,
+}
+
+/// A session, as `mcpmon status` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStatus {
+    /// Which it is.
+    pub session: String,
+    /// `mcpmon run` itself.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Whether its proxy is that of the daemon.
+    pub behind_daemon: bool,
+    /// Whether its processes are in a control group of their own.
+    pub own_group: bool,
+}
+
+/// Why a session is not taken in.
+#[derive(Debug, thiserror::Error)]
+enum RunRefusal {
+    #[error(transparent)]
+    Unverified(#[from] Refusal),
+    #[error("which session this is cannot be told: is /proc mounted?")]
+    NoSession,
+    #[error("the process that is named as the agent is no child of this one")]
+    NoChild,
+    #[error("the token belongs to another session")]
+    Taken,
+    #[error("too many sessions are connected")]
+    TooMany,
+    #[error("no token can be made")]
+    Token(#[source] io::Error),
+    #[error("the engine does not answer: see `mcpmon status`")]
+    Engine,
+}
+
+impl Runs {
+    /// Without any session yet.
+    pub(crate) fn new(
+        wrappers: Wrappers,
+        tokens: Tokens,
+        engine: Sender<Message>,
+        offered: watch::Receiver<Offered>,
+        store: PathBuf,
+        cgroups: PathBuf,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            wrappers,
+            tokens,
+            engine,
+            offered,
+            store,
+            cgroups,
+            connected: Mutex::default(),
+            slots: Arc::new(Semaphore::new(MOST)),
+        }))
+    }
+
+    /// Serves a `mcpmon run` that introduced itself, until it leaves.
+    pub(crate) async fn serve(self, mut stream: UnixStream, hello: RunHello) {
+        let slot = Arc::clone(&self.0.slots).try_acquire_owned();
+        let admitted = match slot {
+            Ok(_) => self.admit(&mut stream, hello).await,
+            Err(_) => Err(RunRefusal::TooMany),
+        };
+        match admitted {
+            Ok((number, heard)) => {
+                if answer(&mut stream, &heard).await.is_ok() && number.is_some() {
+                    silence(&mut stream).await;
+                }
+                if let Some(number) = number {
+                    self.leave(number);
+                    // Whoever left waits for the end of the connection, and looks what was recorded then.
+                    self.0.wrappers.settle().await;
+                }
+            }
+            Err(refusal) => {
+                tracing::warn!(%refusal, "a session is not taken in");
+                if let Err(error) = answer(&mut stream, &RunHear::Error(refusal.to_string())).await {
+                    tracing::debug!(%error, "it left before it was told");
+                }
+            }
+        }
+        drop(slot);
+    }
+
+    /// Those that are connected.
+    pub(crate) fn status(&self) -> Vec<RunStatus> {
+        self.lock().values().map(|run| run.status.clone()).collect()
+    }
+
+    async fn admit(
+        &self,
+        stream: &mut UnixStream,
+        hello: RunHello,
+    ) -> Result<(Option<u64>, RunHear), RunRefusal> {
+        let (run, uid) = self.0.wrappers.verified(stream).await?;
+        let of_user = self.lock().values().filter(|run| run.status.uid == uid).count();
+        if of_user >= MOST_OF_USER {
+            return Err(RunRefusal::TooMany);
+        }
+        let ancestors = host::ancestors(run);
+        let session = session(&ancestors, hello.name.as_deref(), &host::boot()).ok_or(RunRefusal::NoSession)?;
+        let group = hello
+            .group
+            .as_deref()
+            .and_then(|name| Group::find(&self.0.cgroups, run.pid, uid, name));
+        let status = RunStatus {
+            session: session.id.as_str().to_owned(),
+            pid: run.pid,
+            uid,
+            behind_daemon: hello.agent.is_none(),
+            own_group: group.is_some(),
+        };
+        let (root, token, heard) = match hello.agent.map(ProcessId::from) {
+            Some(agent) if is_child(agent, run) => (agent, None, RunHear::Known(session.id.clone())),
+            Some(_) => return Err(RunRefusal::NoChild),
+            None => match self.offer().await {
+                Ok(offer) => {
+                    if let Some(misfit) = offer.misfit(&hello.providers) {
+                        return Ok((None, RunHear::NoProxy(misfit)));
+                    }
+                    let token = self.token(hello.token, &session.id)?;
+                    let reach = Reach {
+                        session: session.id.clone(),
+                        token: token.clone(),
+                        offer,
+                        store: self.0.store.clone(),
+                    };
+                    (run, Some(token), RunHear::Session(Box::new(reach)))
+                }
+                Err(cause) => return Ok((None, RunHear::NoProxy(cause))),
+            },
+        };
+        let number = self.add(Connected { status, token });
+        let proxied = Proxied {
+            session: session.id,
+            root,
+            cgroup: group.as_ref().map(|group| group.id),
+        };
+        // Whoever hears that it is behind the proxy is in its session by then.
+        match self.enter(proxied, group).await {
+            Ok(()) => Ok((Some(number), heard)),
+            Err(refusal) => {
+                self.leave(number);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The proxy, once it is known whether it runs.
+    async fn offer(&self) -> Result<Offer, String> {
+        let mut offered = self.0.offered.clone();
+        let known = timeout(STARTING, offered.wait_for(Option::is_some)).await;
+        let starting = || Err("it does not run yet".to_owned());
+        match known {
+            Ok(Ok(offered)) => offered.clone().unwrap_or_else(starting),
+            Ok(Err(_)) | Err(_) => starting(),
+        }
+    }
+
+    /// The token that the session had, or a new one.
+    fn token(&self, had: Option<String>, session: &SessionId) -> Result<String, RunRefusal> {
+        let tokens = &self.0.tokens;
+        match had {
+            Some(token) if !Tokens::is_one(&token) => Err(RunRefusal::Taken),
+            Some(token) => match tokens.session(&token) {
+                Some(other) if other != *session => Err(RunRefusal::Taken),
+                Some(_) | None => {
+                    tokens.admit(&token, session.clone());
+                    Ok(token)
+                }
+            },
+            None => tokens.issue(session.clone()).map_err(RunRefusal::Token),
+        }
+    }
+
+    async fn enter(&self, proxied: Proxied, group: Option<Group>) -> Result<(), RunRefusal> {
+        let (reply, entered) = oneshot::channel();
+        let message = Message::EnterSession { proxied, group, reply };
+        self.0.engine.send(message).map_err(|_| RunRefusal::Engine)?;
+        match timeout(PATIENCE, entered).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(RunRefusal::Engine),
+        }
+    }
+
+    fn add(&self, run: Connected) -> u64 {
+        let mut connected = self.lock();
+        let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
+        connected.insert(number, run);
+        number
+    }
+
+    /// What it started stays held to its list: whoever outlives a session does not get out of it.
+    fn leave(&self, number: u64) {
+        let mut connected = self.lock();
+        let Some(Connected { token: Some(token), .. }) = connected.remove(&number) else {
+            return;
+        };
+        let is_held = connected.values().any(|run| run.token.as_ref() == Some(&token));
+        if !is_held {
+            self.0.tokens.revoke(&token);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Connected>> {
+        // No step of ours leaves it half changed.
+        self.0.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_child(child: ProcessId, parent: ProcessId) -> bool {
+    host::is_alive(child) && host::stat(child.pid).is_some_and(|stat| stat.parent == parent.pid)
+}
+
+async fn answer(stream: &mut UnixStream, heard: &RunHear) -> io::Result<()> {
+    let mut line = serde_json::to_vec(heard)?;
+    line.push(b'\n');
+    stream.write_all(&line).await
+}
+
+/// Nothing more is said: the end of the connection is the end of the session.
+async fn silence(stream: &mut UnixStream) {
+    let mut byte = [0];
+    match stream.read(&mut byte).await {
+        Ok(0) => {}
+        Ok(_) => tracing::warn!("a session says what nobody asked for, and is let go"),
+        Err(error) => tracing::debug!(%error, "a session broke off"),
+    }
+}

@@ -1,0 +1,108 @@
+//! Lists of sessions: they hold beside those of servers, and while a process waits to be judged.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use mcpmon_common::{event::Action, process::ProcessEntry};
+use mcpmon_core::{
+    model::ServerId,
+    policy::{Egress, ModelHost, OnBypass, Policy, Server, Transport, network::table::LIST_PROXIED},
+};
+use mcpmon_kernel_tests::{
+    child::Child,
+    lab::Lab,
+    netns::{ALLOWED4, DENIED4, DENIED6, Space},
+    probe::{self, REACHED, REFUSED},
+};
+
+const PORT: u16 = 25_100;
+const OTHER_PORT: u16 = 25_101;
+
+fn policy(action: OnBypass) -> Policy {
+    let mut policy = Policy::default();
+    policy.network.bypass.action = action;
+    policy.network.bypass.models = vec![ModelHost {
+        hosts: Vec::new(),
+        addresses: vec![DENIED4.into(), DENIED6.into()],
+        ports: vec![PORT],
+    }];
+    policy
+}
+
+fn proxied() -> ProcessEntry {
+    ProcessEntry {
+        flags: ProcessEntry::FLAG_AGENT,
+        session: LIST_PROXIED,
+        ..ProcessEntry::default()
+    }
+}
+
+/// Has a workload with this entry, and its relatives, connect everywhere.
+fn hold(lab: &mut Lab, entry: ProcessEntry, refused: &[SocketAddr], reached: &[SocketAddr]) -> Result<()> {
+    lab.connections()?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        refused
+            .iter()
+            .try_for_each(|target| probe::all_relatives(*target, REFUSED))?;
+        reached
+            .iter()
+            .try_for_each(|target| probe::all_relatives(*target, REACHED))
+    })?;
+    lab.sensor.processes.set(workload.pid(), entry)?;
+    workload.proceed()?;
+    workload.join()
+}
+
+/// Models are refused to the session, whatever it starts, and to nobody else.
+pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
+    lab.install(&policy(OnBypass::Deny))?;
+    let models = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
+    let others = [(DENIED4, OTHER_PORT).into(), (ALLOWED4, PORT).into()];
+    hold(lab, proxied(), &models, &others)?;
+    hold(lab, ProcessEntry::default(), &[], &models)
+}
+
+/// Where they are only reported, they are reached, and reported of the session alone.
+pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
+    let tables = lab.install(&policy(OnBypass::Alert))?;
+    let (model, other): (SocketAddr, SocketAddr) = ((DENIED4, PORT).into(), (ALLOWED4, PORT).into());
+    hold(lab, ProcessEntry::default(), &[], &[model])?;
+    let records = lab.connections()?;
+    ensure!(records.iter().all(|record| record.record.port != PORT), "{records:#?}");
+    hold(lab, proxied(), &[], &[model, other])?;
+    let mut records = lab.connections()?;
+    records.retain(|record| record.record.port == PORT);
+    ensure!(records.len() == probe::RELATIVES.len(), "{} records", records.len());
+    let rule = tables.lookup(LIST_PROXIED, model.ip(), PORT).watch;
+    for record in records {
+        let entry = record.record.entry;
+        let said = (record.action, record.record.rule, entry.session);
+        ensure!(said == (Action::Allow, rule, LIST_PROXIED), "{record:#?}");
+    }
+    Ok(())
+}
+
+/// A process that waits to be judged, because some server has a list, is held to that of its session too.
+pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
+    let mut policy = policy(OnBypass::Deny);
+    policy.servers = vec![Server {
+        id: ServerId::new("other")?,
+        transport: Transport::Stdio {
+            command: "other".to_owned(),
+            args: Vec::new(),
+        },
+        env_allow: Vec::new(),
+        env_deny: Vec::new(),
+        egress: Some(Egress {
+            deny: vec!["127.0.9.200".parse()?],
+            ..Egress::default()
+        }),
+    }];
+    lab.install(&policy)?;
+    let pending = ProcessEntry {
+        flags: ProcessEntry::FLAG_AGENT | ProcessEntry::FLAG_PENDING,
+        ..proxied()
+    };
+    hold(lab, pending, &[(DENIED4, PORT).into()], &[(ALLOWED4, PORT).into()])
+}
