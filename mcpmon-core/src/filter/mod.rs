@@ -1,4 +1,5 @@
 //! Decode, judge and rewrite for one transport, as one function over chunks of bytes.
 
 pub mod llm;
+mod message;
 pub mod stdio;

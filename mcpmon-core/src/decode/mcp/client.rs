@@ -17,16 +17,29 @@ use crate::model::{Call, Content, Era, FromClient, ListKind, Message, Question, 
 const LONGEST_TRACE: usize = 1 << 10;
 
 impl Dialogue {
-    pub(super) fn read_client<'a>(&mut self, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {
+    pub(super) fn read_client<'a>(
+        &mut self,
+        era: Era,
+        envelope: &'a Envelope<'a>,
+    ) -> Result<Reading<'a>, Unfit> {
         match (&envelope.payload, &envelope.id) {
             (Payload::Method { method, params }, Some(id)) => {
-                if let Some(objection) = self.requests.objection(id) {
+                let objection = self.requests.objection(id);
+                if let Some(objection) = objection
+                    && self.answered.is_none()
+                {
                     return Err(Unfit::Refused(objection));
                 }
                 if is_too_long(id) || method.len() > LONGEST_NAME {
                     return Err(Unfit::Refused("its id or method is too long"));
                 }
-                self.request(envelope, method, *params)
+                let reading = self.request(era, envelope, method, *params)?;
+                match objection {
+                    Some(objection) if !self.is_repeated(id, &reading.sequel) => {
+                        Err(Unfit::Refused(objection))
+                    }
+                    Some(_) | None => Ok(reading),
+                }
             }
             (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
             (Payload::Result(part) | Payload::Error(part), Some(id)) => {
@@ -47,8 +60,17 @@ impl Dialogue {
         }
     }
 
+    /// Whether a request that waits asks the same: its sender has had no answer on the channel it asked on.
+    fn is_repeated(&self, id: &RequestId, sequel: &Sequel) -> bool {
+        match (self.requests.value(id), sequel) {
+            (Some(waiting), Sequel::Answer(request)) => waiting.asks_like(request),
+            _ => false,
+        }
+    }
+
     fn request<'a>(
         &self,
+        told: Era,
         envelope: &'a Envelope<'a>,
         method: &'a str,
         params: Option<Value<'a>>,
@@ -59,7 +81,7 @@ impl Dialogue {
         let era = if method == "server/discover" {
             Era::Stateless
         } else {
-            era
+            era.max(told)
         };
         let (content, question, purpose) = self.meaning(method, &params)?;
         let request = Request {

@@ -1,5 +1,6 @@
 //! What messages mean: MCP of both eras, answers understood by what was asked.
 
+mod answered;
 mod changes;
 mod client;
 mod fields;
@@ -9,7 +10,7 @@ mod tasks;
 
 use std::collections::BTreeSet;
 
-use self::{changes::Changes, pending::Pending, tasks::Tasks};
+use self::{answered::Answered, changes::Changes, pending::Pending, tasks::Tasks};
 use super::{Limits, jsonrpc::Envelope};
 use crate::model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
 
@@ -24,6 +25,7 @@ const LONGEST_ID: usize = 1 << 10;
 pub struct Dialogue {
     limits: Limits,
     requests: Pending<Request>,
+    answered: Answered,
     asks: Pending<Ask>,
     tasks: Tasks,
     changes: Changes,
@@ -76,7 +78,7 @@ pub enum Sequel {
 }
 
 /// A request of the client that waits for its answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     question: Question,
     purpose: Purpose,
@@ -129,9 +131,20 @@ impl Dialogue {
     /// A dialogue in which nothing was said yet.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
+        Self::with(limits, Answered::NONE)
+    }
+
+    /// A dialogue over channels that come and go: what was said on one of them can be said again on another.
+    #[must_use]
+    pub const fn with_repetitions(limits: Limits) -> Self {
+        Self::with(limits, Answered::LATEST)
+    }
+
+    const fn with(limits: Limits, answered: Answered) -> Self {
         Self {
             limits,
             requests: Pending::new(limits.max_pending),
+            answered,
             asks: Pending::new(limits.max_pending),
             tasks: Tasks::new(limits.max_pending),
             changes: Changes::new(),
@@ -139,14 +152,20 @@ impl Dialogue {
         }
     }
 
-    /// Understands a message of one side. What an answer answers waits no longer.
+    /// Understands a message of one side, sent under a revision of `era` or one that it tells itself. What an answer
+    /// answers waits no longer.
     ///
     /// # Errors
     ///
     /// Where it has no meaning, or may not be sent now.
-    pub fn read<'a>(&mut self, side: Side, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {
+    pub fn read<'a>(
+        &mut self,
+        side: Side,
+        era: Era,
+        envelope: &'a Envelope<'a>,
+    ) -> Result<Reading<'a>, Unfit> {
         match side {
-            Side::Client => self.read_client(envelope),
+            Side::Client => self.read_client(era, envelope),
             Side::Server => self.read_server(envelope),
         }
     }
@@ -197,6 +216,13 @@ impl Dialogue {
             Side::Client => self.requests.expire(now, timeout),
             Side::Server => self.asks.expire(now, timeout),
         }
+    }
+}
+
+impl Request {
+    /// Whether it asks the same as another, so that an answer to the one is read as an answer to the other.
+    fn asks_like(&self, other: &Self) -> bool {
+        self.question == other.question && self.purpose == other.purpose && self.era == other.era
     }
 }
 

@@ -59,6 +59,11 @@ impl<T> Pending<T> {
         self.waiting.get(id).is_some_and(|entry| !entry.cancelled)
     }
 
+    /// What waits with this id.
+    pub(super) fn value(&self, id: &RequestId) -> Option<&T> {
+        self.waiting.get(id).map(|entry| &entry.value)
+    }
+
     /// The request that an answer with this id answers, and when it was made. It waits no longer.
     pub(super) fn take(&mut self, id: &RequestId) -> Option<(Timestamp, T)> {
         let entry = self.waiting.remove(id)?;

@@ -29,15 +29,24 @@ impl Dialogue {
             (Payload::Method { method, params }, Some(id)) => self.ask(envelope, id, method, *params),
             (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
             (Payload::Result(part), Some(id)) => {
-                let (at, request) = self.requests.take(id).ok_or(Unfit::Unasked)?;
+                let (at, request) = self.asked(id)?;
                 result(envelope, *part, at, request)
             }
             (Payload::Error(part), Some(id)) => {
-                let (at, request) = self.requests.take(id).ok_or(Unfit::Unasked)?;
+                let (at, request) = self.asked(id)?;
                 error(envelope, *part, at, request)
             }
             (Payload::Result(_) | Payload::Error(_), None) => Err(Unfit::Unasked),
         }
+    }
+
+    /// What an answer answers: a request that waits, or one that was answered and may be so again.
+    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), Unfit> {
+        let Some((at, request)) = self.requests.take(id) else {
+            return self.answered.again(id).ok_or(Unfit::Unasked);
+        };
+        self.answered.remember(id, at, &request);
+        Ok((at, request))
     }
 
     fn ask<'a>(
@@ -47,18 +56,21 @@ impl Dialogue {
         method: &'a str,
         params: Option<Value<'a>>,
     ) -> Result<Reading<'a>, Unfit> {
-        if let Some(objection) = self.asks.objection(id) {
-            return Err(Unfit::Refused(objection));
-        }
-        if is_too_long(id) || method.len() > LONGEST_NAME {
-            return Err(Unfit::Refused("its id or method is too long"));
-        }
         let ask = match method {
             "sampling/createMessage" => Ask::Sampling,
             "elicitation/create" => Ask::Elicitation,
             "roots/list" => Ask::Roots,
             _ => Ask::Other,
         };
+        let is_repeated = !self.answered.is_none() && self.asks.value(id) == Some(&ask);
+        if let Some(objection) = self.asks.objection(id)
+            && !is_repeated
+        {
+            return Err(Unfit::Refused(objection));
+        }
+        if is_too_long(id) || method.len() > LONGEST_NAME {
+            return Err(Unfit::Refused("its id or method is too long"));
+        }
         let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
         let content = FromServer::Ask {
             ask,

@@ -8,7 +8,7 @@ mod stopped;
 mod understood;
 
 use super::*;
-use crate::model::{Denial, Incident};
+use crate::model::{Message, Verdict};
 
 /// What comes out, as text.
 #[derive(Debug, Default, PartialEq, Eq)]
