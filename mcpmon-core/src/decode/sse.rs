@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use super::oversize::{Oversize, Skim};
+
 /// Memory for more than this is given back once an event is done.
 const KEPT: usize = 1 << 16;
 
@@ -31,6 +33,8 @@ pub enum Cut<'a> {
     Event(Event<'a>),
     /// An event that is longer than allowed: nothing behind it is read any more.
     TooLong,
+    /// An event that is longer than allowed, and what could be learnt of it without keeping it.
+    Skipped(Oversize),
 }
 
 /// Cuts one stream into events.
@@ -51,6 +55,10 @@ pub struct Events {
     /// No event was returned yet.
     first: bool,
     over: bool,
+    /// What is too long is read over.
+    skips: bool,
+    /// The event that is being read is.
+    skim: Option<Box<Skim>>,
 }
 
 impl Events {
@@ -66,7 +74,17 @@ impl Events {
             is_over: false,
             first: true,
             over: false,
+            skips: false,
+            skim: None,
         }
+    }
+
+    /// Events of at most `max` bytes; longer ones are skipped.
+    #[must_use]
+    pub const fn skipping(max: usize) -> Self {
+        let mut events = Self::new(max);
+        events.skips = true;
+        events
     }
 
     /// The next event that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
@@ -79,10 +97,8 @@ impl Events {
         let end = self.end(chunk);
         let (head, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
         *chunk = rest;
-        if self.partial.len() + head.len() > self.max {
-            self.over = true;
-            self.partial = Vec::new();
-            return Some(Cut::TooLong);
+        if self.skim.is_some() || self.partial.len() + head.len() > self.max {
+            return self.too_long(head, end.is_some());
         }
         if self.partial.is_empty() && end.is_some() {
             return Some(Cut::Event(read(head, std::mem::take(&mut self.first))));
@@ -91,6 +107,24 @@ impl Events {
         end?;
         self.returned = true;
         Some(Cut::Event(read(&self.partial, std::mem::take(&mut self.first))))
+    }
+
+    /// Goes on with an event that is longer than allowed.
+    fn too_long(&mut self, bytes: &[u8], is_end: bool) -> Option<Cut<'static>> {
+        let partial = std::mem::take(&mut self.partial);
+        if !self.skips {
+            self.over = true;
+            return Some(Cut::TooLong);
+        }
+        let skim = self.skim.get_or_insert_default();
+        skim.push(&partial);
+        skim.push(bytes);
+        if !is_end {
+            return None;
+        }
+        self.first = false;
+        let skim = self.skim.take().unwrap_or_default();
+        Some(Cut::Skipped(skim.finish()))
     }
 
     /// What the stream ended with although its event did not: no reader dispatches it, but some look at it.
@@ -189,6 +223,23 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
     event
 }
 
+/// Whether a line beside the data of an event has a character in it that some readers take for the end of a line:
+/// what follows it would be data for them alone. Data is JSON, where that ends no text.
+#[must_use]
+pub fn has_hidden_line(raw: &[u8]) -> bool {
+    let mut lines = raw.split(|byte| matches!(byte, b'\r' | b'\n'));
+    lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
+}
+
+/// The ends of lines that Python knows beside those of the standard.
+fn has_line_end(line: &[u8]) -> bool {
+    (0..line.len()).any(|at| {
+        let is_control = matches!(line[at], 0x0b | 0x0c | 0x1c..=0x1e);
+        let ends = ["\u{85}", "\u{2028}", "\u{2029}"];
+        is_control || ends.iter().any(|end| line[at..].starts_with(end.as_bytes()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -206,6 +257,7 @@ mod tests {
             while let Some(cut) = cutter.next(&mut chunk) {
                 match cut {
                     Cut::TooLong => events.push(("too long".to_owned(), None)),
+                    Cut::Skipped(long) => events.push((format!("skipped {:?}", long.id), None)),
                     Cut::Event(event) => {
                         raw.extend_from_slice(event.raw);
                         let name = event.name.map(text).unwrap_or_default();
@@ -245,6 +297,30 @@ mod tests {
         assert_eq!((told.len(), length, all), (1, Some((2 << 20) - 1), true));
     }
 
+    #[test_case(&[b"data: {\"id\":7,\"result\":{}}\n\ndata: a\n\n"]; "at once")]
+    #[test_case(&[b"data: {\"id\":7", b",\"result\":{}}\n", b"\ndata: a\n", b"\n"]; "in pieces")]
+    #[test_case(&[b"data: {\"id\":7,\"result\":{}}\r", b"\n\r", b"\ndata: a\n\n"]; "cut in its end")]
+    fn what_is_too_long_can_be_skipped(chunks: &[&[u8]]) {
+        let mut cutter = Events::skipping(10);
+        let mut told = Vec::new();
+        for chunk in chunks {
+            let mut chunk = *chunk;
+            while let Some(cut) = cutter.next(&mut chunk) {
+                told.push(match cut {
+                    Cut::Event(event) => format!("{:?}", event.data.as_deref().map(<[u8]>::escape_ascii)),
+                    Cut::Skipped(long) => format!("{:?}", long.id),
+                    Cut::TooLong => "over".to_owned(),
+                });
+                assert!(cutter.held() <= 10);
+            }
+        }
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(
+            told[0],
+            format!("{:?}", Some(crate::model::RequestId::Number("7".into())))
+        );
+    }
+
     #[test]
     fn what_is_too_long_ends_the_stream() {
         let told = |chunks: &[&[u8]]| {
@@ -260,6 +336,15 @@ mod tests {
             told(&[b"data: ", b"abcdef", b"\n\n", b"data: a\n\n"]),
             ["too long"]
         );
+    }
+
+    #[test_case(": c\u{2028}data: {}\n\n" => true; "a comment")]
+    #[test_case("data: {}\nid: 1\u{85}data: {}\n\n" => true; "an id")]
+    #[test_case("event: x\x0bdata: {}\n\n" => true; "a name")]
+    #[test_case("data\x1cdata: {}\n\n" => true; "a field that is none")]
+    #[test_case("event: x\r\ndata: \"\u{2028}\"\r\n: \u{e9}\r\n\r\n" => false; "data")]
+    fn hidden_lines(raw: &str) -> bool {
+        has_hidden_line(raw.as_bytes())
     }
 
     proptest! {

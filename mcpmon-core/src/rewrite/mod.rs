@@ -3,6 +3,7 @@
 //! Only what a verdict changes is written anew; every other byte of a message stays, ids and numbers first of all.
 
 mod edit;
+mod event;
 mod leave_out;
 pub mod llm;
 mod notify;
@@ -11,9 +12,10 @@ mod refuse;
 mod splice;
 mod stop;
 
+pub use event::{end_event, event, event_with_data};
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;
-pub use refuse::{Fault, refusal};
+pub use refuse::{Fault, mismatch, refusal};
 pub use splice::Splices;
 pub use stop::{Stopped, denied, stop};

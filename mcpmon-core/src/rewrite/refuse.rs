@@ -2,6 +2,9 @@
 
 use crate::{decode::json::quote_into, model::RequestId};
 
+/// MCP's code for headers that do not agree with the body.
+const HEADER_MISMATCH: i64 = -32_020;
+
 /// Why something is refused, as JSON-RPC codes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -30,6 +33,12 @@ impl Fault {
 #[must_use]
 pub fn refusal(id: Option<&RequestId>, fault: Fault, cause: &str) -> String {
     error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
+}
+
+/// The answer of a server of the stateless era to a request whose headers do not say what its body does.
+#[must_use]
+pub fn mismatch(id: Option<&RequestId>, cause: &str) -> String {
+    error_answer(id, HEADER_MISMATCH, &format!("[mcpmon] header mismatch: {cause}"))
 }
 
 /// An error answer with a code of its own.

@@ -8,6 +8,9 @@ use super::{
 };
 use crate::model::{Era, Trace};
 
+/// Where a message of the stateless era tells its revision, in `_meta`.
+pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
 /// The first revision without a handshake.
 const STATELESS: &str = "2026-07-28";
 
@@ -109,7 +112,12 @@ pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
     };
     for member in meta.members() {
         match member.name {
-            "io.modelcontextprotocol/protocolVersion" => era = era_of(member.value.string()),
+            VERSION => {
+                era = member
+                    .value
+                    .string()
+                    .map_or(Era::Handshake, |version| era_of(&version))
+            }
             "claudecode/toolUseId" => trace.tool_call = member.value.string(),
             "callId" if trace.tool_call.is_none() => trace.tool_call = member.value.string(),
             "traceparent" => trace.parent = member.value.string(),
@@ -119,10 +127,12 @@ pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
     (era, trace)
 }
 
-/// Revisions are dates, and sort as text.
-fn era_of(version: Option<Cow<'_, str>>) -> Era {
-    match version {
-        Some(version) if &*version >= STATELESS => Era::Stateless,
-        Some(_) | None => Era::Handshake,
+/// The era of a revision. Revisions are dates, and sort as text.
+#[must_use]
+pub fn era_of(version: &str) -> Era {
+    if version >= STATELESS {
+        Era::Stateless
+    } else {
+        Era::Handshake
     }
 }

@@ -10,6 +10,7 @@ mod tasks;
 
 use std::collections::BTreeSet;
 
+pub use self::fields::{VERSION, era_of};
 use self::{answered::Answered, changes::Changes, pending::Pending, tasks::Tasks};
 use super::{Limits, jsonrpc::Envelope};
 use crate::model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
@@ -195,6 +196,25 @@ impl Dialogue {
         match side {
             Side::Client => self.asks.take(id).is_some(),
             Side::Server => self.requests.take(id).is_some(),
+        }
+    }
+
+    /// Whether a request of the client with this id waits for its answer.
+    #[must_use]
+    pub fn waits(&self, id: &RequestId) -> bool {
+        self.requests.waits(id)
+    }
+
+    /// Whether a request of the client has waited too long. If so, it waits no longer.
+    pub fn expires(&mut self, now: Timestamp, id: &RequestId) -> bool {
+        let timeout = self.limits.request_timeout;
+        !timeout.is_zero() && self.requests.expires(now, timeout, id)
+    }
+
+    /// A request of the client is no longer waited for where it was made; its answer can come on another channel.
+    pub fn leave(&mut self, id: &RequestId) {
+        if let Some((at, request)) = self.requests.take(id) {
+            self.answered.remember(id, at, &request);
         }
     }
 

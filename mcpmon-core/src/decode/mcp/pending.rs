@@ -97,6 +97,15 @@ impl<T> Pending<T> {
             .collect()
     }
 
+    /// Removes one that has waited for `timeout`; whether it had, and its sender still wants an answer.
+    pub(super) fn expires(&mut self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
+        let is_expired = |entry: &Entry<T>| now.since(entry.at) >= timeout;
+        if !self.waiting.get(id).is_some_and(is_expired) {
+            return false;
+        }
+        self.waiting.remove(id).is_some_and(|entry| !entry.cancelled)
+    }
+
     /// Removes everything; those whose senders still want an answer.
     pub(super) fn drain(&mut self) -> Vec<RequestId> {
         let waiting = std::mem::take(&mut self.waiting);

@@ -30,7 +30,7 @@ pub use self::{
 use crate::{
     decode::{
         lines::{Line, Lines},
-        sse::{Cut, Event, Events},
+        sse::{Cut, Event, Events, has_hidden_line},
     },
     model::{Dialect, Redaction, Spoken, Verdict},
 };
@@ -271,7 +271,7 @@ fn read_events(
     while let Some(cut) = events.next(&mut chunk) {
         match cut {
             Cut::Event(event) => read_event(&event, stream, judge, out)?,
-            Cut::TooLong => return Err(Fault::TooLong { limit: events.max() }),
+            Cut::TooLong | Cut::Skipped(_) => return Err(Fault::TooLong { limit: events.max() }),
         }
     }
     Ok(())
@@ -283,7 +283,7 @@ fn read_event(
     judge: &mut dyn Judge,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    if strict::has_hidden_line(event.raw) {
+    if has_hidden_line(event.raw) {
         return Err(Fault::malformed("a line of an event has another one in it"));
     }
     stream.piece(piece(event), judge, out)

@@ -1,64 +1,21 @@
 //! A piece of a stream with other data in it.
 
-use memchr::memchr2;
-
 use super::Piece;
+use crate::rewrite::event_with_data;
 
 /// Appends `piece` with `json` in place of its data. Everything else that an event says, its name and id, stays.
 pub(super) fn reframe(piece: Piece<'_>, json: &str, out: &mut Vec<u8>) {
     let Some(data) = piece.data else {
         return out.extend_from_slice(piece.raw);
     };
-    if let Some(end) = piece.raw.strip_prefix(data) {
-        // A line. What stands in it has no line ends, or it were several.
-        out.extend_from_slice(json.as_bytes());
-        return out.extend_from_slice(end);
-    }
-    let (mut rest, mut is_written) = (piece.raw, false);
-    while !rest.is_empty() {
-        let (line, after) = split_line(rest);
-        rest = after;
-        if !is_data(line) {
-            out.extend_from_slice(line);
-        } else if !is_written {
-            is_written = true;
-            write_data(json, out);
+    match piece.raw.strip_prefix(data) {
+        Some(end) => {
+            // A line. What stands in it has no line ends, or it were several.
+            out.extend_from_slice(json.as_bytes());
+            out.extend_from_slice(end);
         }
+        None => event_with_data(piece.raw, json, out),
     }
-    if !ends_event(piece.raw) {
-        out.push(b'\n');
-    }
-}
-
-/// A line with what ends it, and what follows.
-fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
-    let Some(end) = memchr2(b'\n', b'\r', text) else {
-        return (text, &[]);
-    };
-    let is_pair = text[end..].starts_with(b"\r\n");
-    text.split_at(end + 1 + usize::from(is_pair))
-}
-
-fn is_data(line: &[u8]) -> bool {
-    // A byte order mark before the first event.
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    let name = line.trim_ascii_end();
-    name == b"data" || line.starts_with(b"data:")
-}
-
-fn write_data(json: &str, out: &mut Vec<u8>) {
-    for line in json.split(['\r', '\n']) {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line.as_bytes());
-        out.push(b'\n');
-    }
-}
-
-/// Whether the event has its blank line: what a stream ends with has none, and some readers look at it.
-fn ends_event(raw: &[u8]) -> bool {
-    [&b"\n\n"[..], b"\r\r", b"\r\n\r\n", b"\n\r\n", b"\n\r", b"\r\n\r"]
-        .iter()
-        .any(|end| raw.ends_with(end))
 }
 
 #[cfg(test)]
@@ -67,11 +24,7 @@ mod tests {
 
     use super::*;
 
-    #[test_case("data: {}\n\n", "{}" => "data: [1]\n\n"; "an event")]
-    #[test_case("event: a\r\ndata:{}\r\nid: 3\r\n: c\r\n\r\n", "{}" => "event: a\r\ndata: [1]\nid: 3\r\n: c\r\n\r\n"; "what else it says")]
-    #[test_case("data: {\ndata: }\n\n", "{\n}" => "data: [1]\n\n"; "data in two lines")]
-    #[test_case("data: {}\r\r", "{}" => "data: [1]\n\r"; "carriage returns")]
-    #[test_case("data: {}", "{}" => "data: [1]\n\n"; "the end of a stream")]
+    #[test_case("event: a\ndata: {}\n\n", "{}" => "event: a\ndata: [1]\n\n"; "an event")]
     #[test_case("{}\r\n", "{}" => "[1]\r\n"; "a line")]
     #[test_case("{}", "{}" => "[1]"; "the last line")]
     fn pieces(raw: &str, data: &str) -> String {
@@ -83,17 +36,5 @@ mod tests {
         };
         reframe(piece, "[1]", &mut out);
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn what_stands_in_several_lines_is_data_in_several_lines() {
-        let mut out = Vec::new();
-        let piece = Piece {
-            raw: b"data: 1\n\n",
-            name: None,
-            data: Some(b"1"),
-        };
-        reframe(piece, "[\n1]", &mut out);
-        assert_eq!(out, b"data: [\ndata: 1]\n\n");
     }
 }

@@ -62,22 +62,6 @@ pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }
 
-/// Whether a line beside the data of an event has a character in it that some readers take for the end of a line:
-/// what follows it would be data for them alone. Data is JSON, where that ends no text.
-pub(super) fn has_hidden_line(raw: &[u8]) -> bool {
-    let mut lines = raw.split(|byte| matches!(byte, b'\r' | b'\n'));
-    lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
-}
-
-/// The ends of lines that Python knows beside those of the standard.
-fn has_line_end(line: &[u8]) -> bool {
-    (0..line.len()).any(|at| {
-        let is_control = matches!(line[at], 0x0b | 0x0c | 0x1c..=0x1e);
-        let ends = ["\u{85}", "\u{2028}", "\u{2029}"];
-        is_control || ends.iter().any(|end| line[at..].starts_with(end.as_bytes()))
-    })
-}
-
 /// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.
 pub(super) fn stands_for(name: &str, known: &str) -> bool {
     name == known || letters(name).eq(letters(known))
@@ -159,15 +143,6 @@ mod tests {
     #[test_case("" => false; "nothing")]
     fn spellings(name: &str) -> bool {
         stands_for(name, "functionCall")
-    }
-
-    #[test_case(": c\u{2028}data: {}\n\n" => true; "a comment")]
-    #[test_case("data: {}\nid: 1\u{85}data: {}\n\n" => true; "an id")]
-    #[test_case("event: x\x0bdata: {}\n\n" => true; "a name")]
-    #[test_case("data\x1cdata: {}\n\n" => true; "a field that is none")]
-    #[test_case("event: x\r\ndata: \"\u{2028}\"\r\n: \u{e9}\r\n\r\n" => false; "data")]
-    fn hidden_lines(raw: &str) -> bool {
-        has_hidden_line(raw.as_bytes())
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Turn<'_, '_> {
         let reading = match self.dialogue.read(self.side, self.era, &envelope) {
             Ok(reading) => reading,
             Err(unfit) => {
-                self.unfit(&envelope, unfit);
+                self.unfit(&envelope, unfit, admission);
                 return Passage::Nothing;
             }
         };
@@ -192,7 +192,7 @@ impl Turn<'_, '_> {
     }
 
     /// A message without a meaning, or at the wrong time.
-    fn unfit(&mut self, envelope: &Envelope<'_>, unfit: Unfit) {
+    fn unfit(&mut self, envelope: &Envelope<'_>, unfit: Unfit, admission: Admission) {
         let id = envelope.id.as_ref();
         match (unfit, self.side, id) {
             (Unfit::Refused(cause), side, Some(id)) => {
@@ -209,7 +209,8 @@ impl Turn<'_, '_> {
             }
             (Unfit::Invalid(cause) | Unfit::Refused(cause), Side::Server, _) => {
                 // Its request waits no longer: the dialogue has taken it.
-                if !matches!(envelope.payload, Payload::Method { .. }) {
+                let answers = !matches!(envelope.payload, Payload::Method { .. });
+                if answers && admission != Admission::Ours {
                     self.exit.instead(&refusal(id, Fault::Answer, cause));
                 }
                 self.exit.divert(Stray::Part(envelope.whole.text()));

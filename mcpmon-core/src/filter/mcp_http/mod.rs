@@ -1,0 +1,122 @@
+//! MCP over HTTP: a request whole, a response as it comes.
+//!
+//! What a client posts and cannot be read strictly, or is not what its headers say, never reaches the server. What the
+//! server answers is judged message by message, wherever a message stands: in a JSON body, in an event of a stream, in
+//! the text of an error that clients hand on. Comments, `retry:` and empty events pass as they come.
+
+mod annotations;
+mod events;
+mod fault;
+mod head;
+mod joined;
+mod learned;
+mod legacy;
+mod output;
+mod own;
+mod post;
+mod response;
+mod rewritten;
+mod text;
+mod value;
+mod whole;
+
+pub use self::{
+    fault::Fault,
+    head::Head,
+    learned::Learned,
+    legacy::{Endpoint, endpoint},
+    output::Output,
+    own::{Listed, Question},
+    post::{Answer, Forward, Posted, Waiting},
+    response::{Ended, Flow, Response},
+};
+use self::{own::Own, post::BodyExit};
+pub use super::message::Judge;
+use super::message::{Reader, Spoken};
+use crate::{
+    decode::{Limits, json::Doubt, lines, mcp::Dialogue},
+    model::{Incident, ListKind, RequestId, Side, Timestamp},
+    rewrite::{self, refusal},
+};
+
+/// What was asked and answered in one session at one server: of what has one `Mcp-Session-Id`, of one stream of the
+/// transport before that, or of one request where there are no sessions.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    reader: Reader,
+    learned: Learned,
+    own: Own,
+}
+
+impl Session {
+    /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
+    #[must_use]
+    pub fn new(limits: Limits, learned: Learned) -> Self {
+        Self {
+            limits,
+            reader: Reader::new(limits, Dialogue::with_repetitions(limits)),
+            learned,
+            own: Own::default(),
+        }
+    }
+
+    /// What a client posts: its headers, and its body to the end.
+    pub fn post(
+        &mut self,
+        now: Timestamp,
+        head: &Head<'_>,
+        body: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Posted {
+        if body.len() > self.limits.max_line {
+            let limit = self.limits.max_line;
+            let side = Side::Client;
+            out.incidents.push(Incident::TooLong { side, limit });
+            return Posted::Answer(Answer::too_long(limit));
+        }
+        if lines::is_blank(body) {
+            let cause = "the body is empty";
+            out.incidents.push(Incident::Unparsable {
+                cause: cause.to_owned(),
+            });
+            return Posted::Answer(Answer::refused(400, rewrite::Fault::Parse, cause));
+        }
+        let mut exit = BodyExit::new(head, &self.learned, &self.own.waiting, &mut out.incidents);
+        let spoken = Spoken {
+            side: Side::Client,
+            text: body,
+            borne: Doubt::LineEnd,
+            era: head.era(),
+        };
+        self.reader.read(now, spoken, judge, &mut exit);
+        exit.posted(body)
+    }
+
+    /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
+    /// comes of it is judged and goes to no client; [`Self::listed`] tells.
+    pub fn ask(
+        &mut self,
+        now: Timestamp,
+        kind: ListKind,
+        cursor: Option<&str>,
+        head: &Head<'_>,
+    ) -> Option<Question> {
+        self.own.ask(now, &mut self.reader.dialogue, kind, cursor, head)
+    }
+
+    /// What came of a question of our own.
+    pub fn listed(&mut self, id: &RequestId) -> Listed {
+        self.own.listed(id)
+    }
+
+    /// Turns down what the server has waited for longer than allowed, if there is such a limit.
+    pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
+        for id in self.reader.dialogue.expire(now, Side::Server) {
+            let cause = "no answer came in time";
+            out.to_server
+                .push(refusal(Some(&id), rewrite::Fault::Timeout, cause));
+        }
+    }
+}

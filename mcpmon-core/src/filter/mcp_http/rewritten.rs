@@ -1,0 +1,78 @@
+//! Headers that repeat arguments which have become others.
+
+use super::{
+    annotations::Annotation,
+    head::{Head, PARAM, at, header_value, last, says},
+    value::decode,
+};
+use crate::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+
+impl Head<'_> {
+    /// The headers with arguments, all of them, where one of them is another in the body `after` than it was in
+    /// `before`; none where all stay.
+    pub(super) fn rewritten(
+        &self,
+        before: &[u8],
+        after: &str,
+        known: &[Annotation],
+    ) -> Vec<(String, String)> {
+        if self.params().is_empty() {
+            return Vec::new();
+        }
+        let mut scanner = Scanner::new(DEEPEST);
+        let Ok(scan) = scanner.scan(before, LoneSurrogate::Refuse) else {
+            return Vec::new();
+        };
+        let before = canonical(scan.document);
+        let (mut old, mut new) = (Scanner::new(DEEPEST), Scanner::new(DEEPEST));
+        let old = old.scan(before.as_bytes(), LoneSurrogate::Refuse);
+        let new = new.scan(after.as_bytes(), LoneSurrogate::Refuse);
+        let (Ok(old), Ok(new)) = (old, new) else {
+            return Vec::new();
+        };
+        let arguments = |root| last(last(root, "params")?, "arguments");
+        let (Some(old), Some(new)) = (arguments(old.document.root()), arguments(new.document.root())) else {
+            return Vec::new();
+        };
+        self.anew(old, new, known)
+    }
+
+    fn anew(&self, old: Value<'_>, new: Value<'_>, known: &[Annotation]) -> Vec<(String, String)> {
+        let mut is_other = false;
+        let mut headers = Vec::new();
+        for (name, value) in self.params() {
+            let said = decode(value);
+            let annotation = known
+                .iter()
+                .find(|known| name.eq_ignore_ascii_case(&known.header));
+            let now = match (annotation, said) {
+                (Some(annotation), said) => at(new, &annotation.path)
+                    .filter(|argument| !said.is_some_and(|said| says(&said, *argument)))
+                    .and_then(header_value),
+                // No list told which argument it repeats: then the one that says the same, and says another now.
+                (None, Some(said)) => counterpart(old, new, &said),
+                (None, None) => None,
+            };
+            let was = String::from_utf8_lossy(value).into_owned();
+            is_other |= now.is_some();
+            headers.push((format!("{PARAM}{name}"), now.unwrap_or(was)));
+        }
+        if is_other { headers } else { Vec::new() }
+    }
+}
+
+/// What has become of an argument that said `text`, the first that did and does not now.
+fn counterpart(old: Value<'_>, new: Value<'_>, text: &str) -> Option<String> {
+    let both = |old: Value<'_>, new: Value<'_>| counterpart(old, new, text);
+    match old.kind() {
+        ValueKind::Object => old
+            .members()
+            .zip(new.members())
+            .find_map(|(old, new)| both(old.value, new.value)),
+        ValueKind::Array => old.items().zip(new.items()).find_map(|(old, new)| both(old, new)),
+        ValueKind::Null | ValueKind::Boolean | ValueKind::Number | ValueKind::String => {
+            let is_other = old.text() != new.text() && says(text, old);
+            is_other.then(|| header_value(new)).flatten()
+        }
+    }
+}

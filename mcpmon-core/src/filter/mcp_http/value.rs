@@ -1,0 +1,131 @@
+//! What stands in a header that repeats a part of the body: as it is, or in Base64 where a header cannot hold it.
+
+use std::borrow::Cow;
+
+const START: &str = "=?base64?";
+const END: &str = "?=";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What a header's value says; `None` where it cannot be one, or is no Base64 that every reader takes alike.
+pub(super) fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
+    let text = plain(value)?;
+    let Some(inside) = text.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) else {
+        return Some(Cow::Borrowed(text));
+    };
+    Some(Cow::Owned(String::from_utf8(from_base64(inside)?).ok()?))
+}
+
+/// A header's value as it is; `None` where it cannot be one.
+pub(super) fn plain(value: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(value).ok()?;
+    let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    is_plain.then_some(text)
+}
+
+/// The value of a header that says `text`.
+pub(super) fn encode(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !(text.starts_with(START) && text.ends_with(END));
+    if is_plain {
+        return text.to_owned();
+    }
+    format!("{START}{}{END}", to_base64(text.as_bytes()))
+}
+
+fn to_base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=chunk.len()].copy_from_slice(chunk);
+        let group = u32::from_be_bytes(group);
+        for digit in 0..4 {
+            let is_there = digit <= chunk.len();
+            let place = (group >> (18 - 6 * digit)) & 0x3f;
+            out.push(if is_there {
+                char::from(ALPHABET[place as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    out
+}
+
+/// Padded, and with nothing in its unused bits: what is written in one way only.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in digits.as_bytes().chunks(4) {
+        let mut group = 0_u32;
+        for (place, digit) in chunk.iter().enumerate() {
+            let value = ALPHABET.iter().position(|known| known == digit)?;
+            group |= u32::try_from(value).ok()? << (18 - 6 * place);
+        }
+        let [_, octets @ ..] = group.to_be_bytes();
+        let (used, unused) = octets.split_at(chunk.len().checked_sub(1)?);
+        if used.is_empty() || unused.iter().any(|octet| *octet != 0) {
+            return None;
+        }
+        bytes.extend_from_slice(used);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("us-west1" => "us-west1"; "plain")]
+    #[test_case("" => ""; "nothing")]
+    #[test_case("a b\tc" => "=?base64?YSBiCWM=?="; "a tab")]
+    #[test_case(" padded " => "=?base64?IHBhZGRlZCA=?="; "spaces at the ends")]
+    #[test_case("line1\nline2" => "=?base64?bGluZTEKbGluZTI=?="; "a line end")]
+    #[test_case("Größe" => "=?base64?R3LDtsOfZQ==?="; "beyond ASCII")]
+    #[test_case("=?base64?YQ==?=" => "=?base64?PT9iYXNlNjQ/WVE9PT89?="; "what looks encoded")]
+    fn values(text: &str) -> String {
+        let value = encode(text);
+        assert_eq!(decode(value.as_bytes()).as_deref(), Some(text));
+        value
+    }
+
+    #[test_case(b"=?base64?YQ==?=" => Some("a".to_owned()); "encoded")]
+    #[test_case(b"=?base64??=" => Some(String::new()); "nothing, encoded")]
+    #[test_case(b"=?Base64?YQ==?=" => Some("=?Base64?YQ==?=".to_owned()); "a capital is no mark")]
+    #[test_case(b"a\tb" => Some("a\tb".to_owned()); "a tab")]
+    #[test_case(b"=?base64?YQ?=" => None; "no padding")]
+    #[test_case(b"=?base64?YR==?=" => None; "bits that are not used")]
+    #[test_case(b"=?base64?Y===?=" => None; "too much padding")]
+    #[test_case(b"=?base64?Y Q=?=" => None; "a space inside")]
+    #[test_case(b"=?base64?Y-_=?=" => None; "the other alphabet")]
+    #[test_case(b"=?base64?/w==?=" => None; "no UTF-8")]
+    #[test_case(b"a\xc3\xa9" => None; "beyond ASCII")]
+    #[test_case(b"a\nb" => None; "a line end")]
+    fn what_a_value_says(value: &[u8]) -> Option<String> {
+        decode(value).map(Cow::into_owned)
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(text in ".{0,40}") {
+            let value = encode(&text);
+            prop_assert_eq!(decode(value.as_bytes()), Some(Cow::Owned(text)));
+        }
+
+        #[test]
+        fn no_other_value_says_the_same(value in "=\\?base64\\?[A-D+/=]{0,8}\\?=") {
+            if let Some(text) = decode(value.as_bytes())
+                && encode(&text).starts_with(START)
+            {
+                prop_assert_eq!(encode(&text), value);
+            }
+        }
+    }
+}
