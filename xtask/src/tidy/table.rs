@@ -149,6 +149,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "hyper_util",
             "nix",
             "procfs",
+            "rustls",
             "serde_json",
             "sha2",
             "thiserror",

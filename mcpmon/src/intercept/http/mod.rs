@@ -11,6 +11,7 @@ mod chunks;
 mod coding;
 mod headers;
 mod listen;
+mod pin;
 mod serve;
 mod target;
 mod token;

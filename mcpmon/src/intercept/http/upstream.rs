@@ -1,4 +1,5 @@
-//! The connections to providers: TLS by the host's authorities, HTTP/2 where they speak it, kept open between requests.
+//! The connections to providers and servers: TLS by the host's authorities or by a pin, HTTP/2 where they speak it, kept
+//! open between requests.
 
 use std::{
     convert::Infallible,
@@ -25,8 +26,11 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use mcpmon_core::model::Digest;
 use tokio::net::TcpStream;
 use tower_service::Service;
+
+use super::pin;
 
 /// Longest wait for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -42,7 +46,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// What is sent: a body that was read, or one that goes through.
 pub(super) type Sent = Either<Full<Bytes>, Incoming>;
 
-/// Speaks to providers.
+/// Speaks to providers, or to one server.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream(legacy::Client<Patient<HttpsConnector<Dialer>>, Sent>);
 
@@ -53,6 +57,15 @@ impl Upstream {
     /// # Errors
     /// Where the host's authorities cannot be had.
     pub(super) fn new() -> io::Result<Self> {
+        Self::pinned(None)
+    }
+
+    /// The same, or with the one server whose certificate has this fingerprint: then no authority is asked, and nothing
+    /// is said in clear. What another certificate leads to is a [`pin::Mismatch`] behind the error.
+    ///
+    /// # Errors
+    /// Where the host's authorities cannot be had.
+    pub(super) fn pinned(pin: Option<Digest>) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -60,13 +73,17 @@ impl Upstream {
             tcp,
             environment: Arc::new(Matcher::from_env()),
         };
-        let connector = HttpsConnectorBuilder::new()
-            .try_with_platform_verifier()
-            .map_err(io::Error::other)?
-            .https_or_http()
-            .enable_http1()
-            .enable_http2()
-            .wrap_connector(dialer);
+        let builder = HttpsConnectorBuilder::new();
+        let builder = match pin {
+            Some(pin) => builder
+                .with_tls_config(pin::config(pin).map_err(io::Error::other)?)
+                .https_only(),
+            None => builder
+                .try_with_platform_verifier()
+                .map_err(io::Error::other)?
+                .https_or_http(),
+        };
+        let connector = builder.enable_http1().enable_http2().wrap_connector(dialer);
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MOST_IDLE)
