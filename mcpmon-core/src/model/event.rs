@@ -372,6 +372,16 @@ pub enum EventKind {
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
+    /// A declared server that is reached over the network gave no answer.
+    #[serde(rename = "mcp_discovery_failed")]
+    DiscoveryFailed { url: String, cause: String },
+    /// A declared server has another certificate than the one that is pinned; nothing was said to it.
+    #[serde(rename = "mcp_tls_mismatch")]
+    TlsMismatch {
+        url: String,
+        expected: Digest,
+        actual: Digest,
+    },
     /// An approval was asked for, given, refused, or did not come.
     #[serde(rename = "mcp_approval")]
     Approval {
@@ -454,6 +464,8 @@ impl EventKind {
             Self::RequestJudged { .. } => "mcp_request_judged",
             Self::DlpRedaction { .. } => "mcp_dlp_redaction",
             Self::ProxyBypass { .. } => "mcp_proxy_bypass",
+            Self::DiscoveryFailed { .. } => "mcp_discovery_failed",
+            Self::TlsMismatch { .. } => "mcp_tls_mismatch",
             Self::Approval { .. } => "mcp_approval",
             Self::Kill { .. } => "mcp_kill",
             Self::CrossServerBlocked { .. } => "mcp_cross_server_blocked",

@@ -145,6 +145,12 @@ fn describe(kind: EventKind) -> String {
             remote_name,
             count,
         } => remote(remote_name.as_deref(), remote_addr, count),
+        EventKind::DiscoveryFailed { url, cause } => format!("{url}: {cause}"),
+        EventKind::TlsMismatch {
+            url,
+            expected,
+            actual,
+        } => format!("{url}: {} instead of {}", actual.short(12), expected.short(12)),
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
         EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),

@@ -49,12 +49,14 @@ impl Room {
             | EventKind::ResourceRead { .. }
             | EventKind::RequestJudged { .. }
             | EventKind::DlpRedaction { .. }
+            | EventKind::DiscoveryFailed { .. }
             | EventKind::EventsLost { .. } => Self::Ordinary,
             EventKind::BinaryMismatch { .. }
             | EventKind::ToolChanged { .. }
             | EventKind::ToolCallIntercepted { .. }
             | EventKind::OutputInspection { .. }
             | EventKind::ProxyBypass { .. }
+            | EventKind::TlsMismatch { .. }
             | EventKind::Approval { .. }
             | EventKind::Kill { .. }
             | EventKind::CrossServerBlocked { .. }

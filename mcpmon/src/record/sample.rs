@@ -357,6 +357,15 @@ pub(crate) fn every_kind() -> Vec<Event> {
             remote_name: Some("api.anthropic.com".into()),
             count: 1,
         },
+        EventKind::DiscoveryFailed {
+            url: "https://mcp.example/mcp".into(),
+            cause: "connection refused".into(),
+        },
+        EventKind::TlsMismatch {
+            url: "https://mcp.example/mcp".into(),
+            expected: Digest::of(b"pinned"),
+            actual: Digest::of(b"shown"),
+        },
     ];
     let mut events = vec![
         started("files", 100),

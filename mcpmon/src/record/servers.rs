@@ -194,6 +194,8 @@ fn take_in(
         | EventKind::RequestJudged { .. }
         | EventKind::DlpRedaction { .. }
         | EventKind::ProxyBypass { .. }
+        | EventKind::DiscoveryFailed { .. }
+        | EventKind::TlsMismatch { .. }
         | EventKind::Approval { .. }
         | EventKind::Kill { .. }
         | EventKind::CrossServerBlocked { .. }

@@ -205,6 +205,8 @@ impl Report {
                 | EventKind::RequestJudged { .. }
                 | EventKind::DlpRedaction { .. }
                 | EventKind::ProxyBypass { .. }
+                | EventKind::DiscoveryFailed { .. }
+                | EventKind::TlsMismatch { .. }
                 | EventKind::Approval { .. }
                 | EventKind::Kill { .. }
                 | EventKind::CrossServerBlocked { .. }
