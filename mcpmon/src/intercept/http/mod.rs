@@ -11,6 +11,7 @@ mod chunks;
 mod coding;
 mod headers;
 mod listen;
+mod peer;
 mod pin;
 mod serve;
 mod target;
@@ -29,6 +30,7 @@ use mcpmon_core::{
 
 pub use self::{
     listen::{Running, StartError},
+    peer::{Peer, Who},
     target::Provider,
     token::{Token, TokenError},
 };

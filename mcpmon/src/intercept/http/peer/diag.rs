@@ -1,0 +1,166 @@
+//! One TCP socket by its addresses: sock_diag(7).
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::{AsRawFd as _, OwnedFd},
+};
+
+use nix::{
+    libc,
+    sys::{
+        socket::{
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recvfrom, sendto,
+            setsockopt, socket as open, sockopt::ReceiveTimeout,
+        },
+        time::{TimeVal, TimeValLike as _},
+    },
+};
+
+/// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
+const BY_FAMILY: u16 = 20;
+/// `TCP_ESTABLISHED` of `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
+/// `INET_DIAG_NOCOOKIE`: the socket was not seen before.
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+/// Bytes of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// Bytes of `struct inet_diag_msg`.
+const ANSWER: usize = 72;
+/// Longest wait for the kernel, milliseconds.
+const PATIENCE: i64 = 200;
+
+/// A socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Socket {
+    /// Its user.
+    pub(super) uid: u32,
+    /// Its number among files.
+    pub(super) inode: u32,
+}
+
+/// The socket that is connected from `local` to `remote`; `None` where there is none.
+///
+/// # Errors
+/// Where the kernel does not say.
+pub(super) fn socket(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
+    let netlink = open(
+        AddressFamily::Netlink,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkSockDiag,
+    )?;
+    setsockopt(&netlink, ReceiveTimeout, &TimeVal::milliseconds(PATIENCE))?;
+    let kernel = NetlinkAddr::new(0, 0);
+    let question = question(local, remote);
+    sendto(netlink.as_raw_fd(), &question, &kernel, MsgFlags::empty())?;
+    let answer = receive(&netlink)?;
+    read(&answer, local, remote)
+}
+
+/// What the kernel itself sends.
+fn receive(netlink: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut bytes = [0; 8192];
+    let (length, from) = recvfrom::<NetlinkAddr>(netlink.as_raw_fd(), &mut bytes)?;
+    match from.is_some_and(|from| from.pid() == 0) {
+        true => Ok(bytes[..length].to_vec()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let family = match local {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let mut body = vec![
+        u8::try_from(family).unwrap_or_default(),
+        u8::try_from(libc::IPPROTO_TCP).unwrap_or_default(),
+        0,
+        0,
+    ];
+    body.extend(u32::MAX.to_ne_bytes()); // in any state
+    body.extend(local.port().to_be_bytes());
+    body.extend(remote.port().to_be_bytes());
+    body.extend(octets(local.ip()));
+    body.extend(octets(remote.ip()));
+    body.extend(0_u32.to_ne_bytes()); // at any interface
+    body.extend(NO_COOKIE);
+    let length = u32::try_from(HEADER + body.len()).unwrap_or_default();
+    let mut question = length.to_ne_bytes().to_vec();
+    question.extend(BY_FAMILY.to_ne_bytes());
+    question.extend(
+        u16::try_from(libc::NLM_F_REQUEST)
+            .unwrap_or_default()
+            .to_ne_bytes(),
+    );
+    question.extend([0; 8]); // sequence and port: one question, one answer
+    question.extend(body);
+    question
+}
+
+fn octets(address: IpAddr) -> [u8; 16] {
+    let mut octets = [0; 16];
+    match address {
+        IpAddr::V4(address) => octets[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => octets = address.octets(),
+    }
+    octets
+}
+
+/// Reads the answer. A listener on the address is an answer too, and not the one that is looked for.
+fn read(bytes: &[u8], local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
+    let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let kind = array(bytes, 4).map(u16::from_ne_bytes).ok_or_else(cut)?;
+    if i32::from(kind) == libc::NLMSG_ERROR {
+        let errno = array(bytes, HEADER).map(i32::from_ne_bytes).ok_or_else(cut)?;
+        return match errno.saturating_neg() {
+            libc::ENOENT => Ok(None),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        };
+    }
+    let message = bytes.get(HEADER..HEADER + ANSWER).ok_or_else(cut)?;
+    if kind != BY_FAMILY {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let ends = (address(message, 4, 8), address(message, 6, 24));
+    if message[1] != ESTABLISHED || ends != (Some(local), Some(remote)) {
+        return Ok(None);
+    }
+    let number = |at| array(message, at).map(u32::from_ne_bytes).ok_or_else(cut);
+    Ok(Some(Socket {
+        uid: number(64)?,
+        inode: number(68)?,
+    }))
+}
+
+/// Port and address of one end, an IPv4 address as one.
+fn address(message: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
+    let ip = match i32::from(*message.first()?) {
+        libc::AF_INET => IpAddr::from(Ipv4Addr::from(array::<4>(message, address)?)),
+        libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(array::<16>(message, address)?)).to_canonical(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes(array(message, port)?)))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(&[]; "nothing")]
+    #[test_case(&[0; 15]; "less than a head")]
+    #[test_case(&[0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; "half an error")]
+    #[test_case(&[0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]; "half an answer")]
+    fn what_is_cut_is_no_answer(bytes: &[u8]) {
+        let end: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        assert!(read(bytes, end, end).is_err());
+    }
+}

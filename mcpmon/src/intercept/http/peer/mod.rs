@@ -1,0 +1,202 @@
+//! Who is at the other end of a connection: the kernel knows the user of a socket on this host, `/proc` who has it.
+
+mod diag;
+mod holder;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use mcpmon_core::model::ProcessId;
+
+/// Processes that are looked at first, because they connected before.
+const MOST_RECENT: usize = 16;
+
+/// Who is at the other end of a connection, as far as that can be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The user.
+    pub uid: Option<u32>,
+    /// The process.
+    pub process: Option<ProcessId>,
+}
+
+/// The other end of one connection. It is looked up once, when somebody asks; clones share what was found.
+#[derive(Clone, Debug, Default)]
+pub struct Peer(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    who: OnceLock<Who>,
+    connection: Option<(Connection, Peers)>,
+}
+
+/// A TCP connection, as its end here sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Connection {
+    client: SocketAddr,
+    here: SocketAddr,
+}
+
+impl Peer {
+    /// At a Unix socket, where the kernel says with the connection who it is.
+    #[must_use]
+    pub fn at_socket(uid: Option<u32>, pid: Option<u32>) -> Self {
+        let who = Who {
+            uid,
+            process: pid.and_then(holder::identify),
+        };
+        Self(Arc::new(Shared {
+            who: who.into(),
+            connection: None,
+        }))
+    }
+
+    /// Who it is. The first call may take some milliseconds, and others wait for it.
+    #[must_use]
+    pub fn who(&self) -> Who {
+        let look = || {
+            let connection = self.0.connection.as_ref();
+            connection.map_or_else(Who::default, |(connection, peers)| peers.look(*connection))
+        };
+        *self.0.who.get_or_init(look)
+    }
+
+    /// The same, where nobody has to wait for it.
+    #[must_use]
+    pub fn known(&self) -> Option<Who> {
+        self.0.who.get().copied()
+    }
+}
+
+/// The other ends of a listener's connections.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peers(Arc<Mutex<Vec<u32>>>);
+
+impl Peers {
+    /// Of a connection from `client`, accepted at `here`. One of another host is nobody.
+    pub(super) fn of(&self, client: SocketAddr, here: SocketAddr) -> Peer {
+        let (client, here) = (canonical(client), canonical(here));
+        let is_here = client.ip().is_loopback() || client.ip() == here.ip();
+        Peer(Arc::new(Shared {
+            who: OnceLock::new(),
+            connection: is_here.then(|| (Connection { client, here }, self.clone())),
+        }))
+    }
+
+    fn look(&self, connection: Connection) -> Who {
+        let socket = match diag::socket(connection.client, connection.here) {
+            Ok(Some(socket)) => socket,
+            Ok(None) => return Who::default(), // closed by now
+            Err(error) => {
+                tracing::debug!(%error, "the kernel does not tell whose connection it is");
+                return Who::default();
+            }
+        };
+        let recent = self.lock().clone();
+        let process = holder::of(socket.inode, socket.uid, &recent);
+        if let Some(process) = process {
+            self.note(process.pid);
+        }
+        Who {
+            uid: Some(socket.uid),
+            process,
+        }
+    }
+
+    fn note(&self, pid: u32) {
+        let mut recent = self.lock();
+        recent.retain(|other| *other != pid);
+        recent.insert(0, pid);
+        recent.truncate(MOST_RECENT);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An IPv4 address is one, however it was written.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{TcpListener, TcpStream},
+        process::{Command, Stdio},
+    };
+
+    use test_case::test_case;
+
+    use super::*;
+
+    fn own() -> Who {
+        Who {
+            uid: Some(nix::unistd::getuid().as_raw()),
+            process: holder::identify(std::process::id()),
+        }
+    }
+
+    #[test_case("127.0.0.1:0", "127.0.0.1"; "IPv4")]
+    #[test_case("[::1]:0", "::1"; "IPv6")]
+    #[test_case("[::]:0", "127.0.0.1"; "IPv4 at a listener for both")]
+    fn the_process_that_connected(listen: &str, dial: &str) {
+        let listener = TcpListener::bind(listen).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let client = TcpStream::connect((dial, port)).expect("connected");
+        let (accepted, from) = listener.accept().expect("a client");
+        let peer = Peers::default().of(from, accepted.local_addr().expect("an address"));
+        assert_eq!(peer.known(), None);
+        assert_eq!(peer.who(), own());
+        drop(client);
+        assert_eq!(peer.known(), Some(own()), "it is not looked up again");
+    }
+
+    #[test]
+    fn another_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read -r line <&3");
+        let mut child = Command::new("bash")
+            .args(["-c", &script])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("bash");
+        let (accepted, from) = listener.accept().expect("a client");
+        let peers = Peers::default();
+        let here = accepted.local_addr().expect("an address");
+        let who = peers.of(from, here).who();
+        assert_eq!(who.process, holder::identify(child.id()));
+        assert_eq!(*peers.lock(), [child.id()]);
+        assert_eq!(peers.of(from, here).who(), who, "found where it was before");
+        drop(accepted);
+        child.wait().expect("it ends");
+        assert_eq!(peers.of(from, here).who().process, None, "nobody has it any more");
+    }
+
+    #[test]
+    fn a_listener_is_no_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let here = listener.local_addr().expect("an address");
+        let nobody: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        assert_eq!(Peers::default().of(here, nobody).who(), Who::default());
+    }
+
+    #[test]
+    fn another_host_is_nobody() {
+        let addresses = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let peer = Peers::default().of(addresses("192.0.2.7:50000"), addresses("192.0.2.1:8788"));
+        assert!(peer.0.connection.is_none());
+        assert_eq!(peer.who(), Who::default());
+    }
+
+    #[test]
+    fn at_a_unix_socket_the_kernel_has_said_it() {
+        let peer = Peer::at_socket(own().uid, Some(std::process::id()));
+        assert_eq!(peer.known(), Some(own()));
+    }
+}
