@@ -6,6 +6,7 @@
 mod calls;
 mod daemon;
 pub(crate) mod files;
+pub(crate) mod hosted;
 mod kept;
 mod launch;
 mod link;
@@ -48,6 +49,7 @@ use self::{
     shared::{SharedState, Snapshot},
 };
 pub use self::{
+    hosted::{Hosting, recorder},
     launch::{Ended, Launch},
     note::note,
     protocol::Hello,
@@ -244,7 +246,7 @@ impl Judge {
             own: Some(own_policy),
             generation,
             launch: launch::Pins::ByDaemon,
-            entrance: Entrance::Told(link, Box::new(snapshot)),
+            entrance: Some(Entrance::Told(link, Box::new(snapshot))),
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
@@ -268,7 +270,7 @@ impl Judge {
             reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
             own: None,
             launch: pins,
-            entrance: Entrance::Ask(Box::new(store)),
+            entrance: Some(Entrance::Ask(Box::new(store))),
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
@@ -329,7 +331,7 @@ impl Judge {
             child: None,
             launch: parts.launch,
             lookups: files::Lookups::default(),
-            entrance: Some(parts.entrance),
+            entrance: parts.entrance,
             joined: Instant::now(),
         }
     }
@@ -538,7 +540,7 @@ struct Parts {
     own: Option<Own>,
     generation: u64,
     launch: launch::Pins,
-    entrance: Entrance,
+    entrance: Option<Entrance>,
 }
 
 /// How a process without a daemon records.

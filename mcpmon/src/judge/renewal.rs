@@ -122,7 +122,7 @@ impl Judge {
         }
     }
 
-    fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
+    pub(super) fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
         self.policy_hash = loaded.hash;
         self.changed
             .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);

@@ -1,7 +1,10 @@
 //! What the judges of a session share: who is in it, what is pinned and approved, the policy. The daemon has it;
 //! without one, the user's own store.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use mcpmon_core::{
     model::{
@@ -13,6 +16,7 @@ use mcpmon_core::{
 
 use super::{
     calls::Calls,
+    hosted::Host,
     link::{Link, LinkError},
     protocol::{self, Hear, Say},
 };
@@ -53,6 +57,15 @@ pub(super) enum SharedState {
         link: Link,
         /// Its number of changes.
         generation: Option<Generation>,
+    },
+    /// The daemon, in this very process.
+    Here {
+        /// What it has.
+        host: Arc<dyn Host>,
+        /// Its number of changes.
+        generation: Option<Generation>,
+        /// This conversation.
+        member: Box<Member>,
     },
     /// The user's own store.
     Store {
@@ -97,6 +110,15 @@ impl SharedState {
         }
     }
 
+    /// Of the daemon that this process is.
+    pub(super) fn here(host: Arc<dyn Host>, member: Member) -> Self {
+        Self::Here {
+            generation: opened(&host.generation()),
+            host,
+            member: Box::new(member),
+        }
+    }
+
     /// Through the store at `path`.
     pub(super) fn store(path: PathBuf, member: Member, lives: fn(ProcessId) -> bool) -> Self {
         Self::Store {
@@ -112,18 +134,18 @@ impl SharedState {
     /// How often anything changed. Reads a page in memory.
     pub(super) fn generation(&self) -> u64 {
         match self {
-            Self::Daemon { generation, .. } | Self::Store { generation, .. } => {
-                generation.as_ref().map_or(0, Generation::now)
-            }
+            Self::Daemon { generation, .. }
+            | Self::Here { generation, .. }
+            | Self::Store { generation, .. } => generation.as_ref().map_or(0, Generation::now),
         }
     }
 
     /// The number to go by where what is known is as of `changes`; 0 where none can be read.
     pub(super) fn as_of(&self, changes: u64) -> u64 {
         match self {
-            Self::Daemon { generation, .. } | Self::Store { generation, .. } => {
-                generation.as_ref().map_or(0, |_| changes)
-            }
+            Self::Daemon { generation, .. }
+            | Self::Here { generation, .. }
+            | Self::Store { generation, .. } => generation.as_ref().map_or(0, |_| changes),
         }
     }
 
@@ -131,7 +153,7 @@ impl SharedState {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Daemon { .. } => "daemon",
-            Self::Store { .. } => "store",
+            Self::Here { .. } | Self::Store { .. } => "store",
         }
     }
 
@@ -141,6 +163,10 @@ impl SharedState {
             Self::Daemon { .. } => (
                 "the daemon is away, and mcp.fail_closed is set",
                 "sudo systemctl start mcpmon",
+            ),
+            Self::Here { .. } => (
+                "the daemon's store cannot be used, and mcp.fail_closed is set",
+                "mcpmon doctor",
             ),
             Self::Store { .. } => (
                 "the user's own store cannot be used, and mcp.fail_closed is set",
@@ -153,7 +179,7 @@ impl SharedState {
     pub(super) fn is_up(&self) -> bool {
         match self {
             Self::Daemon { link, .. } => link.is_up(),
-            Self::Store { .. } => true,
+            Self::Here { .. } | Self::Store { .. } => true,
         }
     }
 
@@ -167,6 +193,7 @@ impl SharedState {
                 };
                 Ok(*checked)
             }
+            Self::Here { host, member, .. } => Ok(host.check(member, call.clone())),
             Self::Store { calls, .. } => Ok(calls.check(policy, call)?),
         }
     }
@@ -183,6 +210,7 @@ impl SharedState {
                 }
                 Ok(snapshot(*state))
             }
+            Self::Here { host, member, .. } => Ok(snapshot(host.look(member)?)),
             Self::Store {
                 path,
                 reader,

@@ -12,7 +12,7 @@ use crate::{
     inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
         Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
-        Incident, InstanceId, Message, Redaction, ServerId, Spoken, Timestamp,
+        Incident, InstanceId, Message, PinKey, Redaction, ServerId, Spoken, Timestamp,
     },
 };
 
@@ -152,6 +152,12 @@ impl Monitor {
     /// Which server offers which tool, to be told of servers that other processes watch.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         self.traffic.registry_mut()
+    }
+
+    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    #[must_use]
+    pub fn is_listed(&self, server: &PinKey, tool: &str) -> bool {
+        self.traffic.is_listed(server, tool)
     }
 
     /// What every rule says of a call, in the order of precedence, those behind the first that blocks too; nothing is

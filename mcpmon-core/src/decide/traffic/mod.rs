@@ -32,8 +32,8 @@ use super::{
 use crate::{
     inspect::{protected_paths::Files, scan::Scanner},
     model::{
-        Action, Content, Conversation, Denial, FromClient, FromServer, Kills, Message, ServerId, Severity,
-        Timestamp, Verdict,
+        Action, Content, Conversation, DefinitionKind, Denial, FromClient, FromServer, Kills, Message,
+        PinKey, ServerId, Severity, Timestamp, Verdict,
     },
     policy::{Mode, Policy},
 };
@@ -85,6 +85,13 @@ impl Traffic {
 
     pub(super) const fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    pub(super) fn is_listed(&self, identity: &PinKey, tool: &str) -> bool {
+        let offers = self.book.get(identity);
+        let offer = offers.map(|offers| offers.of(DefinitionKind::Tool));
+        offer.is_some_and(|offer| offer.get(tool).is_some_and(|entry| offer.is_fresh(entry)))
     }
 
     pub(super) const fn registry_mut(&mut self) -> &mut Registry {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod handshake;
+mod hosted;
 mod peer;
 mod service;
 
@@ -19,7 +20,7 @@ use std::{
 use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
 use tokio::{net::UnixStream, sync::Semaphore};
 
-pub(crate) use self::service::Refusal;
+pub(crate) use self::{hosted::Kept, service::Refusal};
 use self::{calls::Sessions, peer::OwnProgram};
 use crate::{
     agent::{
@@ -65,6 +66,13 @@ struct Connected {
     member: Member,
     /// What it started to serve.
     child: Option<ProcessId>,
+}
+
+impl Connected {
+    /// Whether this is no wrapper, but a conversation that the daemon itself judges.
+    fn is_hosted(&self) -> bool {
+        self.member.process.pid == std::process::id()
+    }
 }
 
 /// A wrapper that left.
@@ -207,14 +215,14 @@ impl Wrappers {
 
     /// How many are connected.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.0.connected).len()
+        let connected = lock(&self.0.connected);
+        connected.values().filter(|wrapper| !wrapper.is_hosted()).count()
     }
 
     fn of_user(&self, uid: u32) -> usize {
-        lock(&self.0.connected)
-            .values()
-            .filter(|wrapper| wrapper.member.identity.uid == uid)
-            .count()
+        let connected = lock(&self.0.connected);
+        let of_user = |wrapper: &&Connected| wrapper.member.identity.uid == uid && !wrapper.is_hosted();
+        connected.values().filter(of_user).count()
     }
 }
 

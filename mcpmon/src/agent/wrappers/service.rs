@@ -279,7 +279,7 @@ impl Wrappers {
         }
     }
 
-    fn add(&self, wrapper: Connected) -> u64 {
+    pub(super) fn add(&self, wrapper: Connected) -> u64 {
         let mut connected = lock(&self.0.connected);
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
         connected.insert(number, wrapper);
@@ -297,7 +297,11 @@ impl Wrappers {
         }
     }
 
-    fn state(&self, member: &Member, held: Option<mcpmon_core::model::Digest>) -> Result<State, StoreError> {
+    pub(super) fn state(
+        &self,
+        member: &Member,
+        held: Option<mcpmon_core::model::Digest>,
+    ) -> Result<State, StoreError> {
         // What other wrappers said a moment ago counts. Where the store is behind, what is in it has to do.
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a wrapper may not hear the latest");
