@@ -1,7 +1,8 @@
-//! The LLM proxy: a reverse proxy in front of providers, on which agents set their base URL.
+//! The HTTP proxy: a reverse proxy in front of LLM providers, on which agents set their base URL, and in front of
+//! declared MCP servers ([`mcp`]).
 //!
 //! Text flows through with the read that brought it. What has to do with tools is judged by whoever the host of the
-//! proxy puts behind [`Exchanges`]; here is only how bytes come and go.
+//! proxy puts behind [`Exchanges`] and [`mcp::Servers`]; here is only how bytes come and go.
 
 mod admission;
 mod answer;
@@ -11,6 +12,7 @@ mod chunks;
 mod coding;
 mod headers;
 mod listen;
+pub mod mcp;
 mod peer;
 mod pin;
 mod serve;
@@ -59,6 +61,8 @@ pub struct Settings {
     pub patience: Duration,
     /// Longest time for a head, and between two requests of a connection.
     pub head: Duration,
+    /// The MCP servers, where there are any.
+    pub mcp: Option<mcp::McpSettings>,
 }
 
 impl Settings {
@@ -75,6 +79,7 @@ impl Settings {
             room: 1 << 30,
             patience: Duration::from_secs(600),
             head: Duration::from_secs(60),
+            mcp: None,
         }
     }
 }
