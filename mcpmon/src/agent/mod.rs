@@ -4,6 +4,7 @@ pub mod approval;
 pub(crate) mod clock;
 pub mod control;
 pub mod daemon;
+mod declared;
 mod describe;
 pub mod doctor;
 mod engine;

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use mcpmon_core::{
     decide::Observation,
     inspect::protected_paths::Places,
-    model::{Checked, Conversation, SharedCall, Timestamp},
+    model::{Checked, Conversation, Event, SharedCall, Timestamp},
 };
 
 use super::{
@@ -177,11 +177,16 @@ impl Judge {
         self.monitor.is_listed(&self.conversation.identity, tool)
     }
 
+    /// Records what is not said, but happened to this conversation.
+    pub fn tell(&self, event: Event) {
+        self.push(event);
+    }
+
     /// Leaves the session; the recorder goes on for the others.
-    pub fn leave(mut self, now: Timestamp) {
+    pub fn leave(&mut self, now: Timestamp) {
         let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
         self.carry_out(judgement);
-        if self.recorder.put(Entry::Leave(now, self.member)).is_err() {
+        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
             tracing::warn!("the session does not hear that a server left");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_core::model::{Digest, EventKind, PinState, ServerId, ServerType, Timestamp};
+use mcpmon_core::model::{Digest, EventKind, Layer, PinState, ServerId, ServerType, Timestamp};
 use rusqlite::{Connection, Row, named_params, params};
 use serde_json::Value;
 
@@ -81,6 +81,13 @@ pub fn command_line(command: &str, arguments: &[String]) -> String {
 pub(super) struct Touched(BTreeMap<String, (Timestamp, Option<String>)>);
 
 impl Touched {
+    fn note(&mut self, server: &str, event: &StoredEvent, server_type: Option<&str>) {
+        self.0
+            .entry(server.to_owned())
+            .and_modify(|(seen, _)| *seen = (*seen).max(event.timestamp))
+            .or_insert_with(|| (event.timestamp, server_type.map(str::to_owned)));
+    }
+
     /// Writes what was gathered.
     pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
@@ -114,6 +121,10 @@ pub(super) fn apply(
     let Some(server) = &event.server_id else {
         return Ok(());
     };
+    // No process of a remote server starts here: what is said to it shows that it is used.
+    if event.layer == Layer::McpHttp {
+        touched.note(server, event, None);
+    }
     match event.kind.as_str() {
         // A frequent kind, and all it needs is two of its fields.
         "mcp_network_connection" => {
@@ -269,12 +280,7 @@ fn touch(server: &str, event: &StoredEvent, touched: &mut Touched) {
     if field("direction") != Some("agent_to_server") {
         return;
     }
-    let server_type = field("server_type").map(str::to_owned);
-    touched
-        .0
-        .entry(server.to_owned())
-        .and_modify(|(seen, _)| *seen = (*seen).max(event.timestamp))
-        .or_insert((event.timestamp, server_type));
+    touched.note(server, event, field("server_type"));
 }
 
 #[derive(Clone, Copy)]

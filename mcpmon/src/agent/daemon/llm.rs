@@ -12,11 +12,13 @@ use super::Daemon;
 use crate::{
     agent::{
         clock, group,
-        proxy::{Hosted, ProxyStatus, Tokens},
+        proxy::{Hosted, ProxyStatus, Remotes, Tokens},
         runs::{Offered, protocol::Offer},
+        wrappers::{Kept, Wrappers},
     },
-    config::ProxySettings,
-    judge::models::Models,
+    config::{Loaded, ProxySettings},
+    judge::{self, Hosting, models::Models},
+    record::{Recorder, Settings, StoreError},
 };
 
 /// How often a proxy that could not start is tried again.
@@ -27,7 +29,9 @@ const COMPONENT: &str = "LLM proxy";
 /// The proxy, where there is one.
 pub(super) struct Proxy {
     models: Models,
-    tokens: Tokens,
+    remotes: Remotes,
+    /// Of conversations with remote servers.
+    recorder: Recorder,
     hosted: Option<Hosted>,
     /// When it was tried to start it last.
     tried: Option<Instant>,
@@ -36,12 +40,16 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy of the sessions that `tokens` stand for, and what they are told of it.
-    pub(super) fn new(models: Models, tokens: Tokens) -> (Self, watch::Receiver<Offered>) {
+    /// The proxy in front of models and of remote servers, and what sessions are told of it.
+    pub(super) fn new(
+        models: Models,
+        (remotes, recorder): (Remotes, Recorder),
+    ) -> (Self, watch::Receiver<Offered>) {
         let (offer, offered) = watch::channel(None);
         let proxy = Self {
             models,
-            tokens,
+            remotes,
+            recorder,
             hosted: None,
             tried: None,
             offer,
@@ -72,8 +80,8 @@ impl Proxy {
             return None;
         }
         self.tried = Some(Instant::now());
-        let (models, tokens) = (self.models.clone(), self.tokens.clone());
-        match Hosted::start(wanted, group::find(), models, tokens, None) {
+        let (models, remotes) = (self.models.clone(), self.remotes.clone());
+        match Hosted::start(wanted, group::find(), models, remotes, None) {
             Ok(hosted) => {
                 tracing::info!(listen = %hosted.status(), "the LLM proxy listens");
                 self.hosted = Some(hosted);
@@ -101,7 +109,30 @@ impl Proxy {
         if let Some(hosted) = self.hosted {
             hosted.stop();
         }
+        self.remotes.close();
+        let recorded = self.recorder.close();
+        if let Some(error) = recorded.last_error {
+            tracing::error!(
+                error,
+                lost = recorded.lost,
+                "not everything of remote servers was recorded"
+            );
+        }
     }
+}
+
+/// The remote servers that `loaded` declares, judged among those of the wrappers, and what that is recorded to.
+pub(super) fn remotes(
+    loaded: &Loaded,
+    wrappers: &Wrappers,
+    settings: Settings,
+    host: &judge::Options,
+    tokens: Tokens,
+) -> Result<(Remotes, Recorder), StoreError> {
+    let kept = Kept(wrappers.clone());
+    let hosting = Hosting::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
+    let recorder = hosting.recorder().clone();
+    Ok((Remotes::new(loaded.clone(), hosting, tokens), recorder))
 }
 
 impl Daemon {
@@ -123,6 +154,7 @@ impl Daemon {
         self.proxy
             .models
             .install(clock::now(), &Arc::clone(&self.loaded.policy));
+        self.proxy.remotes.install(&self.loaded);
         self.look_after_proxy();
     }
 }

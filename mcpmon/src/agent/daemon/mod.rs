@@ -28,10 +28,11 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::policy::{agent_names, declare, enforcement, wants};
+use self::policy::{agent_names, enforcement, wants};
 use super::{
     clock,
     control::{self, Answer, Asked, ListenError, SocketFile},
+    declared::declare,
     engine::{Degraded, Engine, Message, PATIENCE},
     group,
     health::Health,
@@ -222,7 +223,17 @@ impl Daemon {
         );
         let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &host);
         let tokens = Tokens::default();
-        let (proxy, offered) = llm::Proxy::new(models, tokens.clone());
+        let remotes = llm::remotes(
+            &loaded,
+            &wrappers,
+            Settings {
+                access,
+                ..Settings::new(&store)
+            },
+            &host,
+            tokens.clone(),
+        )?;
+        let (proxy, offered) = llm::Proxy::new(models, remotes);
         let runs = Runs::new(
             wrappers.clone(),
             tokens,

@@ -6,21 +6,18 @@ use super::{Daemon, DaemonError};
 use crate::{
     agent::{
         clock,
+        declared::declare,
         engine::Message,
         names::{Found, Wanted},
     },
     config::{ConfigError, Loaded},
     intercept::kernel::addresses::Enforcement,
-    record::{DeclaredServer, Recorder, command_line},
 };
 use mcpmon_core::{
-    inspect::{
-        agents::AGENT_NAMES,
-        mask::{mask_arguments, mask_text},
-    },
-    model::{Event, EventKind, Kills, Layer, ServerType, Severity},
+    inspect::{agents::AGENT_NAMES, mask::mask_text},
+    model::{Event, EventKind, Kills, Layer, Severity},
     policy::{
-        Mode, Transport,
+        Mode,
         network::table::{self, CompileError, Numbering, Resolved, Tables},
     },
 };
@@ -178,30 +175,6 @@ pub(super) fn wants(loaded: &Loaded) -> Wanted {
         names: table::names(&loaded.policy),
         interval: loaded.policy.network.resolve_interval,
     }
-}
-
-/// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
-pub(super) fn declare(recorder: &Recorder, loaded: &Loaded) {
-    if recorder.declare(declared(loaded)).is_err() {
-        tracing::warn!("the store does not know the declared servers");
-    }
-}
-
-fn declared(loaded: &Loaded) -> Vec<DeclaredServer> {
-    let servers = loaded.policy.servers.iter().map(|server| {
-        let (server_type, command) = match &server.transport {
-            Transport::Stdio { command, args } => {
-                (ServerType::Stdio, command_line(command, &mask_arguments(args)))
-            }
-            Transport::Remote { server_type, url, .. } => (*server_type, mask_text(url)),
-        };
-        DeclaredServer {
-            server_id: server.id.clone(),
-            server_type,
-            command,
-        }
-    });
-    servers.collect()
 }
 
 pub(super) fn agent_names(loaded: &Loaded) -> Vec<String> {

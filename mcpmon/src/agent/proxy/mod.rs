@@ -1,6 +1,7 @@
-//! The LLM proxy as a part of whoever hosts it: `mcpmon proxy`, or the daemon.
+//! The proxy, for models and for remote MCP servers, as a part of whoever hosts it: `mcpmon proxy`, or the daemon.
 
 mod judging;
+mod servers;
 mod standalone;
 mod tokens;
 
@@ -8,19 +9,20 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use mcpmon_core::{
     model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp},
-    policy::{Policy, ProxyMode},
+    policy::ProxyMode,
 };
 use serde::{Deserialize, Serialize};
 
 use self::judging::Judges;
 pub use self::{
+    servers::Remotes,
     standalone::{ProxyError, Standalone, StandaloneOptions, run},
     tokens::Tokens,
 };
 use crate::{
     agent::clock,
-    config::{BodyStorageSettings, ProxySettings, Search, Trust},
-    intercept::http::{Provider, Running, Settings, StartError, Token, TokenError},
+    config::{BodyStorageSettings, Loaded, ProxySettings, Search, Trust},
+    intercept::http::{Provider, Running, Settings, StartError, Token, TokenError, mcp::McpSettings},
     judge::{self, models::Models},
     record::{BodySettings, BodyStorage, Keeper},
 };
@@ -48,6 +50,7 @@ pub struct Hosted {
     running: Running,
     settings: ProxySettings,
     models: Models,
+    remotes: Remotes,
     keeper: Option<Keeper>,
     bodies: Option<BodyStorage>,
 }
@@ -70,6 +73,12 @@ pub struct ProxyStatus {
     pub bodies: Option<BodyStorage>,
     /// Sessions that are known.
     pub sessions: usize,
+    /// Ids of the remote MCP servers, each at `/mcp/ID`.
+    #[serde(default)]
+    pub servers: Vec<ServerId>,
+    /// Conversations with them.
+    #[serde(default)]
+    pub conversations: usize,
 }
 
 impl fmt::Display for ProxyStatus {
@@ -81,6 +90,11 @@ impl fmt::Display for ProxyStatus {
         let token = if self.token { ", with a token" } else { "" };
         let (mode, providers) = (&self.mode, self.providers.join(", "));
         write!(f, ", {mode}{token}, for {providers}")?;
+        if !self.servers.is_empty() {
+            let servers: Vec<&str> = self.servers.iter().map(ServerId::as_str).collect();
+            let (servers, conversations) = (servers.join(", "), self.conversations);
+            write!(f, "; MCP servers {servers}, {conversations} conversations")?;
+        }
         match &self.bodies {
             Some(bodies) => write!(f, "; {bodies}"),
             None => Ok(()),
@@ -89,8 +103,8 @@ impl fmt::Display for ProxyStatus {
 }
 
 impl Hosted {
-    /// Starts it; `group` may use its Unix socket. Clients present `token`, or without one what is in the settings' file,
-    /// if there is one.
+    /// Starts it; `group` may use its Unix socket. `models` judges what models are asked, `remotes` what servers are.
+    /// Clients present `token`, or without one what is in the settings' file, if there is one.
     ///
     /// # Errors
     /// Where it cannot listen, or the token cannot be had.
@@ -98,7 +112,7 @@ impl Hosted {
         settings: &ProxySettings,
         group: Option<u32>,
         models: Models,
-        tokens: Tokens,
+        remotes: Remotes,
         token: Option<Token>,
     ) -> Result<Self, HostError> {
         let token = match token {
@@ -113,12 +127,13 @@ impl Hosted {
             listen_unix: settings.listen_unix.clone(),
             group,
             token,
+            mcp: Some(McpSettings::new(Arc::new(remotes.clone()), clock::now)),
             ..Settings::new(settings.listen, providers.collect::<Result<_, _>>()?)
         };
         let (keeper, bodies) = keeper(settings.bodies.as_ref(), &models);
         let judges = Arc::new(Judges {
             models: models.clone(),
-            tokens,
+            tokens: remotes.tokens(),
             keeper: keeper.clone(),
         });
         let running = Running::start(http, judges)?;
@@ -131,6 +146,7 @@ impl Hosted {
             bodies,
             settings: settings.clone(),
             models,
+            remotes,
         })
     }
 
@@ -153,8 +169,9 @@ impl Hosted {
     }
 
     /// Puts another policy in force.
-    pub fn install(&self, now: Timestamp, policy: &Arc<Policy>) {
-        self.models.install(now, policy);
+    pub fn install(&self, now: Timestamp, loaded: &Loaded) {
+        self.models.install(now, &loaded.policy);
+        self.remotes.install(loaded);
     }
 
     /// Time passes.
@@ -178,6 +195,8 @@ impl Hosted {
                 .collect(),
             bodies: self.bodies.clone(),
             sessions: self.models.len(),
+            servers: self.remotes.ids(),
+            conversations: self.remotes.len(),
         }
     }
 
@@ -189,6 +208,7 @@ impl Hosted {
     /// Listens no more, and waits for answers that are on their way.
     pub fn stop(self) {
         self.running.stop();
+        self.remotes.close();
         if let Some(keeper) = self.keeper {
             keeper.finish();
         }

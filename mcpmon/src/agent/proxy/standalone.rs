@@ -14,12 +14,12 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{HostError, Hosted, ProxyStatus, Tokens, host_options};
+use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
 use crate::{
-    agent::clock,
+    agent::{clock, declared::declare},
     config::{self, ConfigError, Loaded, ProxySettings, Reloader, Search, Trust},
     intercept::http::Token,
-    judge::{self, JudgeError, models::Models},
+    judge::{self, Hosting, JudgeError, models::Models},
     record::Recorder,
 };
 
@@ -88,10 +88,13 @@ impl Standalone {
         let settings = settings(&loaded, &options)?;
         let search = options.search.clone();
         let judged = host_options(options.search, trust, options.socket, options.store);
-        let recorder = Recorder::start(judge::own_settings(&judged, &loaded.settings.record)?)
+        let recorder = judge::recorder(judge::own_settings(&judged, &loaded.settings.record)?)
             .map_err(JudgeError::from)?;
+        declare(&recorder, &loaded);
         let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
-        let hosted = Hosted::start(&settings, None, models, tokens, options.token)?;
+        let hosting = Hosting::alone(recorder.clone(), &judged);
+        let remotes = Remotes::new(loaded.clone(), hosting, tokens);
+        let hosted = Hosted::start(&settings, None, models, remotes, options.token)?;
         Ok(Self {
             hosted,
             reloader: Reloader::new(search, trust, &loaded),
@@ -118,6 +121,7 @@ impl Standalone {
                     self.hosted.tick(clock::now());
                     if let Some(news) = self.reloader.poll() {
                         self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
+                        declare(&self.recorder, &self.loaded);
                     }
                 }
             }
@@ -203,7 +207,7 @@ fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>
                     "`proxy` or `record` changed: it takes effect when the proxy is started again"
                 );
             }
-            hosted.install(clock::now(), &new.policy);
+            hosted.install(clock::now(), &new);
             *loaded = new;
             let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
             let kind = EventKind::PolicyLoaded {

@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// Variable that names a session.
-const SESSION: &str = "MCPMON_SESSION";
+pub(super) const SESSION: &str = "MCPMON_SESSION";
 /// File of digests, beside the store.
 const HASHES: &str = "hashes";
 

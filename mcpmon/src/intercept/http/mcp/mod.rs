@@ -3,11 +3,13 @@
 //! What is said is judged by whoever the host of the proxy puts behind [`Servers`], and read by
 //! [`mcpmon_core::filter::mcp_http`]; here is only how bytes come and go.
 
-use std::{collections::BTreeSet, fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_core::model::{
     Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
+
+use super::Peer;
 
 /// A declared server that is reached over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,26 +24,6 @@ pub struct Remote {
     pub tls: Option<Digest>,
 }
 
-/// The two ends of a connection, as the kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
-    /// Of whoever connected.
-    pub client: SocketAddr,
-    /// Where it was accepted.
-    pub here: SocketAddr,
-}
-
-/// Who is at the other end of a connection, as far as the connection tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// User of the process, where the kernel says so with the connection (a Unix socket).
-    pub uid: Option<u32>,
-    /// Process, the same.
-    pub pid: Option<u32>,
-    /// What to look the process up by (TCP).
-    pub ends: Option<Ends>,
-}
-
 /// Who asks which server.
 #[derive(Clone, Debug)]
 pub struct AskedServer {
@@ -49,7 +31,7 @@ pub struct AskedServer {
     pub server: Arc<Remote>,
     /// The session whose token was in the path.
     pub session: Option<SessionId>,
-    /// The process that asks.
+    /// Who is at the other end of the connection.
     pub peer: Peer,
     /// What the client calls itself (`User-Agent`).
     pub agent: Option<Box<str>>,

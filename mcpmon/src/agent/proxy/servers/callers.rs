@@ -1,0 +1,107 @@
+//! Whose process asks: its agent session is found as that of a server that `mcpmon wrap` serves, so that an agent has
+//! one session however it reaches its servers.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read as _,
+    sync::{Mutex, PoisonError},
+};
+
+use mcpmon_core::{
+    inspect::session::{Session, session},
+    model::ProcessId,
+};
+
+use crate::agent::{host, wrap::SESSION};
+
+/// Processes whose session is remembered; all are looked up anew once there are more.
+const MOST: usize = 1024;
+/// Bytes of a process's environment that are looked at.
+const MAX_ENVIRONMENT: u64 = 256 << 10;
+
+/// Sessions of processes.
+#[derive(Debug)]
+pub(in crate::agent::proxy) struct Callers {
+    boot: String,
+    known: Mutex<BTreeMap<ProcessId, Option<Session>>>,
+}
+
+impl Default for Callers {
+    fn default() -> Self {
+        Self {
+            boot: host::boot(),
+            known: Mutex::default(),
+        }
+    }
+}
+
+impl Callers {
+    /// The session of `process`; `None` where it has none, or is gone.
+    pub(in crate::agent::proxy) fn session(&self, process: ProcessId) -> Option<Session> {
+        if let Some(known) = self.lock().get(&process) {
+            return known.clone();
+        }
+        let found = self.look(process);
+        let mut known = self.lock();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(process, found.clone());
+        found
+    }
+
+    fn look(&self, process: ProcessId) -> Option<Session> {
+        let ancestors = host::ancestors(process);
+        if ancestors.first()?.process != process {
+            return None; // its number means another one by now
+        }
+        session(&ancestors, name_of(process.pid).as_deref(), &self.boot)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ProcessId, Option<Session>>> {
+        // No step of ours leaves it half changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the environment of a process calls its session. Without it the session is the same, under another name: that of
+/// a process that may not be looked into.
+fn name_of(pid: u32) -> Option<String> {
+    let mut bytes = Vec::new();
+    let environment = File::open(format!("/proc/{pid}/environ")).ok()?;
+    environment.take(MAX_ENVIRONMENT).read_to_end(&mut bytes).ok()?;
+    let mut variables = bytes.split(|byte| *byte == 0);
+    variables.find_map(|variable| {
+        let value = variable.strip_prefix(SESSION.as_bytes())?.strip_prefix(b"=")?;
+        String::from_utf8(value.to_vec()).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_of_the_session_that_its_servers_are_of() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .env(SESSION, "review")
+            .spawn()
+            .expect("cat");
+        let process = host::identify(child.id()).expect("it lives");
+        let callers = Callers::default();
+        let found = callers.session(process).expect("a session");
+        // What `wrap` makes of a server that this process starts.
+        let ancestors = host::ancestors(process);
+        let wrapped = session(&ancestors, Some("review"), &host::boot()).expect("a session");
+        assert_eq!(found, wrapped);
+        assert!(found.id.as_str().starts_with("review-"), "{found:?}");
+        child.kill().expect("it is ours");
+        child.wait().expect("it ends");
+        assert_eq!(callers.session(process), Some(found), "it is remembered");
+        assert_eq!(Callers::default().session(process), None, "it is gone");
+    }
+}

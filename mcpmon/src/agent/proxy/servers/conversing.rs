@@ -1,0 +1,222 @@
+//! One conversation with a remote server: its judge, one request at a time.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use mcpmon_core::model::{
+    Action, Content, Denial, Event, EventKind, Incident, Layer, ListKind, Message, Severity, Timestamp,
+    Verdict,
+};
+use tokio::task::block_in_place;
+
+use super::Policy;
+use crate::{
+    config::Loaded,
+    intercept::http::mcp::{ServerJudge, Unanswered},
+    judge::Judge,
+};
+
+/// Messages from which on to judge one takes long enough to let others go on, bytes.
+const LONG: usize = 64 << 10;
+/// How long the same trouble of a server is not told again, and another one.
+const SAME: Duration = Duration::from_secs(600);
+const OTHER: Duration = Duration::from_secs(5);
+/// The rule by which another certificate is refused.
+const RULE: &str = "tls_fingerprint";
+
+/// A conversation.
+#[derive(Debug)]
+pub(super) struct Conversing {
+    /// URL of the server, as events show it.
+    url: String,
+    policy: Policy,
+    inner: Mutex<Inner>,
+    used: AtomicI64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    judge: Judge,
+    loaded: Arc<Loaded>,
+    /// Why nothing may be said to the server at all.
+    denial: Option<Denial>,
+    /// The trouble that was told last.
+    trouble: Option<(EventKind, Timestamp)>,
+}
+
+impl Conversing {
+    /// Judged by `judge` under `loaded`, and by `policy` as that changes.
+    pub(super) fn new(
+        now: Timestamp,
+        url: String,
+        mut judge: Judge,
+        loaded: Arc<Loaded>,
+        policy: Policy,
+    ) -> Self {
+        let denial = denied(judge.admit(now));
+        Self {
+            url,
+            policy,
+            used: AtomicI64::new(now.0),
+            inner: Mutex::new(Inner {
+                judge,
+                loaded,
+                denial,
+                trouble: None,
+            }),
+        }
+    }
+
+    /// It goes on.
+    pub(super) fn touch(&self, now: Timestamp) {
+        self.used.store(now.0, Ordering::Relaxed);
+    }
+
+    /// When it went on last.
+    pub(super) fn used(&self) -> Timestamp {
+        Timestamp(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Time passes.
+    pub(super) fn tick(&self, now: Timestamp) {
+        let mut inner = lock(&self.inner);
+        inner.follow(now, &self.policy);
+        inner.judge.tick(now);
+    }
+
+    /// It is over.
+    pub(super) fn leave(&self, now: Timestamp) {
+        lock(&self.inner).judge.leave(now);
+    }
+
+    /// Others of this thread go on where the judge may have to wait, or somebody else has it.
+    fn with<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut Inner) -> T) -> T {
+        self.touch(now);
+        let work = |inner: &mut Inner| {
+            inner.follow(now, &self.policy);
+            work(inner)
+        };
+        match self.inner.try_lock() {
+            Ok(mut inner) if size < LONG && !inner.judge.may_wait() => work(&mut inner),
+            Ok(mut inner) => block_in_place(|| work(&mut inner)),
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
+                block_in_place(|| work(&mut lock(&self.inner)))
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Puts the policy in force that holds now.
+    fn follow(&mut self, now: Timestamp, policy: &Policy) {
+        let loaded = policy.loaded();
+        if !Arc::ptr_eq(&loaded, &self.loaded) {
+            self.judge.install(now, &loaded);
+            self.loaded = loaded;
+            self.denial = denied(self.judge.admit(now));
+        }
+    }
+
+    /// Whether a trouble is worth telling: not the same one again and again.
+    fn is_news(&mut self, now: Timestamp, kind: &EventKind) -> bool {
+        let is_news = self.trouble.as_ref().is_none_or(|(told, at)| {
+            let pause = if told == kind { SAME } else { OTHER };
+            now.since(*at) >= pause
+        });
+        if is_news {
+            self.trouble = Some((kind.clone(), now));
+        }
+        is_news
+    }
+}
+
+impl ServerJudge for Conversing {
+    fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict {
+        self.with(now, message.size, |inner| {
+            let verdict = inner.judge.message(now, message);
+            match &message.content {
+                // It hears nothing, whatever it is: what was called is recorded as that.
+                Content::Client(_) => match (&inner.denial, verdict) {
+                    (_, Verdict::Block(denial)) => Verdict::Block(denial),
+                    (Some(denial), _) => Verdict::Block(denial.clone()),
+                    (None, verdict) => verdict,
+                },
+                Content::Server(_) => {
+                    inner.trouble = None;
+                    verdict
+                }
+            }
+        })
+    }
+
+    fn incident(&self, now: Timestamp, incident: &Incident) {
+        self.with(now, 0, |inner| inner.judge.incident(now, incident));
+    }
+
+    fn changed(&self, now: Timestamp) -> BTreeSet<ListKind> {
+        self.with(now, 0, |inner| {
+            inner.judge.refresh(now);
+            inner.judge.take_changed_lists()
+        })
+    }
+
+    fn knows(&self, tool: &str) -> bool {
+        let now = self.used();
+        self.with(now, 0, |inner| inner.denial.is_some() || inner.judge.knows(tool))
+    }
+
+    fn failed(&self, now: Timestamp, failure: &Unanswered) {
+        let event = trouble(now, &self.url, failure);
+        self.with(now, 0, |inner| {
+            if inner.is_news(now, &event.kind) {
+                inner.judge.tell(event);
+            }
+        });
+    }
+}
+
+/// What is recorded of a server that gave no answer.
+fn trouble(now: Timestamp, url: &str, failure: &Unanswered) -> Event {
+    let url = url.to_owned();
+    match failure {
+        Unanswered::Unreachable { cause } | Unanswered::Unfit { cause } => {
+            let cause = cause.clone();
+            let mut event = Event::new(now, Layer::McpHttp, EventKind::DiscoveryFailed { url, cause });
+            event.severity = Severity::Medium;
+            event
+        }
+        Unanswered::Certificate { pinned, shown } => {
+            let kind = EventKind::TlsMismatch {
+                url,
+                expected: *pinned,
+                actual: *shown,
+            };
+            let mut event = Event::new(now, Layer::McpHttp, kind);
+            event.action = Action::Block;
+            event.severity = Severity::Critical;
+            event.rule = Some(RULE.to_owned());
+            event.reason = Some(format!(
+                "the server shows another certificate than the one that is pinned; if it has a new one, set its `tls_fingerprint` to {shown}"
+            ));
+            event
+        }
+    }
+}
+
+fn denied(verdict: Verdict) -> Option<Denial> {
+    match verdict {
+        Verdict::Block(denial) => Some(denial),
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    // A judge that a panic left in the middle of a message judges the next one all the same.
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,343 @@
+//! The judges behind the MCP proxy: one for each conversation, that is each server in each session of a user.
+
+mod callers;
+mod conversing;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
+    thread,
+    time::Duration,
+};
+
+use mcpmon_core::{
+    model::{Conversation, Layer, PinKey, ServerId, SessionId, Timestamp},
+    policy::Transport,
+};
+use tokio::task::block_in_place;
+
+pub(super) use self::callers::Callers;
+use self::conversing::Conversing;
+use super::Tokens;
+use crate::{
+    agent::clock,
+    config::Loaded,
+    intercept::http::{
+        Who,
+        mcp::{AskedServer, NotJudged, Remote, ServerJudge, Servers},
+    },
+    judge::{Hosting, Judge},
+};
+
+/// Conversations at a time, of all users and of one.
+const MOST: usize = 1024;
+const MOST_OF_USER: usize = 256;
+/// How long one is known that nobody goes on with.
+const IDLE: Duration = Duration::from_secs(1800);
+/// How often time passes for them.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The policy that holds now. Clones share it.
+#[derive(Clone, Debug)]
+struct Policy(Arc<RwLock<Declared>>);
+
+/// A policy, and the remote servers that it declares.
+#[derive(Debug)]
+struct Declared {
+    loaded: Arc<Loaded>,
+    remotes: BTreeMap<ServerId, Arc<Remote>>,
+}
+
+/// The remote servers, and the conversations with them. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Remotes(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    hosting: Hosting,
+    tokens: Tokens,
+    callers: Arc<Callers>,
+    policy: Policy,
+    conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
+    /// Held by whoever opens one, so that each is opened once.
+    opening: Mutex<()>,
+}
+
+/// Which conversation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Whose {
+    identity: PinKey,
+    session: Option<SessionId>,
+}
+
+impl Policy {
+    fn new(loaded: Loaded) -> Self {
+        let remotes = remotes(&loaded, &BTreeMap::new());
+        Self(Arc::new(RwLock::new(Declared {
+            loaded: Arc::new(loaded),
+            remotes,
+        })))
+    }
+
+    fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).loaded)
+    }
+
+    fn remote(&self, id: &str) -> Option<Arc<Remote>> {
+        let id = ServerId::new(id).ok()?;
+        let declared = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        declared.remotes.get(&id).cloned()
+    }
+
+    fn ids(&self) -> Vec<ServerId> {
+        let declared = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        declared.remotes.keys().cloned().collect()
+    }
+
+    fn install(&self, loaded: Loaded) {
+        let mut declared = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        declared.remotes = remotes(&loaded, &declared.remotes);
+        declared.loaded = Arc::new(loaded);
+    }
+}
+
+impl Remotes {
+    /// The servers that `loaded` declares; `tokens` in paths say of which session a request is.
+    #[must_use]
+    pub fn new(loaded: Loaded, hosting: Hosting, tokens: Tokens) -> Self {
+        let remotes = Self(Arc::new(Shared {
+            hosting,
+            tokens,
+            callers: Arc::default(),
+            policy: Policy::new(loaded),
+            conversations: Mutex::default(),
+            opening: Mutex::default(),
+        }));
+        remotes.keep_time();
+        remotes
+    }
+
+    /// Puts another policy in force, for conversations that go on too.
+    pub fn install(&self, loaded: &Loaded) {
+        self.0.policy.install(loaded.clone());
+    }
+
+    /// Ids of the servers.
+    #[must_use]
+    pub fn ids(&self) -> Vec<ServerId> {
+        self.0.policy.ids()
+    }
+
+    /// How many conversations there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.conversations().len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All conversations are over.
+    pub fn close(&self) {
+        let left = std::mem::take(&mut *self.conversations());
+        for conversing in left.into_values() {
+            conversing.leave(clock::now());
+        }
+    }
+
+    /// Tokens in paths.
+    pub(super) fn tokens(&self) -> Tokens {
+        self.0.tokens.clone()
+    }
+
+    /// Sessions of those who ask.
+    pub(super) fn callers(&self) -> Arc<Callers> {
+        Arc::clone(&self.0.callers)
+    }
+
+    /// Time passes for the conversations as long as there is this, on a thread of its own: it may take a moment.
+    fn keep_time(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let started = thread::Builder::new()
+            .name("mcpmon-mcp".to_owned())
+            .spawn(move || {
+                loop {
+                    thread::sleep(TICK);
+                    let Some(shared) = Weak::upgrade(&shared) else {
+                        return;
+                    };
+                    Self(shared).tick(clock::now());
+                }
+            });
+        if let Err(error) = started {
+            tracing::error!(%error, "approvals and changes of the policy reach MCP clients late");
+        }
+    }
+
+    fn tick(&self, now: Timestamp) {
+        for conversing in self.retire(now) {
+            conversing.leave(now);
+        }
+        let all: Vec<_> = self.conversations().values().cloned().collect();
+        for conversing in all {
+            conversing.tick(now);
+        }
+    }
+
+    /// Those that nobody goes on with are taken out.
+    fn retire(&self, now: Timestamp) -> Vec<Arc<Conversing>> {
+        let mut conversations = self.conversations();
+        let is_over = |conversing: &Arc<Conversing>| {
+            Arc::strong_count(conversing) == 1 && now.since(conversing.used()) >= IDLE
+        };
+        let over = conversations.extract_if(.., |_, conversing| is_over(conversing));
+        over.map(|(_, conversing)| conversing).collect()
+    }
+
+    fn find(&self, now: Timestamp, whose: &Whose) -> Option<Arc<Conversing>> {
+        let conversing = self.conversations().get(whose).cloned()?;
+        conversing.touch(now);
+        Some(conversing)
+    }
+
+    fn open(
+        &self,
+        now: Timestamp,
+        remote: &Remote,
+        whose: Whose,
+        agent: Option<String>,
+    ) -> Result<Arc<Conversing>, NotJudged> {
+        let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(conversing) = self.find(now, &whose) {
+            return Ok(conversing);
+        }
+        self.make_room(now, whose.identity.uid)?;
+        let loaded = self.0.policy.loaded();
+        let conversation = Conversation {
+            identity: whose.identity.clone(),
+            server_type: remote.server_type,
+            session: whose.session.clone(),
+            layer: Layer::McpHttp,
+        };
+        let judge = Judge::hosted(now, &self.0.hosting, &loaded, conversation, agent).map_err(|error| {
+            let id = &remote.id;
+            NotJudged(format!(
+                "nobody can judge what is said to `{id}`: {error}; see `mcpmon doctor`"
+            ))
+        })?;
+        let url = bare(&remote.url).to_owned();
+        let conversing = Conversing::new(now, url, judge, loaded, self.0.policy.clone());
+        let conversing = Arc::new(conversing);
+        self.conversations().insert(whose, Arc::clone(&conversing));
+        Ok(conversing)
+    }
+
+    /// Makes room for one more of a user: of those that nobody goes on with, the one that was used longest ago.
+    fn make_room(&self, now: Timestamp, uid: u32) -> Result<(), NotJudged> {
+        let mut conversations = self.conversations();
+        let of_user = conversations
+            .keys()
+            .filter(|whose| whose.identity.uid == uid)
+            .count();
+        if conversations.len() < MOST && of_user < MOST_OF_USER {
+            return Ok(());
+        }
+        let oldest = conversations
+            .iter()
+            .filter(|(whose, _)| of_user < MOST_OF_USER || whose.identity.uid == uid)
+            .filter(|(_, conversing)| Arc::strong_count(conversing) == 1)
+            .min_by_key(|(_, conversing)| conversing.used())
+            .map(|(whose, _)| whose.clone());
+        let oldest = oldest.and_then(|whose| conversations.remove(&whose));
+        drop(conversations);
+        let Some(oldest) = oldest else {
+            let message = "too many conversations with MCP servers are under way; end some of the clients";
+            return Err(NotJudged(message.to_owned()));
+        };
+        oldest.leave(now);
+        Ok(())
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, BTreeMap<Whose, Arc<Conversing>>> {
+        // No step of ours leaves it half changed.
+        self.0
+            .conversations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Servers for Remotes {
+    fn session(&self, token: &str) -> Option<SessionId> {
+        self.0.tokens.session(token)
+    }
+
+    fn remote(&self, id: &str) -> Option<Arc<Remote>> {
+        self.0.policy.remote(id)
+    }
+
+    fn ids(&self) -> Vec<ServerId> {
+        Self::ids(self)
+    }
+
+    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+        let Who { uid, process } = match asked.peer.known() {
+            Some(who) => who,
+            None => block_in_place(|| asked.peer.who()),
+        };
+        let of_process = process.and_then(|process| self.0.callers.session(process));
+        let (found, agent) = of_process.map(|found| (found.id, found.agent)).unzip();
+        let whose = Whose {
+            identity: PinKey {
+                server: asked.server.id.clone(),
+                name: bare(&asked.server.url).to_owned(),
+                uid: uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
+            },
+            session: asked.session.or(found),
+        };
+        let now = clock::now();
+        if let Some(conversing) = self.find(now, &whose) {
+            return Ok(conversing);
+        }
+        let agent = agent.or_else(|| asked.agent.map(String::from));
+        let opened = block_in_place(|| self.open(now, &asked.server, whose, agent));
+        Ok(opened?)
+    }
+}
+
+/// The declared servers that are reached over the network; those that did not change stay the same values.
+fn remotes(loaded: &Loaded, before: &BTreeMap<ServerId, Arc<Remote>>) -> BTreeMap<ServerId, Arc<Remote>> {
+    let declared = loaded.policy.servers.iter().filter_map(|server| {
+        let Transport::Remote {
+            server_type,
+            url,
+            tls_fingerprint,
+            ..
+        } = &server.transport
+        else {
+            return None;
+        };
+        let remote = Remote {
+            id: server.id.clone(),
+            url: url.clone(),
+            server_type: *server_type,
+            tls: *tls_fingerprint,
+        };
+        let same = before.get(&server.id).filter(|before| ***before == remote);
+        Some((
+            server.id.clone(),
+            same.cloned().unwrap_or_else(|| Arc::new(remote)),
+        ))
+    });
+    declared.collect()
+}
+
+/// A URL without what may be secret in it: its query. Credentials it has none.
+fn bare(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or(url)
+}
