@@ -9,6 +9,7 @@ mod answer;
 mod ask;
 mod body;
 mod chunks;
+pub mod client;
 mod coding;
 mod headers;
 mod listen;

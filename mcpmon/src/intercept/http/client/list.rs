@@ -1,0 +1,355 @@
+//! Asks a server what it offers: the revision without a handshake first, then those with one, then the transport
+//! before them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use hyper::{HeaderMap, header::HeaderValue};
+use mcpmon_core::model::RequestId;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    Address, ClientError, Fault, Way,
+    events::{Said, Stream},
+    legacy::Mailbox,
+    offer::{LISTS, Offer, Turn},
+    outline::{META_VERSION, Outline, heard},
+    params::ToolHeaders,
+    wire::{Asking, Body, SESSION, VERSION, Wire},
+};
+
+/// The revision without a handshake.
+const STATELESS: &str = "2026-07-28";
+/// The latest with one. A server that knows an earlier one says so.
+const HANDSHAKE: &str = "2025-11-25";
+/// What can be spoken after a handshake.
+const KNOWN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Longest time for all of it.
+const WHOLE: Duration = Duration::from_secs(60);
+/// Longest time for one answer.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Longest time for a session to be ended.
+const END: Duration = Duration::from_secs(3);
+/// Pages of one list.
+const MOST_PAGES: usize = 200;
+/// What stands on one list.
+const MOST_ITEMS: usize = 10_000;
+/// Bytes of all pages.
+const MOST_BYTES: usize = 64 << 20;
+/// Messages that come before an answer.
+const MOST_BEFORE: usize = 1000;
+
+/// Asks a server what it offers.
+///
+/// # Errors
+/// Where it cannot be asked, or what it says is not MCP.
+pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
+    let url = asking.address.shown();
+    let asked = async {
+        let mut client = Client::new(asking)?;
+        let offer = client.offer(way).await;
+        client.close().await;
+        offer
+    };
+    let offer = match timeout(WHOLE, asked).await {
+        Ok(offer) => offer,
+        Err(_elapsed) => Err(Fault::Late(WHOLE.as_secs())),
+    };
+    offer.map_err(|fault| ClientError { url, fault })
+}
+
+/// A conversation in which only lists are asked for.
+struct Client {
+    wire: Wire,
+    line: Line,
+    next: u64,
+    read: usize,
+    turns: Vec<Turn>,
+}
+
+/// How messages go, as far as it is settled.
+enum Line {
+    /// Every request by itself.
+    Stateless,
+    /// After a handshake.
+    Session {
+        version: Option<HeaderValue>,
+        session: Option<HeaderValue>,
+    },
+    /// By the transport of 2024-11-05.
+    Mailbox(Box<Mailbox>),
+}
+
+impl Client {
+    fn new(asking: Asking) -> Result<Self, Fault> {
+        Ok(Self {
+            wire: Wire::new(asking)?,
+            line: Line::Stateless,
+            next: 1,
+            read: 0,
+            turns: Vec::new(),
+        })
+    }
+
+    async fn offer(&mut self, way: Way) -> Result<Offer, Fault> {
+        let mut offer = Offer::default();
+        let introduction = self.meet(way, &mut offer).await?;
+        offer.introduce(&introduction);
+        for (kind, method, member, capability) in LISTS {
+            if introduction["capabilities"][capability].is_object() {
+                let items = self.pages(method, member).await?;
+                offer.items.extend(items.into_iter().map(|item| (kind, item)));
+            }
+        }
+        offer.turns = std::mem::take(&mut self.turns);
+        Ok(offer)
+    }
+
+    /// Settles on a revision. The server's introduction.
+    async fn meet(&mut self, way: Way, offer: &mut Offer) -> Result<Value, Fault> {
+        if way == Way::Http {
+            STATELESS.clone_into(&mut offer.version);
+            match self.ask("server/discover", json!({})).await {
+                Ok(introduction) if introduction["capabilities"].is_object() => return Ok(introduction),
+                Ok(_) | Err(Fault::Refused { .. } | Fault::Status { .. } | Fault::Message(_)) => {}
+                // It takes the question for something else, or does not answer at all what it does not know.
+                Err(Fault::Type(_) | Fault::Ended | Fault::Late(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+            self.turns.clear();
+        }
+        let introduction = self.shake_hands(way).await?;
+        let version = introduction["protocolVersion"].as_str().unwrap_or_default();
+        if !KNOWN.contains(&version) {
+            let told = version.chars().take(40).collect::<String>();
+            return Err(Fault::Message(format!(
+                "it speaks revision `{}`, which mcpmon does not know",
+                told.escape_debug()
+            )));
+        }
+        version.clone_into(&mut offer.version);
+        if let Line::Session { version: agreed, .. } = &mut self.line {
+            *agreed = HeaderValue::from_str(version).ok();
+        }
+        self.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await?;
+        Ok(introduction)
+    }
+
+    async fn shake_hands(&mut self, way: Way) -> Result<Value, Fault> {
+        let params = json!({
+            "protocolVersion": HANDSHAKE,
+            "capabilities": {},
+            "clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
+        });
+        if way == Way::Http {
+            self.line = Line::Session {
+                version: None,
+                session: None,
+            };
+            match self.ask("initialize", params.clone()).await {
+                // What a server of the transport before says to a POST, as the specification has it.
+                Err(fault @ Fault::Status { status: 400..=499, .. }) => {
+                    self.turns.clear();
+                    let Ok(mailbox) = Mailbox::open(&self.wire).await else {
+                        return Err(fault);
+                    };
+                    self.line = Line::Mailbox(Box::new(mailbox));
+                }
+                answered => return answered,
+            }
+        } else {
+            self.line = Line::Mailbox(Box::new(Mailbox::open(&self.wire).await?));
+        }
+        self.ask("initialize", params).await
+    }
+
+    /// All pages of a list.
+    async fn pages(&mut self, method: &str, member: &'static str) -> Result<Vec<Value>, Fault> {
+        let mut items = Vec::new();
+        let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
+        loop {
+            let params = match &cursor {
+                Some(cursor) => json!({"cursor": cursor}),
+                None => json!({}),
+            };
+            let mut result = match self.ask(method, params).await {
+                // It announces a list that it does not have.
+                Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(items),
+                answered => answered?,
+            };
+            match result[member].take() {
+                Value::Array(page) => items.extend(page),
+                _ => return Err(Fault::Message(format!("the answer to {method} has no `{member}`"))),
+            }
+            if items.len() > MOST_ITEMS {
+                return Err(Fault::Endless(MOST_ITEMS, member));
+            }
+            cursor = result["nextCursor"].as_str().map(str::to_owned);
+            match &cursor {
+                None => return Ok(items),
+                // It leads in a circle.
+                Some(next) if !seen.insert(next.clone()) => return Ok(items),
+                Some(_) if seen.len() >= MOST_PAGES => return Err(Fault::Endless(MOST_PAGES, "pages")),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// One request and its result.
+    async fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, Fault> {
+        let id = self.next;
+        self.next += 1;
+        if let Line::Stateless = self.line {
+            params["_meta"] = json!({
+                META_VERSION: STATELESS,
+                "io.modelcontextprotocol/clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let id = RequestId::Number(id.to_string().into());
+        let answer = match timeout(ANSWER, self.answer(&request, &id)).await {
+            Ok(answer) => answer?,
+            Err(_elapsed) => return Err(Fault::Late(ANSWER.as_secs())),
+        };
+        self.read += answer.len();
+        if self.read > MOST_BYTES {
+            return Err(Fault::Endless(MOST_BYTES, "bytes"));
+        }
+        let value: Value =
+            serde_json::from_slice(&answer).map_err(|error| Fault::Message(error.to_string()))?;
+        if let Value::Object(error) = &value["error"] {
+            let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Err(Fault::Refused {
+                code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
+                message: message.chars().take(300).filter(|c| !c.is_control()).collect(),
+            });
+        }
+        self.turns.push(Turn { request, answer });
+        match value {
+            Value::Object(mut members) => Ok(members.remove("result").unwrap_or_default()),
+            _ => Err(Fault::Message("it is no object".to_owned())),
+        }
+    }
+
+    /// The answer to a request, on one line.
+    async fn answer(&mut self, request: &str, id: &RequestId) -> Result<Vec<u8>, Fault> {
+        if let Line::Mailbox(_) = self.line {
+            self.post(request).await?;
+            let Line::Mailbox(mailbox) = &mut self.line else {
+                return Err(Fault::Ended);
+            };
+            let (stream, endpoint) = (&mut mailbox.stream, &mailbox.endpoint);
+            return until_answered(&self.wire, stream, endpoint, &HeaderMap::new(), id).await;
+        }
+        let (headers, body) = self.post(request).await?;
+        match body {
+            Body::Accepted => Err(Fault::Ended),
+            Body::Whole(text) => {
+                let answers = heard(&text).map(|heard| heard.answers).unwrap_or_default();
+                match answers.iter().any(|answered| answered.as_ref().is_none_or(|answered| answered == id)) {
+                    true => Ok(on_one_line(text)),
+                    false => Err(Fault::Message("it answers something else".to_owned())),
+                }
+            }
+            Body::Events(mut stream) => {
+                until_answered(&self.wire, &mut stream, self.wire.address(), &headers, id).await
+            }
+        }
+    }
+
+    async fn tell(&mut self, message: &Value) -> Result<(), Fault> {
+        match timeout(ANSWER, self.post(&message.to_string())).await {
+            Ok(told) => told.map(drop),
+            Err(_elapsed) => Err(Fault::Late(ANSWER.as_secs())),
+        }
+    }
+
+    /// Sends a message; with which headers, and what came back.
+    async fn post(&mut self, message: &str) -> Result<(HeaderMap, Body), Fault> {
+        let mut headers = HeaderMap::new();
+        match &self.line {
+            Line::Stateless => {
+                if let Some(outline) = Outline::read(message.as_bytes(), &ToolHeaders::default()) {
+                    headers = outline.headers;
+                }
+            }
+            Line::Session { version, session } => headers = of_session(version.as_ref(), session.as_ref()),
+            Line::Mailbox(_) => {}
+        }
+        let to: &Address = match &self.line {
+            Line::Mailbox(mailbox) => &mailbox.endpoint,
+            Line::Stateless | Line::Session { .. } => self.wire.address(),
+        };
+        let reply = self
+            .wire
+            .post(to, headers.clone(), message.as_bytes().to_vec())
+            .await?;
+        if let (Line::Session { session, .. }, Some(named)) = (&mut self.line, reply.session) {
+            headers.insert(SESSION, named.clone());
+            *session = Some(named);
+        }
+        Ok((headers, reply.body))
+    }
+
+    /// Ends the session, if there is one. Whether the server hears it does not matter.
+    async fn close(&mut self) {
+        if let Line::Session {
+            version,
+            session: Some(session),
+        } = &self.line
+        {
+            let ending = self.wire.end(of_session(version.as_ref(), Some(session)));
+            drop(timeout(END, ending).await);
+        }
+    }
+}
+
+fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderValue>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.extend(version.map(|version| (VERSION, version.clone())));
+    headers.extend(session.map(|session| (SESSION, session.clone())));
+    headers
+}
+
+/// Reads a stream until the answer to `id` comes. What the server asks meanwhile is refused: nobody is here who could
+/// answer.
+async fn until_answered(
+    wire: &Wire,
+    stream: &mut Stream,
+    to: &Address,
+    headers: &HeaderMap,
+    id: &RequestId,
+) -> Result<Vec<u8>, Fault> {
+    for _ in 0..MOST_BEFORE {
+        let Some(said) = stream.next().await else {
+            return Err(Fault::Ended);
+        };
+        let Said::Message(text) = said? else { continue };
+        let Some(heard) = heard(&text) else { continue };
+        if heard.answers.iter().flatten().any(|answered| answered == id) {
+            return Ok(on_one_line(text));
+        }
+        for (asked, method) in heard.asks {
+            let reply = match method.as_str() {
+                "ping" => json!({"jsonrpc": "2.0", "id": asked, "result": {}}),
+                _ => json!({"jsonrpc": "2.0", "id": asked, "error":
+                    {"code": -32_601, "message": "nobody here can answer: mcpmon only lists what is offered"}}),
+            };
+            drop(wire.post(to, headers.clone(), reply.to_string().into_bytes()).await?);
+        }
+    }
+    Err(Fault::Endless(MOST_BEFORE, "messages before the answer"))
+}
+
+/// A JSON text on one line: between its tokens, the ends of lines are spaces like any other.
+pub(in crate::intercept::http) fn on_one_line(mut text: Vec<u8>) -> Vec<u8> {
+    for byte in &mut text {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! A small client of MCP servers over HTTP, of both eras and of the transport before them: it asks a server what it
+//! offers, and carries the messages of a client that speaks no HTTP itself.
+
+mod address;
+mod events;
+mod fault;
+mod legacy;
+mod list;
+mod offer;
+mod outline;
+mod params;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    address::{Address, AddressError},
+    fault::{ClientError, Fault},
+    list::list,
+    offer::{Offer, Turn},
+    wire::Asking,
+};
+pub(super) use self::{
+    events::{Resume, Said, Stream},
+    legacy::Mailbox,
+    outline::{Heard, Outline, What, error_of, heard},
+    params::ToolHeaders,
+    wire::{Body, LAST_EVENT, Reply, SESSION, VERSION, Wire},
+};
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Streamable HTTP; HTTP with server-sent events where that fails as the specification has it.
+    #[default]
+    Http,
+    /// HTTP with server-sent events, the transport of 2024-11-05.
+    Sse,
+}

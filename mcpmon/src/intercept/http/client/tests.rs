@@ -1,0 +1,1 @@
+//! The client against servers of every kind, in this process.
