@@ -22,6 +22,7 @@ pub(crate) mod probe;
 pub mod profile;
 pub mod proxy;
 pub mod question;
+pub mod remote;
 pub mod run;
 pub(crate) mod runs;
 pub mod selftest;

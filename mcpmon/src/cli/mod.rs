@@ -9,6 +9,7 @@ mod filters;
 mod listing;
 mod output;
 mod question;
+mod remote;
 mod session;
 mod store;
 mod summary;

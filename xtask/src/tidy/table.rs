@@ -132,6 +132,8 @@ pub(super) static UNITS: [Unit; 19] = [
         modules: &[
             "mcpmon_common",
             "mcpmon_core::decide::pins",
+            // The client of servers is a side of its own: what it hears is filtered elsewhere.
+            "mcpmon_core::decode",
             "mcpmon_core::filter",
             "mcpmon_core::model",
             "mcpmon_core::policy",
@@ -139,6 +141,7 @@ pub(super) static UNITS: [Unit; 19] = [
         crates: &[
             "std",
             "aya",
+            "base64",
             "brotli_decompressor",
             "bytes",
             "flate2",
@@ -156,6 +159,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "tokio",
             "tower_service",
             "tracing",
+            "url",
             "zstd",
         ],
     },

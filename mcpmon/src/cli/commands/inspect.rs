@@ -1,4 +1,5 @@
-//! `mcpmon inspect FILE`: what is found in tool definitions, without a server, a daemon or a store.
+//! `mcpmon inspect`: what is found in tool definitions of a file, or in what a remote server offers, without a daemon
+//! or a store.
 
 use std::{
     fs::File,
@@ -7,26 +8,36 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_core::model::{Finding, Severity};
+use mcpmon_core::model::{DefinitionKind, Finding, Severity};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::inspection::{Inspected, inspect},
+    agent::{
+        inspection::{self, Inspected, Offer, inspect, inspect_offer},
+        remote,
+    },
     cli::{
         CliError, ErrorKind, Output,
         filters::parse_severity,
         output::Form,
+        remote::RemoteOptions,
         table::{Column, Row, Table, Tone},
     },
     config::Loaded,
 };
 
-/// Inspect tool definitions in a file: one, a list of them, or the result of tools/list; exit 1 on findings
+/// Inspect tool definitions in a file, or all that a remote server offers; exit 1 on findings
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["file", "server"]))]
 pub(in crate::cli) struct Options {
-    /// JSON file; `-` for standard input
+    /// JSON file with a tool, a list of them, or the result of tools/list; `-` for standard input
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    file: Option<PathBuf>,
+    /// A remote server: its URL, or its id in the configuration
+    #[arg(long, value_name = "URL|ID")]
+    server: Option<String>,
+    #[command(flatten)]
+    remote: RemoteOptions,
     /// From which severity on findings make the command fail; that of the policy unless given
     #[arg(long, value_name = "SEVERITY", value_parser = parse_severity)]
     threshold: Option<Severity>,
@@ -40,6 +51,13 @@ const TABLE: Table = Table::new(&[
     Column::cut("TEXT", 20),
 ]);
 
+const OFFER: Table = Table::new(&[
+    Column::whole("KIND", 12),
+    Column::cut("NAME", 18),
+    Column::whole("SEVERITY", 8),
+    Column::cut("DESCRIPTION", 20),
+]);
+
 /// Largest file, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
@@ -48,9 +66,16 @@ pub(in crate::cli) fn run(
     loaded: &Loaded,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let text = read(&options.file)?;
-    let inspected = inspect(&text, loaded).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
-    show(&inspected, output)?;
+    let inspected = match (&options.server, &options.file) {
+        (Some(server), _) => asked(server, &options.remote, loaded, output)?,
+        (None, file) => {
+            options.remote.refuse_without("--server")?;
+            let text = read(file.as_deref().unwrap_or(Path::new("-")))?;
+            let inspected = inspect(&text, loaded).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
+            show(&inspected, output)?;
+            inspected
+        }
+    };
     let threshold = options
         .threshold
         .unwrap_or(loaded.policy.inspection.alert_threshold);
@@ -66,6 +91,58 @@ pub(in crate::cli) fn run(
             anyhow::anyhow!("{count} findings of severity {} or worse", threshold.as_str()),
         )),
     }
+}
+
+/// What a server offers, listed and inspected.
+fn asked(
+    server: &str,
+    options: &RemoteOptions,
+    loaded: &Loaded,
+    output: &mut Output<'_>,
+) -> Result<Vec<Inspected>, CliError> {
+    let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
+    let destination =
+        remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
+    let destination = options.over(destination);
+    let headers = options.headers()?;
+    let way = destination.way;
+    let offer = inspection::ask(destination.asking(headers, loaded.policy.limits.max_line), way)
+        .map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    let inspected = inspect_offer(&offer, loaded).map_err(|error| usage(error.into()))?;
+    if output.form == Form::Table {
+        output.note(&introduced(&offer))?;
+        let rows: Vec<Row> = inspected.iter().map(offered).collect();
+        output.table(&OFFER, &rows)?;
+        output.text(&[String::new()])?;
+    }
+    show(&inspected, output)?;
+    Ok(inspected)
+}
+
+/// Who answered, and how much it offers.
+fn introduced(offer: &Offer) -> String {
+    let name = offer.name.as_deref().unwrap_or("a server without a name");
+    let release = offer.release.as_deref().unwrap_or_default();
+    let title = format!("{name} {release}");
+    format!(
+        "{}, MCP {}, offers {} definitions",
+        title.trim_end(),
+        offer.version,
+        offer.items.len() + usize::from(offer.instructions.is_some()),
+    )
+}
+
+fn offered(definition: &Inspected) -> Row {
+    let worst = definition.findings.iter().map(|finding| finding.severity).max();
+    Row::new(
+        worst.map_or(Tone::Ordinary, tone),
+        [
+            definition.kind.as_str().to_owned(),
+            definition.name.clone(),
+            worst.map_or("-", Severity::as_str).to_owned(),
+            definition.description.clone().unwrap_or_default(),
+        ],
+    )
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
@@ -96,10 +173,12 @@ fn show(inspected: &[Inspected], output: &mut Output<'_>) -> Result<(), CliError
         Form::Table => {
             let rows: Vec<Row> = inspected
                 .iter()
-                .flat_map(|tool| tool.findings.iter().map(|finding| row(&tool.tool, finding)))
+                .flat_map(|tool| tool.findings.iter().map(|finding| row(tool, finding)))
                 .collect();
+            let all_tools = inspected.iter().all(|found| found.kind == DefinitionKind::Tool);
+            let what = if all_tools { "tools" } else { "definitions" };
             match rows.is_empty() {
-                true => output.note(&format!("nothing was found in {} tools", inspected.len()))?,
+                true => output.note(&format!("nothing was found in {} {what}", inspected.len()))?,
                 false => output.table(&TABLE, &rows)?,
             }
         }
@@ -107,17 +186,27 @@ fn show(inspected: &[Inspected], output: &mut Output<'_>) -> Result<(), CliError
     Ok(output.flush()?)
 }
 
-fn row(tool: &str, finding: &Finding) -> Row {
-    let tone = match finding.severity {
+const fn tone(severity: Severity) -> Tone {
+    match severity {
         Severity::Info | Severity::Low => Tone::Ordinary,
         Severity::Medium => Tone::Notable,
         Severity::High | Severity::Critical => Tone::Alarming,
-    };
+    }
+}
+
+fn row(definition: &Inspected, finding: &Finding) -> Row {
     let text = finding.matches.first().map(|found| found.text.clone());
+    let name = match definition.kind {
+        DefinitionKind::Instructions => "(instructions)",
+        DefinitionKind::Tool
+        | DefinitionKind::Prompt
+        | DefinitionKind::Resource
+        | DefinitionKind::Template => &definition.name,
+    };
     Row::new(
-        tone,
+        tone(finding.severity),
         [
-            tool.to_owned(),
+            name.to_owned(),
             finding.severity.as_str().to_owned(),
             finding.pattern.clone(),
             finding.field.clone(),
@@ -128,7 +217,8 @@ fn row(tool: &str, finding: &Finding) -> Row {
 
 fn object(tool: &Inspected) -> Map<String, Value> {
     let mut object = Map::new();
-    object.insert("tool_name".to_owned(), tool.tool.clone().into());
+    object.insert("definition".to_owned(), tool.kind.as_str().into());
+    object.insert("tool_name".to_owned(), tool.name.clone().into());
     let worst = tool.findings.iter().map(|finding| finding.severity).max();
     if let Some(worst) = worst {
         object.insert("max_severity".to_owned(), worst.as_str().into());
@@ -155,7 +245,9 @@ mod tests {
         let file = directory.path().join("tools.json");
         std::fs::write(&file, text).unwrap();
         let options = Options {
-            file,
+            file: Some(file),
+            server: None,
+            remote: RemoteOptions::default(),
             threshold: None,
         };
         let (mut data, mut notes) = (Vec::new(), Vec::new());

@@ -4,6 +4,7 @@
 mod address;
 mod events;
 mod fault;
+mod header;
 mod legacy;
 mod list;
 mod offer;
@@ -17,6 +18,7 @@ mod tests;
 pub use self::{
     address::{Address, AddressError},
     fault::{ClientError, Fault},
+    header::{Header, HeaderError},
     list::list,
     offer::{Offer, Turn},
     wire::Asking,
@@ -30,8 +32,7 @@ pub(super) use self::{
 };
 
 /// How a server is spoken to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// Streamable HTTP; HTTP with server-sent events where that fails as the specification has it.
     #[default]

@@ -1,6 +1,6 @@
 //! What a server offers: what it was asked and answered, and what that says.
 
-use mcpmon_core::model::{DefinitionKind, ListKind};
+use mcpmon_core::model::ListKind;
 use serde_json::Value;
 
 /// One request and its answer, as they stood on the wire.
@@ -60,14 +60,3 @@ pub(super) const LISTS: [(ListKind, &str, &str, &str); 4] = [
         "resources",
     ),
 ];
-
-/// What stands on a list.
-#[must_use]
-pub const fn kind_of(list: ListKind) -> DefinitionKind {
-    match list {
-        ListKind::Tools => DefinitionKind::Tool,
-        ListKind::Prompts => DefinitionKind::Prompt,
-        ListKind::Resources => DefinitionKind::Resource,
-        ListKind::Templates => DefinitionKind::Template,
-    }
-}

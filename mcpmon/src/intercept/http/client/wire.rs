@@ -9,10 +9,11 @@ use hyper::{
 };
 use mcpmon_core::model::Digest;
 
-use super::{Address, Fault, events::Stream};
+use super::{Address, Fault, Header, events::Stream};
 use crate::intercept::http::{
     chunks::{Chunks, ReadError, causes},
     coding::Coding,
+    pin::Mismatch,
     upstream::{self, Upstream},
 };
 
@@ -37,7 +38,7 @@ pub struct Asking {
     /// Where it is.
     pub address: Address,
     /// What it is told with every request.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub headers: Vec<Header>,
     /// Its certificate.
     pub pin: Option<Digest>,
     /// Longest message, bytes.
@@ -46,10 +47,9 @@ pub struct Asking {
 
 impl fmt::Debug for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&HeaderName> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("Asking")
             .field("address", &self.address)
-            .field("headers", &names)
+            .field("headers", &self.headers)
             .finish_non_exhaustive()
     }
 }
@@ -82,7 +82,7 @@ pub(in crate::intercept::http) enum Body {
 
 impl Wire {
     pub(in crate::intercept::http) fn new(asking: Asking) -> Result<Self, Fault> {
-        let upstream = Upstream::new().map_err(|error| Fault::Tls(error.to_string()))?;
+        let upstream = Upstream::pinned(asking.pin).map_err(|error| Fault::Tls(error.to_string()))?;
         Ok(Self { upstream, asking })
     }
 
@@ -159,8 +159,8 @@ impl Wire {
             .headers_mut()
             .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // What the user says comes last: it may be another name for this program.
-        for (name, value) in &self.asking.headers {
-            request.headers_mut().insert(name, value.clone());
+        for header in &self.asking.headers {
+            header.put(request.headers_mut());
         }
         request
     }
@@ -236,6 +236,12 @@ fn kind(headers: &HeaderMap) -> String {
 }
 
 fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
+    if let Some(mismatch) = Mismatch::behind(error) {
+        return Fault::Certificate {
+            expected: mismatch.expected,
+            actual: mismatch.actual,
+        };
+    }
     Fault::Unreachable(format!("{error}{}", causes(error)))
 }
 

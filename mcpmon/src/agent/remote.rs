@@ -1,0 +1,217 @@
+//! Which remote server a user means, and with what it is asked.
+
+use std::env;
+
+use mcpmon_core::{
+    model::{Digest, ServerId, ServerType},
+    policy::{Policy, Server, Transport},
+};
+
+pub use crate::intercept::http::client::{Header, HeaderError, Way};
+use crate::intercept::http::client::{Address, AddressError, Asking};
+
+/// A remote server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// What it is called: as declared, or as its URL says.
+    pub id: ServerId,
+    /// Where it is.
+    pub address: Address,
+    /// How it is spoken to.
+    pub way: Way,
+    /// Its certificate, where it is pinned.
+    pub pin: Option<Digest>,
+}
+
+/// Why no remote server is meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DestinationError {
+    /// Its URL.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// It runs on this host.
+    #[error("`{0}` is declared with a command and no URL")]
+    Local(ServerId),
+    /// Neither.
+    #[error("`{0}` is neither a URL nor the id of a server that the policy declares (`mcp.servers`)")]
+    Unknown(String),
+}
+
+/// The server that `text` means: a URL, or the id of a declared one.
+///
+/// # Errors
+/// Where it means none that can be asked.
+pub fn destination(policy: &Policy, text: &str) -> Result<Destination, DestinationError> {
+    if text.contains("://") {
+        let address = Address::new(text)?;
+        let declared = policy.servers.iter().filter_map(declared);
+        let same = declared.filter_map(Result::ok).find(|known| known.address == address);
+        return Ok(same.unwrap_or_else(|| Destination {
+            id: id_of(&address),
+            address,
+            way: Way::Http,
+            pin: None,
+        }));
+    }
+    let id = ServerId::new(text).ok();
+    let servers = policy.servers.iter();
+    let Some(server) = id.and_then(|id| servers.clone().find(|server| server.id == id)) else {
+        return Err(DestinationError::Unknown(text.chars().take(200).collect()));
+    };
+    declared(server).unwrap_or_else(|| Err(DestinationError::Local(server.id.clone())))
+}
+
+/// Where a declared server is; `None` for one that runs on this host.
+#[must_use]
+pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>> {
+    let Transport::Remote {
+        server_type,
+        url,
+        tls_fingerprint,
+        ..
+    } = &server.transport
+    else {
+        return None;
+    };
+    Some(Address::new(url).map_err(Into::into).map(|address| Destination {
+        id: server.id.clone(),
+        address,
+        way: match server_type {
+            ServerType::Sse => Way::Sse,
+            ServerType::Http | ServerType::Stdio => Way::Http,
+        },
+        pin: *tls_fingerprint,
+    }))
+}
+
+/// What a server is called that is not declared.
+fn id_of(address: &Address) -> ServerId {
+    // Brackets of an address would be a pattern's.
+    let authority = address.authority().replace(['[', ']'], "");
+    ServerId::new(authority).unwrap_or_else(|_| ServerId::new("server").expect("a plain word is an id"))
+}
+
+impl Destination {
+    /// How it is asked.
+    #[must_use]
+    pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> Asking {
+        Asking {
+            address: self.address.clone(),
+            headers,
+            pin: self.pin,
+            max_message,
+        }
+    }
+}
+
+/// A header whose value is in a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderVariable {
+    name: String,
+    variable: String,
+}
+
+/// Why there is no such header.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderVariableError {
+    /// Its form.
+    #[error("expected the name of a header and of a variable, such as `Authorization=MY_TOKEN`")]
+    Form,
+    /// Its variable.
+    #[error("the variable {0} is not set, which `--header-env` names")]
+    Unset(String),
+    /// The header.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+}
+
+impl HeaderVariable {
+    /// Reads `NAME=VARIABLE`.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn parse(text: &str) -> Result<Self, HeaderVariableError> {
+        let (name, variable) = text.split_once('=').ok_or(HeaderVariableError::Form)?;
+        let is_variable = !variable.is_empty()
+            && variable
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_variable {
+            return Err(HeaderVariableError::Form);
+        }
+        Header::new(name, "")?;
+        Ok(Self {
+            name: name.to_owned(),
+            variable: variable.to_owned(),
+        })
+    }
+
+    /// The header, with the value that its variable has now.
+    ///
+    /// # Errors
+    /// Where it has none that can stand in a header.
+    pub fn header(&self) -> Result<Header, HeaderVariableError> {
+        let value = env::var(&self.variable).map_err(|_unset| HeaderVariableError::Unset(self.variable.clone()))?;
+        Ok(Header::new(&self.name, &value)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::policy::RemoteHost;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn policy() -> Policy {
+        let server = |id: &str, transport| Server {
+            id: ServerId::new(id).expect("an id"),
+            transport,
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            egress: None,
+        };
+        let remote = |server_type, url: &str| Transport::Remote {
+            server_type,
+            url: url.to_owned(),
+            host: RemoteHost::Address([127, 0, 0, 1].into()),
+            port: 443,
+            tls_fingerprint: None,
+        };
+        let local = Transport::Stdio {
+            command: "/opt/tool".to_owned(),
+            args: Vec::new(),
+        };
+        Policy {
+            servers: vec![
+                server("weather", remote(ServerType::Http, "https://mcp.example.com/mcp")),
+                server("old", remote(ServerType::Sse, "http://127.0.0.1:3001/sse")),
+                server("local", local),
+            ],
+            ..Policy::default()
+        }
+    }
+
+    #[test_case("weather" => "weather https://mcp.example.com/mcp Http"; "by id")]
+    #[test_case("old" => "old http://127.0.0.1:3001/sse Sse"; "by id, the earlier transport")]
+    #[test_case("HTTPS://MCP.example.com:443/mcp" => "weather https://mcp.example.com/mcp Http"; "by another spelling of its URL")]
+    #[test_case("https://mcp.example.com/other?key=hush" => "mcp.example.com https://mcp.example.com/other Http"; "not declared")]
+    #[test_case("http://[::1]:8080/mcp" => "::1-8080 http://[::1]:8080/mcp Http"; "an address")]
+    #[test_case("local" => "`local` is declared with a command and no URL"; "on this host")]
+    #[test_case("nobody" => "`nobody` is neither a URL nor the id of a server that the policy declares (`mcp.servers`)"; "unknown")]
+    fn destinations(text: &str) -> String {
+        match destination(&policy(), text) {
+            Ok(found) => format!("{} {} {:?}", found.id, found.address, found.way),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test_case("Authorization=MY_TOKEN" => true; "a variable")]
+    #[test_case("Authorization" => false; "none named")]
+    #[test_case("Authorization=" => false; "an empty one")]
+    #[test_case("Authorization=Bearer x" => false; "a value")]
+    #[test_case("a b=C" => false; "no header")]
+    fn variables(text: &str) -> bool {
+        HeaderVariable::parse(text).is_ok()
+    }
+}
