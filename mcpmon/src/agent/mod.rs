@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub(crate) mod clock;
+pub mod bridge;
 pub mod control;
 pub mod daemon;
 mod declared;

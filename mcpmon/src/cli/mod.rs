@@ -25,7 +25,7 @@ pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
 use crate::{
-    agent::{approval::Word, probe::CANARY_COMMAND, run::run_shim},
+    agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim},
     config::{LocalConfig, Search, Trust},
 };
 use commands::{
@@ -94,6 +94,12 @@ enum Command {
     Tools(registry::Chosen),
     #[command(alias = "mcp-proxy")]
     Wrap(wrap::Options),
+    /// Speaks with a remote server for `mcpmon wrap --url`, which starts it
+    #[command(name = bridge::VERB, hide = true)]
+    Bridge {
+        /// The server; what is asked there comes in a variable
+        url: Option<String>,
+    },
     /// Ends at once: the process a self-test starts, to be seen
     #[command(name = CANARY_COMMAND, hide = true)]
     SelfTestExec {
@@ -155,6 +161,12 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     if let Command::Wrap(options) = cli.command {
         return wrap::run(options, globals);
     }
+    if let Command::Bridge { .. } = cli.command {
+        wrap::start_log();
+        return bridge::run()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| CliError::new(ErrorKind::Environment, error));
+    }
     // It logs from threads of its own, which would wait for the streams.
     if let Command::Proxy(options) = cli.command {
         return commands::proxy::run(options, globals).map(|()| ExitCode::SUCCESS);
@@ -205,7 +217,8 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         },
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
-        Command::Daemon(_)
+        Command::Bridge { .. }
+        | Command::Daemon(_)
         | Command::Proxy(_)
         | Command::Run(_)
         | Command::Wrap(_)

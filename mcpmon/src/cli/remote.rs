@@ -35,15 +35,24 @@ enum Transport {
 impl RemoteOptions {
     /// What is said of a destination wins over what is declared.
     pub(super) fn over(&self, destination: Destination) -> Destination {
-        let way = self.transport.map(|transport| match transport {
-            Transport::Http => Way::Http,
-            Transport::Sse => Way::Sse,
-        });
         Destination {
-            way: way.unwrap_or(destination.way),
+            way: self.way().unwrap_or(destination.way),
             pin: self.tls_fingerprint.or(destination.pin),
             ..destination
         }
+    }
+
+    /// The only certificate that is accepted.
+    pub(super) const fn pin(&self) -> Option<Digest> {
+        self.tls_fingerprint
+    }
+
+    /// How the server is spoken to.
+    pub(super) fn way(&self) -> Option<Way> {
+        self.transport.map(|transport| match transport {
+            Transport::Http => Way::Http,
+            Transport::Sse => Way::Sse,
+        })
     }
 
     /// What goes with every request.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use mcpmon_core::{
     decide::{
         admission,
-        pins::{NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+        pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     },
     inspect::mask::mask_arguments,
-    model::{Action, Denial, Event, EventKind, PinState, ProcessRef, Severity, Timestamp, Verdict},
-    policy::{Admission, Gate, Mode, OnChange},
+    model::{Action, Denial, Event, EventKind, PinState, ProcessRef, ServerType, Severity, Timestamp, Verdict},
+    policy::{Admission, Gate, Mode, OnChange, Pinning},
 };
 
 use super::{Judge, pins, process, shared::SharedState};
@@ -80,6 +80,9 @@ impl Judge {
         let Pins::Here(book) = &self.launch else {
             return false;
         };
+        if self.is_remote() {
+            return false;
+        }
         let policy = self.policy();
         let pinning = policy.pinning;
         pinning.enabled
@@ -118,11 +121,29 @@ impl Judge {
     /// Whether its files are compared here. Where they are not, the daemon's kernel sense does that.
     #[must_use]
     pub const fn compares(&self) -> bool {
-        matches!(self.launch, Pins::Here(_))
+        matches!(self.launch, Pins::Here(_)) && !self.is_remote()
+    }
+
+    /// Whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it start.
+    const fn is_remote(&self) -> bool {
+        match self.conversation.server_type {
+            ServerType::Stdio => false,
+            ServerType::Http | ServerType::Sse => true,
+        }
     }
 
     /// The server was started: a block says that it may not go on. To be called once its files are hashed.
     pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        if self.is_remote() {
+            let policy = self.policy();
+            let off = Pinning {
+                enabled: false,
+                ..policy.pinning
+            };
+            let verdict = compare(Accepted::Nothing, launch.files.clone(), off, policy.mode);
+            self.tell_start(now, launch, &verdict);
+            return Verdict::Allow;
+        }
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
@@ -148,9 +169,9 @@ impl Judge {
 
     /// The server ended: `status` is what `wait(2)` gave.
     pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: Ended) {
-        let Pins::Here(_) = self.launch else {
+        if !matches!(self.launch, Pins::Here(_)) && !self.is_remote() {
             return; // the kernel sense saw it
-        };
+        }
         let kind = EventKind::ServerExited {
             exit_status: status.code(),
             signal: status.signal(),

@@ -5,14 +5,14 @@ mod files;
 mod identity;
 mod nested;
 mod refused;
+mod remote;
 
 use std::{
     env,
     ffi::OsString,
     io,
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -22,13 +22,14 @@ use mcpmon_core::{
     filter::stdio::Filter,
     inspect::{session::session, starter::Ancestor},
     model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
-    policy::{Limits, variable_names},
+    policy::{Limits, Policy, variable_names},
 };
 
 use nix::sys::prctl;
 
-use self::files::Planned;
-use super::{clock, host};
+pub use self::remote::Remote;
+use self::{files::Planned, remote::Stand};
+use super::{clock, host, remote::DestinationError};
 use crate::{
     config::{self, ConfigError, Search, Trust},
     intercept::{
@@ -62,6 +63,8 @@ pub struct Options {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// A remote server, which has no program here.
+    pub remote: Option<Remote>,
 }
 
 /// Why a server was not served to its end.
@@ -70,6 +73,9 @@ pub enum WrapError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// No remote server is meant.
+    #[error(transparent)]
+    Destination(#[from] DestinationError),
     /// Nothing can be judged.
     #[error(transparent)]
     Judge(#[from] judge::JudgeError),
@@ -123,11 +129,8 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
         if let Err(error) = noted {
             tracing::warn!(%error, "that is not recorded");
         }
-        let source = Command::new(&options.program).args(&options.arguments).exec();
-        return Err(WrapError::Execute {
-            program: options.program,
-            source,
-        });
+        let policy = own_policy(&options).1;
+        return Err(remote::become_wrapped(options, &policy));
     }
     match stdio::divide().map_err(WrapError::Guard)? {
         Half::Guard(end) => Ok(end.repeat()),
@@ -210,6 +213,9 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         denial,
     };
     allowed(judge.admit(clock::now())).map_err(refused)?;
+    if let Some(remote) = &options.remote {
+        return stand_in(options, remote, judge.policy(), guarded);
+    }
     let environment = environment::passed(judge.policy(), &server);
     let search_path = environment::variable(&environment, "PATH");
     let program = Program::resolve(&options.program, &options.arguments, search_path)?;
@@ -248,8 +254,28 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     })
 }
 
-/// With what this conversation is judged. Which server it is with is known by the user's own policy.
-fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
+/// Starts what stands in the place of a remote server. Nothing of it is pinned but what it offers: it is this program.
+fn stand_in(
+    options: &Options,
+    remote: &Remote,
+    policy: &Policy,
+    guarded: &Guarded,
+) -> Result<Running, WrapError> {
+    let found = remote.destination(policy)?;
+    let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Guard)?;
+    let mut launch = files::launch(options, stand.program.path.clone());
+    (launch.command, launch.arguments) = (stand.command, stand.arguments);
+    let running = Server::start(stand.program, stand.environment, guarded.mask())?;
+    launch.process.pid = running.pid();
+    Ok(Running {
+        server: running,
+        launch,
+        verification: None,
+    })
+}
+
+/// What the user's own files say, and what is judged by as long as nothing else is known.
+fn own_policy(options: &Options) -> (Option<config::Loaded>, Arc<Policy>) {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.
     let loaded = config::load(&options.search, trust).ok();
@@ -258,6 +284,12 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         Some(loaded) => Arc::clone(&loaded.policy),
         None => of_host().unwrap_or_default(),
     };
+    (loaded, policy)
+}
+
+/// With what this conversation is judged. Which server it is with is known by the user's own policy.
+fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
+    let (loaded, policy) = own_policy(options);
     let policy = &policy;
     let argv: Vec<String> = [&options.program]
         .into_iter()
@@ -266,16 +298,21 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         .collect();
     let name = env::var(SESSION).ok();
     let session = session(ancestors, name.as_deref(), &host::boot());
+    let session_id = session.as_ref().map(|session| session.id.clone());
+    let given = options.server.as_ref();
     Ok(judge::Options {
         search: options.search.clone(),
-        trust,
+        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
         socket: Some(options.socket.clone()),
         db: options.store.clone(),
-        conversation: Conversation {
-            identity: identity::of(policy, &launch_rules(policy), options.server.as_ref(), &argv),
-            server_type: ServerType::Stdio,
-            session: session.as_ref().map(|session| session.id.clone()),
-            layer: Layer::Stdio,
+        conversation: match &options.remote {
+            Some(remote) => remote.conversation(policy, given, session_id)?,
+            None => Conversation {
+                identity: identity::of(policy, &launch_rules(policy), given, &argv),
+                server_type: ServerType::Stdio,
+                session: session_id,
+                layer: Layer::Stdio,
+            },
         },
         agent: session.map(|session| session.agent),
         loaded,

@@ -8,14 +8,14 @@ use mcpmon_core::model::ServerId;
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
-        wrap::{self, WrapError},
+        wrap::{self, Remote, WrapError},
     },
-    cli::{CliError, ErrorKind, Globals},
+    cli::{CliError, ErrorKind, Globals, remote::RemoteOptions},
     config::{LocalConfig, Search},
     judge,
 };
 
-/// Start an MCP server, and judge and record what it and its client say
+/// Start an MCP server, or speak with a remote one, and judge and record what it and its client say
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     /// The server's name; derived from the command where it is not given
@@ -27,8 +27,13 @@ pub(in crate::cli) struct Options {
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
     allow_local_config: bool,
+    /// A remote server, by its URL or its id in the configuration: there is no command then
+    #[arg(long, value_name = "URL|ID", conflicts_with = "command")]
+    url: Option<String>,
+    #[command(flatten)]
+    remote: RemoteOptions,
     /// The server's command, after `--`
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "url", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -38,6 +43,18 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         true => LocalConfig::Allow,
         false => LocalConfig::Ignore,
     };
+    let remote = match options.url {
+        None => {
+            options.remote.refuse_without("--url")?;
+            None
+        }
+        Some(at) => Some(Remote {
+            at,
+            headers: options.remote.headers()?,
+            pin: options.remote.pin(),
+            way: options.remote.way(),
+        }),
+    };
     let mut command = options.command.into_iter();
     let options = wrap::Options {
         search: Search::of_process(globals.config.clone(), local),
@@ -46,12 +63,13 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         server: options.server,
         program: command.next().unwrap_or_default(),
         arguments: command.collect(),
+        remote,
     };
     wrap::run(options).map_err(explain)
 }
 
 /// To standard error, which is the server's too: only what matters, unless `RUST_LOG` asks for more.
-fn start_log() {
+pub(in crate::cli) fn start_log() {
     use tracing_subscriber::EnvFilter;
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -69,6 +87,7 @@ fn explain(error: WrapError) -> CliError {
             ErrorKind::Usage,
             Some("check it with `mcpmon policy check`".to_owned()),
         ),
+        WrapError::Destination(_) => (ErrorKind::Usage, None),
         WrapError::Denied { denial, .. } => (ErrorKind::Refused, denial.remedy.clone()),
         WrapError::Judge(_) => (
             ErrorKind::Environment,

@@ -8,6 +8,7 @@ mod admission;
 mod answer;
 mod ask;
 mod body;
+pub mod bridge;
 mod chunks;
 pub mod client;
 mod coding;

@@ -11,7 +11,6 @@ pub struct ClientError {
     /// Its URL, without what may be secret in it.
     pub url: String,
     /// Why.
-    #[source]
     pub fault: Fault,
 }
 

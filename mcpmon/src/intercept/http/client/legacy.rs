@@ -24,7 +24,7 @@ impl Mailbox {
     /// Opens one.
     pub(in crate::intercept::http) async fn open(wire: &Wire) -> Result<Self, Fault> {
         let welcome = async {
-            let mut stream = wire.listen(wire.address(), HeaderMap::new()).await?;
+            let mut stream = wire.listen(HeaderMap::new()).await?;
             loop {
                 match stream.next().await {
                     Some(Ok(Said::Endpoint(reference))) => {

@@ -241,8 +241,8 @@ impl Client {
             let Line::Mailbox(mailbox) = &mut self.line else {
                 return Err(Fault::Ended);
             };
-            let (stream, endpoint) = (&mut mailbox.stream, &mailbox.endpoint);
-            return until_answered(&self.wire, stream, endpoint, &HeaderMap::new(), id).await;
+            let back = Back::Mailbox(&mailbox.endpoint);
+            return until_answered(&self.wire, &mut mailbox.stream, &back, id).await;
         }
         let (headers, body) = self.post(request).await?;
         match body {
@@ -255,7 +255,7 @@ impl Client {
                 }
             }
             Body::Events(mut stream) => {
-                until_answered(&self.wire, &mut stream, self.wire.address(), &headers, id).await
+                until_answered(&self.wire, &mut stream, &Back::Session(headers), id).await
             }
         }
     }
@@ -277,15 +277,15 @@ impl Client {
                 }
             }
             Line::Session { version, session } => headers = of_session(version.as_ref(), session.as_ref()),
-            Line::Mailbox(_) => {}
+            Line::Mailbox(mailbox) => {
+                let message = message.as_bytes().to_vec();
+                self.wire.deliver(&mailbox.endpoint, message).await?;
+                return Ok((headers, Body::Accepted));
+            }
         }
-        let to: &Address = match &self.line {
-            Line::Mailbox(mailbox) => &mailbox.endpoint,
-            Line::Stateless | Line::Session { .. } => self.wire.address(),
-        };
         let reply = self
             .wire
-            .post(to, headers.clone(), message.as_bytes().to_vec())
+            .post(headers.clone(), message.as_bytes().to_vec())
             .await?;
         if let (Line::Session { session, .. }, Some(named)) = (&mut self.line, reply.session) {
             headers.insert(SESSION, named.clone());
@@ -307,20 +307,28 @@ impl Client {
     }
 }
 
-fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderValue>) -> HeaderMap {
+/// What every request of a session says.
+pub(in crate::intercept::http) fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.extend(version.map(|version| (VERSION, version.clone())));
     headers.extend(session.map(|session| (SESSION, session.clone())));
     headers
 }
 
+/// How a server is answered that asks something itself.
+pub(in crate::intercept::http) enum Back<'a> {
+    /// With these headers.
+    Session(HeaderMap),
+    /// There.
+    Mailbox(&'a Address),
+}
+
 /// Reads a stream until the answer to `id` comes. What the server asks meanwhile is refused: nobody is here who could
 /// answer.
-async fn until_answered(
+pub(in crate::intercept::http) async fn until_answered(
     wire: &Wire,
     stream: &mut Stream,
-    to: &Address,
-    headers: &HeaderMap,
+    back: &Back<'_>,
     id: &RequestId,
 ) -> Result<Vec<u8>, Fault> {
     for _ in 0..MOST_BEFORE {
@@ -338,7 +346,11 @@ async fn until_answered(
                 _ => json!({"jsonrpc": "2.0", "id": asked, "error":
                     {"code": -32_601, "message": "nobody here can answer: mcpmon only lists what is offered"}}),
             };
-            drop(wire.post(to, headers.clone(), reply.to_string().into_bytes()).await?);
+            let reply = reply.to_string().into_bytes();
+            match back {
+                Back::Session(headers) => drop(wire.post(headers.clone(), reply).await?),
+                Back::Mailbox(endpoint) => wire.deliver(endpoint, reply).await?,
+            }
         }
     }
     Err(Fault::Endless(MOST_BEFORE, "messages before the answer"))

@@ -26,9 +26,10 @@ pub use self::{
 pub(super) use self::{
     events::{Resume, Said, Stream},
     legacy::Mailbox,
-    outline::{Heard, Outline, What, error_of, heard},
+    list::{Back, of_session, on_one_line, until_answered},
+    outline::{Outline, What, agreed, error, error_of, heard, tells_changes, with_error},
     params::ToolHeaders,
-    wire::{Body, LAST_EVENT, Reply, SESSION, VERSION, Wire},
+    wire::{Body, LAST_EVENT, Reply, Wire},
 };
 
 /// How a server is spoken to.

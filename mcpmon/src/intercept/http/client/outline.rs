@@ -9,7 +9,7 @@ use hyper::{
 };
 use mcpmon_core::{
     decode::{
-        json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind},
+        json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, quote_into},
         jsonrpc::{Envelope, Payload},
     },
     model::RequestId,
@@ -214,6 +214,52 @@ pub(in crate::intercept::http) fn error_of(text: &[u8]) -> Option<String> {
     let code = error.member("code")?;
     let is_error = code.kind() == ValueKind::Number && error.member("message")?.string().is_some();
     is_error.then(|| error.text().to_owned())
+}
+
+/// The revision that a server agrees to in its answer to `initialize`.
+pub(in crate::intercept::http) fn agreed(answer: &[u8]) -> Option<String> {
+    let mut scanner = Scanner::new(DEEPEST);
+    let root = scanner.scan(answer, LoneSurrogate::Replace).ok()?.document.root();
+    let version = root.member("result")?.member("protocolVersion")?.string()?;
+    Some(version.into_owned())
+}
+
+/// Members of a server's capabilities whose lists it tells changes of.
+pub(in crate::intercept::http) fn tells_changes(answer: &[u8]) -> Vec<String> {
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(answer, LoneSurrogate::Replace).ok();
+    let capabilities = scan.and_then(|scan| scan.document.root().member("result")?.member("capabilities"));
+    let told = |name: &&str| {
+        let capability = capabilities.and_then(|capabilities| capabilities.member(name));
+        let tells = capability.and_then(|capability| capability.member("listChanged"));
+        tells.is_some_and(Value::is_true)
+    };
+    ["tools", "prompts", "resources"]
+        .iter()
+        .filter(|name| told(name))
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+/// An answer to `id` with an error object, as JSON.
+pub(in crate::intercept::http) fn with_error(id: &RequestId, error: &str) -> String {
+    let mut answer = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
+    match id {
+        RequestId::Number(digits) => answer.push_str(digits),
+        RequestId::Text(text) => quote_into(text, &mut answer),
+    }
+    answer.push_str(",\"error\":");
+    answer.push_str(error);
+    answer.push('}');
+    answer
+}
+
+/// An error object.
+pub(in crate::intercept::http) fn error(code: i64, message: &str) -> String {
+    let mut error = format!("{{\"code\":{code},\"message\":");
+    quote_into(message, &mut error);
+    error.push('}');
+    error
 }
 
 #[cfg(test)]

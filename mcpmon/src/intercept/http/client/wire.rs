@@ -97,11 +97,10 @@ impl Wire {
     /// Sends a message.
     pub(in crate::intercept::http) async fn post(
         &self,
-        to: &Address,
         headers: HeaderMap,
         message: Vec<u8>,
     ) -> Result<Reply, Fault> {
-        let mut request = self.request(Method::POST, to, headers);
+        let mut request = self.request(Method::POST, self.address(), headers);
         request
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
@@ -119,13 +118,25 @@ impl Wire {
         Ok(Reply { session, body })
     }
 
+    /// Sends a message whose answer, if there is one, comes on another stream.
+    pub(in crate::intercept::http) async fn deliver(&self, to: &Address, message: Vec<u8>) -> Result<(), Fault> {
+        let mut request = self.request(Method::POST, to, HeaderMap::new());
+        request
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let response = self.send(request.map(|()| upstream::whole(message))).await?;
+        match response.status().is_success() {
+            true => Ok(()),
+            false => Err(self.refused(response).await),
+        }
+    }
+
     /// Opens a stream of what a server says unasked, or has left to say.
     pub(in crate::intercept::http) async fn listen(
         &self,
-        at: &Address,
         headers: HeaderMap,
     ) -> Result<Stream, Fault> {
-        let mut request = self.request(Method::GET, at, headers);
+        let mut request = self.request(Method::GET, self.address(), headers);
         request
             .headers_mut()
             .insert(ACCEPT, HeaderValue::from_static(EVENTS));

@@ -1,0 +1,138 @@
+//! A remote server for a client that starts programs: this very program is started in its place, and speaks with it.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use mcpmon_core::{
+    model::{Conversation, Digest, Layer, PinKey, ServerId, ServerType, SessionId},
+    policy::Policy,
+};
+
+use super::{Options, WrapError};
+use crate::{
+    agent::{
+        bridge::{SETTINGS, VERB, settings},
+        remote::{Destination, DestinationError, Header, Way, destination},
+    },
+    intercept::stdio::Program,
+};
+
+/// This very program, whatever has become of its file.
+const OWN: &str = "/proc/self/exe";
+/// What it is called where its own name cannot be had.
+const NAME: &str = "mcpmon";
+
+/// A remote server, as a user names it.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// Its URL, or the id of a declared one.
+    pub at: String,
+    /// What goes with every request.
+    pub headers: Vec<Header>,
+    /// Its certificate, instead of what the policy says.
+    pub pin: Option<Digest>,
+    /// How it is spoken to, instead of what the policy says.
+    pub way: Option<Way>,
+}
+
+impl Remote {
+    /// Where it is, by this policy.
+    pub(super) fn destination(&self, policy: &Policy) -> Result<Destination, DestinationError> {
+        let found = destination(policy, &self.at)?;
+        Ok(Destination {
+            way: self.way.unwrap_or(found.way),
+            pin: self.pin.or(found.pin),
+            ..found
+        })
+    }
+
+    /// Who speaks with whom: pins of its definitions are shared with whoever else speaks with it over HTTP.
+    pub(super) fn conversation(
+        &self,
+        policy: &Policy,
+        given: Option<&ServerId>,
+        session: Option<SessionId>,
+    ) -> Result<Conversation, DestinationError> {
+        let found = self.destination(policy)?;
+        Ok(Conversation {
+            identity: PinKey {
+                server: given.cloned().unwrap_or(found.id),
+                name: found.address.shown(),
+                uid: nix::unistd::getuid().as_raw(),
+            },
+            server_type: match found.way {
+                Way::Http => ServerType::Http,
+                Way::Sse => ServerType::Sse,
+            },
+            session,
+            layer: Layer::McpHttp,
+        })
+    }
+}
+
+/// What is started in the place of a remote server.
+pub(super) struct Stand {
+    pub(super) program: Program,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    /// Its command, without a secret.
+    pub(super) command: String,
+    pub(super) arguments: Vec<String>,
+}
+
+impl Stand {
+    /// For this destination. What this process has in its environment it may have as well: it is the same program, and
+    /// proxies and certificates are named there.
+    pub(super) fn of(remote: &Remote, found: &Destination, max_message: usize) -> io::Result<Self> {
+        let arguments = vec![VERB.to_owned(), found.address.shown()];
+        let mut environment: Vec<_> = env::vars_os().filter(|(name, _)| name != SETTINGS).collect();
+        let settings = settings(found, &remote.headers, max_message);
+        environment.push((SETTINGS.into(), settings));
+        let path = env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN));
+        let command = path
+            .file_name()
+            .map_or_else(|| NAME.to_owned(), |name| name.to_string_lossy().into_owned());
+        let argv = [&command].into_iter().chain(&arguments);
+        Ok(Self {
+            program: Program {
+                file: File::open(OWN)?,
+                arguments: argv.map(OsString::from).collect(),
+                path,
+            },
+            environment,
+            command,
+            arguments,
+        })
+    }
+}
+
+/// Becomes what is wrapped: a wrapper that steps aside.
+pub(super) fn become_wrapped(options: Options, policy: &Policy) -> WrapError {
+    let (program, mut command) = match &options.remote {
+        None => {
+            let mut command = Command::new(&options.program);
+            command.args(&options.arguments);
+            (options.program.clone(), command)
+        }
+        Some(remote) => match remote.destination(policy) {
+            Err(error) => return error.into(),
+            Ok(found) => {
+                let mut command = Command::new(OWN);
+                let max_message = policy.limits.max_line;
+                command
+                    .arg0(NAME)
+                    .args([VERB, &found.address.shown()])
+                    .env(SETTINGS, settings(&found, &remote.headers, max_message));
+                (Path::new(OWN).into(), command)
+            }
+        },
+    };
+    let source = command.exec();
+    WrapError::Execute { program, source }
+}

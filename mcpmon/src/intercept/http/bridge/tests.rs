@@ -1,0 +1,1 @@
+//! The bridge against servers of every kind, in this process.
