@@ -90,11 +90,6 @@ impl fmt::Display for ProxyStatus {
         let token = if self.token { ", with a token" } else { "" };
         let (mode, providers) = (&self.mode, self.providers.join(", "));
         write!(f, ", {mode}{token}, for {providers}")?;
-        if !self.servers.is_empty() {
-            let servers: Vec<&str> = self.servers.iter().map(ServerId::as_str).collect();
-            let (servers, conversations) = (servers.join(", "), self.conversations);
-            write!(f, "; MCP servers {servers}, {conversations} conversations")?;
-        }
         match &self.bodies {
             Some(bodies) => write!(f, "; {bodies}"),
             None => Ok(()),

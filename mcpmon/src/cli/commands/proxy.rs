@@ -45,10 +45,12 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     let mut told = Ok(());
     proxy::run(options, |status| {
         let base = format!("http://{}", status.listen);
-        let lines = [
+        let mut lines = vec![
             format!("listening: {status}"),
             format!("set for agents: ANTHROPIC_BASE_URL={base}/anthropic OPENAI_BASE_URL={base}/openai/v1"),
         ];
+        let servers = status.servers.iter();
+        lines.extend(servers.map(|server| format!("MCP server {server}: {base}/mcp/{server}")));
         let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
         let mut output = Output::new(&mut data, &mut notes, globals);
         told = output.text(&lines).and_then(|()| output.flush());

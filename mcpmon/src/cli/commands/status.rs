@@ -142,12 +142,25 @@ fn lines(status: &Status) -> Vec<String> {
         put("", format!("first starts are not pinned: {cause}"));
     }
     put("llm proxy", llm_proxy(status));
+    if let Some(servers) = mcp_proxy(status) {
+        put("mcp proxy", servers);
+    }
     if !status.runs.is_empty() {
         put("sessions", runs(status));
     }
     put("kernel", kernel(status));
     put("store", store(status));
     lines
+}
+
+/// Remote servers; nothing where none is declared.
+fn mcp_proxy(status: &Status) -> Option<String> {
+    let proxy = status.proxy.as_ref().filter(|proxy| !proxy.servers.is_empty())?;
+    let servers: Vec<&str> = proxy.servers.iter().map(|server| server.as_str()).collect();
+    let (listen, servers, conversations) = (proxy.listen, servers.join(", "), proxy.conversations);
+    Some(format!(
+        "http://{listen}/mcp/SERVER, for {servers}; {conversations} conversations"
+    ))
 }
 
 fn llm_proxy(status: &Status) -> String {
@@ -269,7 +282,7 @@ fn store(status: &Status) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mcpmon_core::model::Kills;
+    use mcpmon_core::model::{Kills, ServerId};
 
     use super::*;
     use crate::agent::{
@@ -324,6 +337,8 @@ mod tests {
                 providers: vec!["anthropic".to_owned(), "openai".to_owned()],
                 bodies: None,
                 sessions: 1,
+                servers: vec![ServerId::new("notes").expect("an id")],
+                conversations: 2,
             }),
             runs: vec![
                 RunStatus {
@@ -376,6 +391,7 @@ mod tests {
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 sessions
+        mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
