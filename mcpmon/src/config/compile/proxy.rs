@@ -18,7 +18,7 @@ use crate::config::{
 /// Longest name of a provider: it is part of every URL.
 const LONGEST_NAME: usize = 32;
 /// Names that paths of providers, and of sessions, begin with.
-const TAKEN: [&str; 5] = ["api", "s", "v1", "v1alpha", "v1beta"];
+const TAKEN: [&str; 6] = ["api", "mcp", "s", "v1", "v1alpha", "v1beta"];
 
 /// Compiles the `proxy` section; `None` where it is disabled. Mistakes are told all the same.
 pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<ProxySettings> {

@@ -7,7 +7,7 @@ use hyper::{
     header::{HOST, ORIGIN},
 };
 
-use super::{TOKEN_HEADER, Token};
+use super::{TOKEN_HEADER, Token, mcp::Peer};
 
 /// Where a request came in.
 #[derive(Clone, Debug)]
@@ -16,8 +16,8 @@ pub(super) struct Entry {
     pub(super) loopback: bool,
     /// What has to be presented.
     pub(super) token: Option<Token>,
-    /// User of the process at the other end, where the kernel says so.
-    pub(super) uid: Option<u32>,
+    /// The process at the other end.
+    pub(super) peer: Peer,
 }
 
 /// Why a request is refused.
@@ -150,7 +150,7 @@ mod tests {
         let entry = Entry {
             loopback: true,
             token: None,
-            uid: None,
+            peer: Peer::default(),
         };
         admitted(&entry, "/v1/messages", lines, None)
     }
@@ -160,7 +160,7 @@ mod tests {
         let entry = Entry {
             loopback: true,
             token: None,
-            uid: None,
+            peer: Peer::default(),
         };
         assert_eq!(
             admitted(
@@ -183,7 +183,7 @@ mod tests {
         let entry = Entry {
             loopback: false,
             token: Some(Token::new("0123456789abcdef").unwrap()),
-            uid: None,
+            peer: Peer::default(),
         };
         admitted(&entry, "/v1/messages", lines, presented)
     }

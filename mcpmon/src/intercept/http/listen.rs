@@ -8,7 +8,7 @@ use std::{
         unix::fs::PermissionsExt as _,
     },
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::{Arc, Weak, mpsc},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -23,9 +23,18 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::MissedTickBehavior,
 };
 
-use super::{Settings, admission::Entry, chunks::Room, serve::Proxy, upstream::Upstream};
+use super::{
+    Settings,
+    admission::Entry,
+    chunks::Room,
+    mcp::{self, Ends, Peer},
+    serve::Proxy,
+    stall::Unstalled,
+    upstream::Upstream,
+};
 
 /// Connections at a time; others wait to be accepted.
 const MOST_CONNECTIONS: usize = 1024;
@@ -37,6 +46,8 @@ const MOST_HEADERS: usize = 128;
 const GRACE: Duration = Duration::from_secs(20);
 /// How long is waited after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often MCP sessions that nobody uses are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
 /// Name of its threads.
 const THREAD: &str = "mcpmon-llm";
 /// Threads; more do not make answers come earlier.
@@ -184,14 +195,20 @@ fn prepare(
         .thread_name(THREAD)
         .enable_all()
         .build()?;
+    let room = Room::new(settings.room);
+    let upstream = Upstream::new()?;
+    let mcp = settings
+        .mcp
+        .map(|mcp| Arc::new(mcp::Proxy::new(mcp, room.clone(), upstream.clone())));
     let proxy = Proxy {
         providers: settings.providers,
         limits: settings.limits,
         patience: settings.patience,
         head: settings.head,
-        room: Room::new(settings.room),
-        upstream: Upstream::new()?,
+        room,
+        upstream,
         exchanges,
+        mcp,
     };
     Ok((runtime, Arc::new(proxy)))
 }
@@ -243,7 +260,7 @@ impl Bound {
             entry: Entry {
                 loopback: address.ip().to_canonical().is_loopback(),
                 token: settings.token.clone(),
-                uid: None,
+                peer: Peer::default(),
             },
         })
     }
@@ -260,6 +277,9 @@ impl Bound {
             Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
             None => None,
         };
+        if let Some(mcp) = &proxy.mcp {
+            tokio::spawn(sweep(Arc::downgrade(mcp)));
+        }
         let graceful = GracefulShutdown::new();
         let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
@@ -271,11 +291,14 @@ impl Bound {
             tokio::select! {
                 _ = stopped.wait_for(|stopped| *stopped) => break,
                 accepted = tcp.accept() => match accepted {
-                    Ok((stream, _)) => {
+                    Ok((stream, client)) => {
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!(%error, "small writes may wait");
                         }
-                        serve(&proxy, entry.clone(), stream, slot, graceful.watcher());
+                        let ends = stream.local_addr().ok().map(|here| Ends { client, here });
+                        let mut entry = entry.clone();
+                        entry.peer.ends = ends;
+                        serve(&proxy, entry, stream, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
                 },
@@ -284,7 +307,7 @@ impl Bound {
                         let entry = Entry {
                             loopback: false, // no name leads here
                             token: None,
-                            uid: stream.peer_cred().ok().map(|peer| peer.uid()),
+                            peer: at_socket(&stream),
                         };
                         serve(&proxy, entry, stream, slot, graceful.watcher());
                     }
@@ -312,9 +335,32 @@ async fn beat() {
     }
 }
 
+/// Sessions that nobody uses are forgotten, also where nobody comes any more.
+async fn sweep(mcp: Weak<mcp::Proxy>) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(mcp) = mcp.upgrade() else { return };
+        mcp.sweep();
+    }
+}
+
 async fn pause(error: &io::Error) {
     tracing::warn!(%error, "the LLM proxy cannot accept a connection");
     tokio::time::sleep(PAUSE).await;
+}
+
+/// Who is at the other end of a Unix socket.
+fn at_socket(stream: &tokio::net::UnixStream) -> Peer {
+    let credentials = stream.peer_cred().ok();
+    Peer {
+        uid: credentials.map(|peer| peer.uid()),
+        pid: credentials
+            .and_then(|peer| peer.pid())
+            .and_then(|pid| u32::try_from(pid).ok()),
+        ends: None,
+    }
 }
 
 async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<tokio::net::UnixStream> {
@@ -339,7 +385,7 @@ where
         .header_read_timeout(proxy.head)
         .max_buf_size(LONGEST_HEAD)
         .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Unstalled::new(stream, proxy.patience)), service);
     let connection = watcher.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {

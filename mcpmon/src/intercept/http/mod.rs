@@ -18,6 +18,7 @@ pub mod mcp;
 mod peer;
 mod pin;
 mod serve;
+mod stall;
 mod target;
 mod token;
 mod upstream;

@@ -22,7 +22,7 @@ use super::{
     body::{Judged, Outgoing},
     chunks::{Chunks, ReadError, Room, Share, causes, gather},
     coding::Coding,
-    headers,
+    headers, mcp,
     target::{Provider, Target, target},
     upstream::{Sent, Upstream, whole},
 };
@@ -51,12 +51,18 @@ pub(super) struct Proxy {
     pub(super) room: Room,
     pub(super) upstream: Upstream,
     pub(super) exchanges: Arc<dyn Exchanges>,
+    /// The MCP servers.
+    pub(super) mcp: Option<Arc<mcp::Proxy>>,
 }
 
 impl Proxy {
     /// Answers a request.
     pub(super) async fn answer(&self, entry: &Entry, request: Request<Incoming>) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(&path)) {
+            return mcp.answer(entry, route, parts, body).await;
+        }
         match self.forward(entry, parts, body).await {
             Ok(response) => response,
             Err(problem) => {
@@ -106,7 +112,7 @@ impl Proxy {
         let judge = |dialect| {
             self.exchanges.judge(Asked {
                 session: session.clone(),
-                uid: entry.uid,
+                uid: entry.peer.uid,
                 dialect,
                 agent: agent(&parts.headers),
             })

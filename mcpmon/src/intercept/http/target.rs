@@ -139,7 +139,7 @@ fn first(path: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether every server takes the path for the same one: a route that is told by its path must be told by everyone.
-fn is_plain(path: &str) -> bool {
+pub(super) fn is_plain(path: &str) -> bool {
     let parts = || path.split('/').skip(1);
     let last = parts().count().saturating_sub(1);
     path.starts_with('/')

@@ -263,6 +263,45 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 /// What a provider does with a request.
 pub(super) type Says = dyn Fn(&Heard, &mut Wire) + Send + Sync;
 
+/// What the proxy speaks to.
+pub(super) struct Upstream {
+    pub(super) url: String,
+    /// Requests as it heard them.
+    pub(super) heard: Receiver<Heard>,
+    /// Connections that it took.
+    pub(super) connections: Arc<Mutex<usize>>,
+}
+
+impl Upstream {
+    /// Answers each request with what `says` does.
+    pub(super) fn new(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (tell, heard) = mpsc::channel();
+        let connections = Arc::new(Mutex::new(0));
+        let says: Arc<Says> = Arc::new(says);
+        let count = Arc::clone(&connections);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                *count.lock().unwrap() += 1;
+                let (says, tell) = (Arc::clone(&says), tell.clone());
+                thread::spawn(move || {
+                    let mut wire = Wire::new(stream.unwrap());
+                    while let Some(heard) = wire.message() {
+                        drop(tell.send(heard.clone()));
+                        says(&heard, &mut wire);
+                    }
+                });
+            }
+        });
+        Self {
+            url,
+            heard,
+            connections,
+        }
+    }
+}
+
 /// A proxy in front of one provider, which is each of those with a usual name.
 pub(super) struct Scene {
     pub(super) proxy: Option<Running>,
@@ -285,25 +324,11 @@ impl Scene {
         adjust: impl FnOnce(&mut Settings),
         says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let (tell, heard) = mpsc::channel();
-        let connections = Arc::new(Mutex::new(0));
-        let says: Arc<Says> = Arc::new(says);
-        let count = Arc::clone(&connections);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                *count.lock().unwrap() += 1;
-                let (says, tell) = (Arc::clone(&says), tell.clone());
-                thread::spawn(move || {
-                    let mut wire = Wire::new(stream.unwrap());
-                    while let Some(heard) = wire.message() {
-                        drop(tell.send(heard.clone()));
-                        says(&heard, &mut wire);
-                    }
-                });
-            }
-        });
+        let Upstream {
+            url,
+            heard,
+            connections,
+        } = Upstream::new(says);
         let names = ["anthropic", "gemini", "ollama", "openai"];
         let providers = names.map(|name| Provider::new(name, &url).unwrap());
         let mut settings = Settings::new("127.0.0.1:0".parse().unwrap(), providers.to_vec());

@@ -1,0 +1,109 @@
+//! Answers of the proxy's own: JSON-RPC errors, which clients show with what went wrong.
+
+use hyper::{
+    Response, StatusCode,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+};
+use mcpmon_core::{
+    model::RequestId,
+    rewrite::{Fault, refusal},
+};
+
+use super::server::TooMany;
+use crate::intercept::http::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
+
+/// What is allowed at an endpoint.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+/// Seconds after which one more request may be taken.
+const SOON: HeaderValue = HeaderValue::from_static("5");
+
+/// Why a request gets no answer of its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Problem {
+    status: StatusCode,
+    /// The request that is answered, where there is one that could be read.
+    id: Option<RequestId>,
+    message: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, message: impl ToString) -> Self {
+        Self {
+            status,
+            id: None,
+            message: message.to_string(),
+        }
+    }
+
+    /// As the answer to this request.
+    pub(super) fn answering(self, id: Option<&RequestId>) -> Self {
+        Self {
+            id: id.cloned(),
+            ..self
+        }
+    }
+
+    /// A request that may not be made here. None of them is answered with 401: clients would look for somebody who
+    /// gives out tokens.
+    pub(in super::super) fn of_admission(refusal: Refusal) -> Self {
+        let status = match refusal {
+            Refusal::Forward => StatusCode::BAD_REQUEST,
+            Refusal::Token | Refusal::Origin | Refusal::Host => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, refusal)
+    }
+
+    /// A body that cannot be read.
+    pub(super) fn of_reading(error: &ReadError) -> Self {
+        let status = match error {
+            ReadError::Coding(CodingError::Unknown(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ReadError::Coding(CodingError::Expansion(_)) | ReadError::TooLong(_) => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
+            ReadError::Coding(_) | ReadError::Broken(_) => StatusCode::BAD_REQUEST,
+            ReadError::Silent(_) => StatusCode::REQUEST_TIMEOUT,
+            ReadError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, format!("the request's body cannot be read: {error}"))
+    }
+
+    /// What came of the server does not go on.
+    pub(super) fn of_answer(server: &str, cause: impl ToString) -> Self {
+        let cause = cause.to_string();
+        let message = format!("the answer of `{server}` is not forwarded: {cause}");
+        Self::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(in super::super) fn answer(&self) -> Response<Outgoing> {
+        let fault = match self.status {
+            StatusCode::GATEWAY_TIMEOUT => Fault::Timeout,
+            status if status.is_server_error() => Fault::Answer,
+            _ => Fault::Request,
+        };
+        let body = refusal(self.id.as_ref(), fault, &self.message);
+        let mut response = Response::new(Outgoing::whole(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED => drop(headers.insert(ALLOW, METHODS)),
+            StatusCode::TOO_MANY_REQUESTS => drop(headers.insert(RETRY_AFTER, SOON)),
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<TooMany> for Problem {
+    fn from(too_many: TooMany) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, too_many)
+    }
+}

@@ -1,0 +1,255 @@
+//! One request to a declared server: who may make it, which server it is for, which conversation it belongs to.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use hyper::{
+    HeaderMap, Method, Response, StatusCode,
+    body::Incoming,
+    header::{HOST, USER_AGENT},
+    http::request::Parts,
+};
+use mcpmon_core::model::{ServerId, ServerType, SessionId, Timestamp};
+
+use super::{
+    AskedServer, Caps, McpSettings,
+    call::{Call, Here},
+    document, post,
+    problem::Problem,
+    route::{Place, Route, RouteError, escape},
+    server::Server,
+    sessions::Sessions,
+    unasked,
+};
+use crate::intercept::http::{
+    admission::{self, Entry},
+    body::Outgoing,
+    chunks::Room,
+    headers,
+    upstream::Upstream,
+};
+
+/// Longest name of a client that is looked at.
+const LONGEST_AGENT: usize = 256;
+/// Servers that are named where one is not known.
+const MOST_NAMED: usize = 32;
+
+/// What requests are served with.
+#[derive(Debug)]
+pub(in super::super) struct Proxy {
+    settings: McpSettings,
+    room: Room,
+    pub(super) sessions: Sessions,
+    servers: Mutex<BTreeMap<ServerId, Arc<Server>>>,
+    /// For servers without a pin.
+    upstream: Upstream,
+}
+
+impl Proxy {
+    pub(in super::super) fn new(settings: McpSettings, room: Room, upstream: Upstream) -> Self {
+        let caps = &settings.caps;
+        Self {
+            sessions: Sessions::new(caps.sessions, caps.session_idle, Instant::now()),
+            servers: Mutex::default(),
+            settings,
+            room,
+            upstream,
+        }
+    }
+
+    /// Forgets what nobody uses.
+    pub(in super::super) fn sweep(&self) {
+        self.sessions.sweep(Instant::now());
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        (self.settings.clock)()
+    }
+
+    pub(super) const fn caps(&self) -> &Caps {
+        &self.settings.caps
+    }
+
+    pub(super) const fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Answers a request whose path is for a server.
+    pub(in super::super) async fn answer(
+        self: &Arc<Self>,
+        entry: &Entry,
+        route: Result<Route<'_>, RouteError>,
+        parts: Parts,
+        body: Incoming,
+    ) -> Response<Outgoing> {
+        match self.forward(entry, route, parts, body).await {
+            Ok(response) => response,
+            Err(problem) => {
+                tracing::debug!(
+                    status = %problem.status(),
+                    problem = problem.message(),
+                    "a request to an MCP server is not forwarded"
+                );
+                problem.answer()
+            }
+        }
+    }
+
+    async fn forward(
+        self: &Arc<Self>,
+        entry: &Entry,
+        route: Result<Route<'_>, RouteError>,
+        parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<Outgoing>, Problem> {
+        let presented = route.as_ref().ok().and_then(|route| route.token);
+        admission::admit(entry, &parts.uri, &parts.headers, presented).map_err(Problem::of_admission)?;
+        let route = route.map_err(|error| self.nowhere(error))?;
+        let session = self.session(entry, &route)?;
+        let server = self.server(&route.server)?;
+        let asked = AskedServer {
+            server: Arc::clone(&server.remote),
+            session,
+            peer: entry.peer,
+            agent: agent(&parts.headers),
+        };
+        let judge = self
+            .settings
+            .servers
+            .conversation(asked)
+            .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))?;
+        let conversation = self.sessions.conversation(&server.remote.id, judge);
+        let here = Here {
+            origin: origin(&parts.headers),
+            path: route.base.to_owned(),
+        };
+        let uri = match route.place {
+            Place::Below(path) => server.below(path, parts.uri.query()),
+            Place::Endpoint | Place::Document(_) => server.endpoint(parts.uri.query()),
+        };
+        let uri = uri.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "the query is no part of a URL"))?;
+        let mut headers = parts.headers;
+        headers::to_provider(&mut headers);
+        let call = Call {
+            proxy: Arc::clone(self),
+            conversation,
+            uri,
+            headers,
+            here,
+            server,
+        };
+        let is_old = call.server.remote.server_type == ServerType::Sse;
+        match (route.place, &parts.method) {
+            (Place::Endpoint, &Method::POST) => post::post(call, body).await,
+            (Place::Endpoint, &Method::GET) => unasked::listen(call, is_old).await,
+            (Place::Endpoint, &Method::DELETE) => unasked::delete(call).await,
+            (Place::Below(path), &Method::POST) if is_old => {
+                let place = place(path, parts.uri.query());
+                post::post_below(call, &place, body).await
+            }
+            (Place::Document(document), &Method::GET) => document::fetch(call, document).await,
+            (Place::Below(_), _) if !is_old => Err(self.nowhere(RouteError::Nothing)),
+            (Place::Endpoint | Place::Below(_) | Place::Document(_), method) => {
+                let message = format!("{method} means nothing to an MCP server");
+                Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, message))
+            }
+        }
+    }
+
+    /// A path that leads to no server.
+    fn nowhere(&self, error: RouteError) -> Problem {
+        match error {
+            RouteError::Ambiguous => Problem::new(
+                StatusCode::NOT_FOUND,
+                "the path is written in a way that mcpmon does not forward: without `//`, `.`, `..`, `\\` and escaped letters it is",
+            ),
+            RouteError::Nothing => self.unknown("no server is meant by the path"),
+        }
+    }
+
+    /// A server that is not there; those that are, and how to declare one.
+    fn unknown(&self, what: &str) -> Problem {
+        let ids = self.settings.servers.ids();
+        let mut named: Vec<String> = ids
+            .iter()
+            .take(MOST_NAMED)
+            .map(|id| format!("`/mcp/{}`", escape(id.as_str())))
+            .collect();
+        if ids.len() > named.len() {
+            named.push("…".to_owned());
+        }
+        let declared = match named.is_empty() {
+            true => "no server with a `url` is declared".to_owned(),
+            false => format!("declared are {}", named.join(", ")),
+        };
+        let message = format!("{what}: {declared}; declare it with its `url` in `mcp.servers`");
+        Problem::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// Whose request it is, as its path says.
+    fn session(&self, entry: &Entry, route: &Route<'_>) -> Result<Option<SessionId>, Problem> {
+        let Some(token) = route.token else {
+            return Ok(None);
+        };
+        if let Some(session) = self.settings.servers.session(token) {
+            return Ok(Some(session));
+        }
+        match entry.token.as_ref().is_some_and(|shared| shared.is(token)) {
+            true => Ok(None),
+            false => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "the session of this path is not known, or is over: start the agent with `mcpmon run`",
+            )),
+        }
+    }
+
+    /// The server of that id, as it is declared now.
+    fn server(&self, id: &str) -> Result<Arc<Server>, Problem> {
+        let Some(remote) = self.settings.servers.remote(id) else {
+            return Err(self.unknown(&format!("`{id}` is no server that is reached over the network")));
+        };
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = servers.get(&remote.id)
+            && known.remote == remote
+        {
+            return Ok(Arc::clone(known));
+        }
+        let upstream = match remote.tls {
+            None => Ok(self.upstream.clone()),
+            pin => Upstream::pinned(pin),
+        };
+        let upstream = upstream.map_err(|error| {
+            let message = format!("no TLS connection to `{id}` can be prepared: {error}");
+            Problem::new(StatusCode::BAD_GATEWAY, message)
+        })?;
+        let server = Server::new(Arc::clone(&remote), upstream, self.caps()).ok_or_else(|| {
+            let message = format!("the `url` of `{id}` in `mcp.servers` cannot be asked");
+            Problem::new(StatusCode::BAD_GATEWAY, message)
+        })?;
+        let server = Arc::new(server);
+        servers.insert(remote.id.clone(), Arc::clone(&server));
+        Ok(server)
+    }
+}
+
+/// What a place of messages is known by.
+pub(super) fn place(path: &str, query: Option<&str>) -> String {
+    match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    }
+}
+
+/// Scheme and authority by which the client knows this proxy.
+fn origin(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    format!("http://{}", host.unwrap_or("localhost"))
+}
+
+fn agent(headers: &HeaderMap) -> Option<Box<str>> {
+    let agent = headers.get(USER_AGENT)?.to_str().ok()?;
+    Some(agent.chars().take(LONGEST_AGENT).collect())
+}

@@ -1,0 +1,217 @@
+//! Which declared server a path is for, and what of it.
+
+use std::borrow::Cow;
+
+use super::super::target::is_plain;
+
+/// What paths of servers begin with, behind a session's token.
+const SERVERS: &str = "/mcp/";
+/// What paths of sessions begin with.
+const SESSIONS: &str = "/s/";
+/// Where documents about a server are looked for.
+const WELL_KNOWN: &str = "/.well-known/";
+
+/// A path that leads to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Route<'a> {
+    /// The token in front.
+    pub(in super::super) token: Option<&'a str>,
+    /// The server that is meant.
+    pub(super) server: Cow<'a, str>,
+    /// The path at which the client knows the server, as it writes it: `/mcp/SERVER`, with the token in front.
+    pub(super) base: &'a str,
+    /// What of it.
+    pub(super) place: Place<'a>,
+}
+
+/// What of a server a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    /// Where it is spoken to.
+    Endpoint,
+    /// A path below it, with its slash: where messages of the older transport go.
+    Below(&'a str),
+    /// A document about it.
+    Document(Document),
+}
+
+/// A document that clients look for before they authorise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Document {
+    /// Of the server ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)).
+    ProtectedResource,
+    /// Of who gives out tokens for it ([RFC 8414](https://www.rfc-editor.org/rfc/rfc8414)), where that is the server
+    /// itself.
+    AuthorizationServer,
+    /// The same, as OpenID Connect names it.
+    OpenidConfiguration,
+}
+
+impl Document {
+    const ALL: [Self; 3] = [
+        Self::ProtectedResource,
+        Self::AuthorizationServer,
+        Self::OpenidConfiguration,
+    ];
+
+    /// Its name behind `/.well-known/`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ProtectedResource => "oauth-protected-resource",
+            Self::AuthorizationServer => "oauth-authorization-server",
+            Self::OpenidConfiguration => "openid-configuration",
+        }
+    }
+}
+
+/// Why a path that should lead to a server leads to none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum RouteError {
+    /// Two readers may take it for different things.
+    Ambiguous,
+    /// It names no server, or something behind one that is not there.
+    Nothing,
+}
+
+/// Reads a path; `None` where it has to do with no MCP server.
+pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError>> {
+    // What is looked for at `/mcp/SERVER` is looked for at `/.well-known/NAME/mcp/SERVER` too.
+    let (document, inner) = match path.strip_prefix(WELL_KNOWN) {
+        Some(rest) => Document::ALL.into_iter().find_map(|document| {
+            let inner = rest.strip_prefix(document.name())?;
+            (inner.is_empty() || inner.starts_with('/')).then_some((Some(document), inner))
+        })?,
+        None => (None, path),
+    };
+    let (token, behind) = match inner.strip_prefix(SESSIONS) {
+        Some(rest) => match rest.find('/') {
+            Some(end) => (Some(&rest[..end]), &rest[end..]),
+            None => (None, inner),
+        },
+        None => (None, inner),
+    };
+    let Some(named) = behind.strip_prefix(SERVERS) else {
+        let is_bare = behind == SERVERS.trim_end_matches('/');
+        return (is_bare || document.is_some()).then_some(Err(RouteError::Nothing));
+    };
+    let end = named.find('/').unwrap_or(named.len());
+    let (name, rest) = named.split_at(end);
+    let base = &inner[..inner.len() - rest.len()];
+    let route = || {
+        // A name may be written in any way: it goes no further than this. The rest may be part of a path elsewhere.
+        let server = unescape(name).ok_or(RouteError::Ambiguous)?;
+        if !(rest.is_empty() || is_plain(rest)) {
+            return Err(RouteError::Ambiguous);
+        }
+        if server.is_empty() {
+            return Err(RouteError::Nothing);
+        }
+        let place = match (document, rest) {
+            (Some(document), "" | "/") => Place::Document(document),
+            (Some(_), _) => return Err(RouteError::Nothing),
+            (None, "" | "/") => Place::Endpoint,
+            (None, rest) => match rest.strip_prefix(WELL_KNOWN) {
+                Some(name) => {
+                    let document = Document::ALL.into_iter().find(|document| document.name() == name);
+                    Place::Document(document.ok_or(RouteError::Nothing)?)
+                }
+                None => Place::Below(rest),
+            },
+        };
+        Ok(Route {
+            token,
+            server,
+            base,
+            place,
+        })
+    };
+    Some(route())
+}
+
+/// The text that a part of a path stands for; `None` where it stands for none.
+fn unescape(part: &str) -> Option<Cow<'_, str>> {
+    if !part.contains('%') {
+        return Some(Cow::Borrowed(part));
+    }
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut pieces = part.split('%');
+    bytes.extend_from_slice(pieces.next()?.as_bytes());
+    for piece in pieces {
+        let digits = piece.get(..2)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// A server's id as a part of a path.
+pub(super) fn escape(id: &str) -> String {
+    let mut part = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => {
+                part.push(char::from(byte));
+            }
+            other => part.push_str(&format!("%{other:02X}")),
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("/mcp/files" => "files at /mcp/files: Endpoint"; "a server")]
+    #[test_case("/mcp/files/" => "files at /mcp/files: Endpoint"; "with a slash")]
+    #[test_case("/s/tok/mcp/files" => "tok: files at /s/tok/mcp/files: Endpoint"; "of a session")]
+    #[test_case("/mcp/%40team%2Ffiles" => "@team/files at /mcp/%40team%2Ffiles: Endpoint"; "an escaped name")]
+    #[test_case("/mcp/files/messages/" => "files at /mcp/files: Below(\"/messages/\")"; "below it")]
+    #[test_case("/.well-known/oauth-protected-resource/mcp/files" => "files at /mcp/files: Document(ProtectedResource)"; "a document, its path inserted")]
+    #[test_case("/.well-known/oauth-protected-resource/s/tok/mcp/files" => "tok: files at /s/tok/mcp/files: Document(ProtectedResource)"; "a document, of a session")]
+    #[test_case("/.well-known/oauth-authorization-server/mcp/files" => "files at /mcp/files: Document(AuthorizationServer)"; "of who gives out tokens")]
+    #[test_case("/mcp/files/.well-known/openid-configuration" => "files at /mcp/files: Document(OpenidConfiguration)"; "a document, its path appended")]
+    #[test_case("/mcp/files/.well-known/other" => "Nothing"; "a document that nobody looks for")]
+    #[test_case("/.well-known/oauth-protected-resource" => "Nothing"; "a document of nobody")]
+    #[test_case("/.well-known/oauth-protected-resource/mcp/files/more" => "Nothing"; "a document of something below")]
+    #[test_case("/mcp" => "Nothing"; "no server")]
+    #[test_case("/mcp/" => "Nothing"; "an empty one")]
+    #[test_case("/mcp//messages" => "Nothing"; "an empty one with a path")]
+    #[test_case("/s/tok/mcp" => "Nothing"; "no server of a session")]
+    #[test_case("/mcp/fi%les" => "Ambiguous"; "no escape")]
+    #[test_case("/mcp/fi%+1les" => "Ambiguous"; "no digits")]
+    #[test_case("/mcp/fi%ffles" => "Ambiguous"; "no text")]
+    #[test_case("/mcp/files/../other" => "Ambiguous"; "a way up")]
+    #[test_case("/mcp/files/%2e%2e/other" => "Ambiguous"; "an escaped way up")]
+    #[test_case("/mcp/files//messages" => "Ambiguous"; "an empty part")]
+    #[test_case("/mcpx/files" => "-"; "another path")]
+    #[test_case("/openai/mcp/files" => "-"; "of a provider")]
+    #[test_case("/.well-known/other/mcp/files" => "-"; "another document")]
+    #[test_case("/.well-known/oauth-protected-resourcex/mcp/files" => "-"; "a document with more to its name")]
+    #[test_case("/v1/messages" => "-"; "a model")]
+    #[test_case("/s/tok" => "-"; "a session alone")]
+    fn paths(path: &str) -> String {
+        match route(path) {
+            None => "-".to_owned(),
+            Some(Err(error)) => format!("{error:?}"),
+            Some(Ok(route)) => {
+                let token = route.token.map(|token| format!("{token}: ")).unwrap_or_default();
+                format!("{token}{} at {}: {:?}", route.server, route.base, route.place)
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_is_found_again_however_it_is_written() {
+        for id in ["files", "@team/files", "ünï", "a b%c?d#e"] {
+            let path = format!("/mcp/{}", escape(id));
+            let found = route(&path).unwrap().unwrap();
+            assert_eq!((found.server.as_ref(), found.place), (id, Place::Endpoint));
+        }
+    }
+}

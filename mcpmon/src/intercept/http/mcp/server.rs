@@ -1,0 +1,275 @@
+//! A declared server as it is known here: where its parts are, and how much may go on with it at a time.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hyper::Uri;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+use super::{Caps, Remote, route::Document};
+use crate::intercept::http::upstream::Upstream;
+
+/// In which new sessions are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A declared server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) remote: Arc<Remote>,
+    pub(super) upstream: Upstream,
+    url: Url,
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    openings: Mutex<Openings>,
+    /// Where the server itself says that its document is.
+    document: Mutex<Option<Uri>>,
+}
+
+/// New sessions since a time.
+#[derive(Debug)]
+struct Openings {
+    since: Instant,
+    count: u32,
+}
+
+/// What a request is, as far as it is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is over once it is answered.
+    Request,
+    /// It is kept open.
+    Stream,
+}
+
+/// More than may be at a time. Its text names the server and the bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooMany {
+    /// Requests.
+    #[error("{most} requests to `{server}` are unanswered already, which is as many as mcpmon lets be")]
+    Requests { server: String, most: usize },
+    /// Streams.
+    #[error("{most} streams of `{server}` are open already, which is as many as mcpmon keeps open")]
+    Streams { server: String, most: usize },
+    /// Sessions.
+    #[error("{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens")]
+    Sessions { server: String, most: u32 },
+}
+
+impl Server {
+    /// A server of which nothing was heard yet; `None` where its URL cannot be asked.
+    pub(super) fn new(remote: Arc<Remote>, upstream: Upstream, caps: &Caps) -> Option<Self> {
+        let mut url = Url::parse(&remote.url).ok()?;
+        url.set_fragment(None);
+        url.as_str().parse::<Uri>().ok()?;
+        Some(Self {
+            remote,
+            upstream,
+            url,
+            requests: Arc::new(Semaphore::new(caps.requests)),
+            streams: Arc::new(Semaphore::new(caps.streams)),
+            openings: Mutex::new(Openings {
+                since: Instant::now(),
+                count: 0,
+            }),
+            document: Mutex::new(None),
+        })
+    }
+
+    /// Its name, for messages.
+    pub(super) fn id(&self) -> &str {
+        self.remote.id.as_str()
+    }
+
+    /// Where it is, without what a query may have in it.
+    pub(super) fn shown(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.into()
+    }
+
+    /// Where it is spoken to; a client's own query comes behind the declared one.
+    pub(super) fn endpoint(&self, query: Option<&str>) -> Option<Uri> {
+        let mut url = self.url.clone();
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            let whole = match url.query() {
+                Some(declared) => format!("{declared}&{query}"),
+                None => query.to_owned(),
+            };
+            url.set_query(Some(&whole));
+        }
+        url.as_str().parse().ok()
+    }
+
+    /// Where a path of it is that it announced itself.
+    pub(super) fn below(&self, path: &str, query: Option<&str>) -> Option<Uri> {
+        let mut url = self.url.clone();
+        url.set_path(path);
+        url.set_query(query);
+        url.as_str().parse().ok()
+    }
+
+    /// Where a reference that the server gave leads; `None` where that is another origin.
+    pub(super) fn referred(&self, reference: &str) -> Option<Url> {
+        let url = self.url.join(reference).ok()?;
+        (url.origin() == self.url.origin()).then_some(url)
+    }
+
+    /// Where a document about it may be, the likeliest place first.
+    pub(super) fn documents(&self, document: Document) -> Vec<Uri> {
+        let name = document.name();
+        let path = self.url.path().trim_end_matches('/');
+        let mut places = vec![format!("/.well-known/{name}{path}")];
+        if document == Document::OpenidConfiguration {
+            places.push(format!("{path}/.well-known/{name}"));
+        }
+        places.push(format!("/.well-known/{name}"));
+        places.dedup();
+        let announced = match document {
+            Document::ProtectedResource => self.document().clone(),
+            Document::AuthorizationServer | Document::OpenidConfiguration => None,
+        };
+        let usual = places.iter().filter_map(|place| {
+            let mut url = self.url.clone();
+            url.set_query(None);
+            url.set_path(place);
+            url.as_str().parse().ok()
+        });
+        announced.into_iter().chain(usual).collect()
+    }
+
+    /// The server says where its document is. Nobody is asked on another origin.
+    pub(super) fn announce_document(&self, reference: &str) {
+        if let Some(uri) = self.referred(reference).and_then(|url| url.as_str().parse().ok()) {
+            *self.document() = Some(uri);
+        }
+    }
+
+    fn document(&self) -> MutexGuard<'_, Option<Uri>> {
+        self.document.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for one more request or stream, given back when dropped.
+    pub(super) fn admit(&self, kind: Kind, caps: &Caps) -> Result<OwnedSemaphorePermit, TooMany> {
+        let server = || self.id().to_owned();
+        match kind {
+            Kind::Request => Arc::clone(&self.requests)
+                .try_acquire_owned()
+                .map_err(|_none| TooMany::Requests {
+                    server: server(),
+                    most: caps.requests,
+                }),
+            Kind::Stream => Arc::clone(&self.streams)
+                .try_acquire_owned()
+                .map_err(|_none| TooMany::Streams {
+                    server: server(),
+                    most: caps.streams,
+                }),
+        }
+    }
+
+    /// One more session is to be opened.
+    pub(super) fn open(&self, caps: &Caps) -> Result<(), TooMany> {
+        let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        if openings.since.elapsed() >= MINUTE {
+            *openings = Openings {
+                since: Instant::now(),
+                count: 0,
+            };
+        }
+        if openings.count >= caps.new_sessions {
+            return Err(TooMany::Sessions {
+                server: self.id().to_owned(),
+                most: caps.new_sessions,
+            });
+        }
+        openings.count += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::{ServerId, ServerType};
+    use test_case::test_case;
+
+    use super::*;
+
+    fn server(url: &str, caps: &Caps) -> Server {
+        let remote = Remote {
+            id: ServerId::new("files").unwrap(),
+            url: url.to_owned(),
+            server_type: ServerType::Http,
+            tls: None,
+        };
+        Server::new(Arc::new(remote), Upstream::new().unwrap(), caps).unwrap()
+    }
+
+    fn usual(url: &str) -> Server {
+        server(url, &Caps::default())
+    }
+
+    #[test_case("https://a.example/mcp", None => "https://a.example/mcp"; "as declared")]
+    #[test_case("https://a.example", None => "https://a.example/"; "without a path")]
+    #[test_case("https://a.example/mcp?team=1#top", None => "https://a.example/mcp?team=1"; "with a query")]
+    #[test_case("https://a.example/mcp?team=1", Some("x=2") => "https://a.example/mcp?team=1&x=2"; "with two")]
+    #[test_case("https://a.example/mcp", Some("") => "https://a.example/mcp"; "with an empty one")]
+    fn endpoints(url: &str, query: Option<&str>) -> String {
+        usual(url).endpoint(query).unwrap().to_string()
+    }
+
+    #[test_case("/messages?s=1" => Some("https://a.example/messages?s=1".to_owned()); "a path")]
+    #[test_case("messages" => Some("https://a.example/v1/messages".to_owned()); "a relative path")]
+    #[test_case("https://a.example/m" => Some("https://a.example/m".to_owned()); "a whole URL")]
+    #[test_case("https://a.example:444/m" => None; "another port")]
+    #[test_case("//b.example/m" => None; "another host")]
+    #[test_case("http://a.example/m" => None; "in clear")]
+    fn references(reference: &str) -> Option<String> {
+        usual("https://a.example/v1/sse").referred(reference).map(Into::into)
+    }
+
+    #[test]
+    fn documents_are_where_the_server_says_or_where_they_usually_are() {
+        let server = usual("https://a.example/v1/mcp?team=1");
+        let places = |document| {
+            let uris = server.documents(document).into_iter();
+            uris.map(|uri| uri.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            places(Document::OpenidConfiguration),
+            [
+                "https://a.example/.well-known/openid-configuration/v1/mcp",
+                "https://a.example/v1/mcp/.well-known/openid-configuration",
+                "https://a.example/.well-known/openid-configuration",
+            ]
+        );
+        server.announce_document("https://b.example/meta");
+        assert_eq!(places(Document::ProtectedResource).len(), 2);
+        server.announce_document("https://a.example/meta");
+        assert_eq!(places(Document::ProtectedResource)[0], "https://a.example/meta");
+        assert_eq!(usual("https://a.example").documents(Document::ProtectedResource).len(), 1);
+    }
+
+    #[test]
+    fn what_may_be_at_a_time_is_bounded_and_given_back() {
+        let caps = Caps {
+            requests: 1,
+            streams: 1,
+            new_sessions: 1,
+            ..Caps::default()
+        };
+        let server = server("https://a.example/mcp", &caps);
+        let held = server.admit(Kind::Request, &caps).unwrap();
+        let refused = server.admit(Kind::Request, &caps).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "1 requests to `files` are unanswered already, which is as many as mcpmon lets be"
+        );
+        assert!(server.admit(Kind::Stream, &caps).is_ok(), "they are counted apart");
+        drop(held);
+        assert!(server.admit(Kind::Request, &caps).is_ok());
+        assert!(server.open(&caps).is_ok() && server.open(&caps).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! MCP sessions that are known: each belongs to the conversation in which it was opened, and to nobody else.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use mcpmon_core::{
+    filter::mcp_http::{Learned, Session},
+    model::ServerId,
+};
+
+use super::{ServerJudge, own::Lists};
+
+/// How often those that nobody uses are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// What is common to all sessions of a conversation, and to requests without any.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) server: ServerId,
+    pub(super) judge: Arc<dyn ServerJudge>,
+    /// What the server was heard to say of its tools.
+    pub(super) learned: Learned,
+    /// The lists that the proxy itself asked for.
+    pub(super) lists: Lists,
+    used: Used,
+}
+
+/// A session with a server.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) conversation: Arc<Conversation>,
+    session: Mutex<Session>,
+    used: Used,
+}
+
+impl Live {
+    pub(super) fn new(conversation: &Arc<Conversation>, session: Session) -> Arc<Self> {
+        Arc::new(Self {
+            conversation: Arc::clone(conversation),
+            session: Mutex::new(session),
+            used: Used::now(),
+        })
+    }
+
+    /// What was said in it so far.
+    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
+        // A reader that panicked has read half a message; the next one is read on its own.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When something was used last.
+#[derive(Debug)]
+struct Used(Mutex<Instant>);
+
+impl Used {
+    fn now() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+
+    fn touch(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn at(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a conversation is found by: the server, and the address of its judge, which no other has while it is held.
+type Whose = (ServerId, usize);
+/// What a session is found by beside that: `Mcp-Session-Id`, or the place that an `endpoint` event named.
+type Id = Box<str>;
+
+/// The sessions of all servers.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    most: usize,
+    idle: Duration,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    conversations: BTreeMap<Whose, Arc<Conversation>>,
+    sessions: BTreeMap<(Whose, Id), Arc<Live>>,
+    swept: Instant,
+}
+
+impl Sessions {
+    /// At most `most`, each for `idle` after it was used.
+    pub(super) const fn new(most: usize, idle: Duration, now: Instant) -> Self {
+        Self {
+            most,
+            idle,
+            known: Mutex::new(Known {
+                conversations: BTreeMap::new(),
+                sessions: BTreeMap::new(),
+                swept: now,
+            }),
+        }
+    }
+
+    /// The conversation that `judge` judges.
+    pub(super) fn conversation(&self, server: &ServerId, judge: Arc<dyn ServerJudge>) -> Arc<Conversation> {
+        let mut known = self.lock();
+        let whose = whose(server, &judge);
+        if let Some(conversation) = known.conversations.get(&whose) {
+            conversation.used.touch();
+            return Arc::clone(conversation);
+        }
+        known.sweep(self.idle, Instant::now());
+        if known.conversations.len() >= self.most {
+            known.forget_oldest_conversation();
+        }
+        let conversation = Arc::new(Conversation {
+            server: server.clone(),
+            judge,
+            learned: Learned::default(),
+            lists: Lists::default(),
+            used: Used::now(),
+        });
+        known.conversations.insert(whose, Arc::clone(&conversation));
+        conversation
+    }
+
+    /// The session of that id, if it was opened in this conversation.
+    pub(super) fn find(&self, conversation: &Conversation, id: &str) -> Option<Arc<Live>> {
+        let known = self.lock();
+        let live = known.sessions.get(&(conversation.whose(), id.into()))?;
+        live.used.touch();
+        Some(Arc::clone(live))
+    }
+
+    /// A session is open. One of the same id is no more.
+    pub(super) fn insert(&self, id: &str, live: &Arc<Live>) {
+        let mut known = self.lock();
+        known.sweep(self.idle, Instant::now());
+        live.used.touch();
+        let key = (live.conversation.whose(), id.into());
+        known.sessions.insert(key, Arc::clone(live));
+        if known.sessions.len() > self.most {
+            tracing::warn!(
+                most = self.most,
+                "more MCP sessions than mcpmon knows at a time: the one that was used longest ago is forgotten"
+            );
+            known.forget_oldest_session();
+        }
+    }
+
+    /// A session is over.
+    pub(super) fn forget(&self, conversation: &Conversation, id: &str) {
+        self.lock()
+            .sessions
+            .remove(&(conversation.whose(), id.into()));
+    }
+
+    /// Forgets what nobody uses. Cheap where that was done a moment ago.
+    pub(super) fn sweep(&self, now: Instant) {
+        self.lock().sweep(self.idle, now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // No step of ours leaves it half changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Conversation {
+    fn whose(&self) -> Whose {
+        whose(&self.server, &self.judge)
+    }
+}
+
+fn whose(server: &ServerId, judge: &Arc<dyn ServerJudge>) -> Whose {
+    (server.clone(), Arc::as_ptr(judge).cast::<()>().addr())
+}
+
+impl Known {
+    fn sweep(&mut self, idle: Duration, now: Instant) {
+        if now.saturating_duration_since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = now;
+        let is_fresh = |used: &Used| now.saturating_duration_since(used.at()) < idle;
+        // What somebody else holds is in use: a stream, a session.
+        self.sessions
+            .retain(|_, live| Arc::strong_count(live) > 1 || is_fresh(&live.used));
+        self.conversations
+            .retain(|_, conversation| Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used));
+    }
+
+    fn forget_oldest_session(&mut self) {
+        let oldest = self.sessions.iter().min_by_key(|(_, live)| live.used.at());
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.sessions.remove(&key);
+        }
+    }
+
+    fn forget_oldest_conversation(&mut self) {
+        let oldest = self
+            .conversations
+            .iter()
+            .min_by_key(|(_, conversation)| conversation.used.at());
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.conversations.remove(&key);
+        }
+    }
+}

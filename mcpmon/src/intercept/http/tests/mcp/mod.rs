@@ -1,0 +1,10 @@
+//! Clients, the proxy, and an MCP server that says exactly what a test has it say.
+
+mod documents;
+mod limits;
+mod lists;
+mod old;
+mod scene;
+mod sessions;
+mod streams;
+mod wire;
