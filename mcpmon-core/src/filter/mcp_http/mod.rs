@@ -5,6 +5,7 @@
 //! the text of an error that clients hand on. Comments, `retry:` and empty events pass as they come.
 
 mod annotations;
+mod called;
 mod events;
 mod fault;
 mod head;
@@ -21,6 +22,7 @@ mod value;
 mod whole;
 
 pub use self::{
+    called::called,
     fault::Fault,
     head::Head,
     learned::Learned,

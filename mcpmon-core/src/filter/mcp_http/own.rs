@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::head::Head;
+use super::{Waiting, head::Head};
 use crate::{
     decode::{
         json::{LoneSurrogate, Scanner, quote_into},
@@ -24,6 +24,17 @@ pub struct Question {
     pub headers: Vec<(&'static str, String)>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+impl Question {
+    /// What its response is read with.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        Waiting {
+            asked: vec![self.id.clone()],
+            ..Waiting::default()
+        }
+    }
 }
 
 /// What came of a question of our own.

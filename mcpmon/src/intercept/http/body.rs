@@ -14,6 +14,7 @@ use mcpmon_core::filter::llm::Response;
 use super::{
     ExchangeJudge,
     chunks::{Chunks, ReadError, Room, Share},
+    mcp,
 };
 
 /// Why a body ends before its end.
@@ -28,6 +29,8 @@ pub(super) enum Outgoing {
     Passed(Incoming, Option<Box<dyn ExchangeJudge>>),
     /// As the filter leaves it.
     Judged(Box<Judged>),
+    /// The same of an MCP server.
+    Mcp(Box<mcp::Judged>),
 }
 
 impl Outgoing {
@@ -56,6 +59,7 @@ impl Body for Outgoing {
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
             Self::Judged(body) => body.poll(context).map_ok(Frame::data),
+            Self::Mcp(body) => body.poll(context).map_ok(Frame::data),
         }
     }
 
@@ -64,6 +68,7 @@ impl Body for Outgoing {
             Self::Whole(body) => body.is_end_stream(),
             Self::Passed(body, _) => body.is_end_stream(),
             Self::Judged(body) => matches!(body.state, State::Over(None)),
+            Self::Mcp(body) => body.is_over(),
         }
     }
 
@@ -71,7 +76,7 @@ impl Body for Outgoing {
         match self {
             Self::Whole(body) => body.size_hint(),
             Self::Passed(body, _) => body.size_hint(),
-            Self::Judged(_) => SizeHint::default(),
+            Self::Judged(_) | Self::Mcp(_) => SizeHint::default(),
         }
     }
 }

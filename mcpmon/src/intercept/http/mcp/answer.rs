@@ -1,126 +1,190 @@
 //! What a server answers: how it is read, and what of its head goes on.
 
-use std::sync::Arc;
-
 use hyper::{
     HeaderMap, Response, StatusCode,
-    body::{Body as _, Incoming},
+    body::Incoming,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::response::Parts,
 };
-use mcpmon_core::{
-    filter::mcp_http::{self, Framing},
-    model::RequestId,
-    rewrite::oauth,
-};
+use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     call::{Call, SESSION_ID, single},
+    oauth,
+    old::Place,
     problem::Problem,
     route::Document,
-    sessions::Live,
     stream::{Judged, Talk},
 };
 use crate::intercept::http::{
     body::Outgoing,
-    chunks::{Share, gather},
+    chunks::{Chunks, Share},
     headers,
 };
 
 /// Tells those in between to hold nothing back.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// Longest body that is read without being forwarded, bytes.
-const LONGEST_UNREAD: usize = 64 << 10;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest id of a session, bytes.
 const LONGEST_ID: usize = 1024;
 
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
-
 /// What is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Expected {
     /// The answer to a message.
     Answer {
-        /// The request that waits for it.
-        id: Option<RequestId>,
-        /// Answers of our own that come with it.
-        ours: Vec<String>,
-        /// Whether it is kept open for what the server says later.
+        waiting: Waiting,
+        /// Whether it is a stream that is kept open for what the server says later.
         is_kept: bool,
     },
     /// What the server says unasked.
     Unasked,
     /// The same of the older transport, which says first where messages go.
-    Places,
-    /// Nothing but a status.
-    Nothing,
-}
-
-/// How a body is written, by its own account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Form {
-    Json,
-    Events,
-    Other(String),
+    Places(Place),
+    /// The end of a session.
+    Farewell,
 }
 
 /// Reads what a server answered; what of it goes on.
 pub(super) async fn read(
-    call: Call,
-    live: Arc<Live>,
+    talk: Talk,
     response: Response<Incoming>,
     expected: Expected,
     permit: OwnedSemaphorePermit,
 ) -> Result<Response<Outgoing>, Problem> {
+    let call = &talk.call;
     let (mut head, body) = response.into_parts();
-    headers::to_agent(&mut head.headers);
-    settle(&call, &live, &mut head)?;
-    point_home(&call, &mut head.headers);
-    if body.is_end_stream() {
-        return Ok(Response::from_parts(head, Outgoing::whole(Vec::new())));
-    }
-    let form = form(&head.headers);
-    let is_stream = form == Form::Events && head.status.is_success();
-    match (&expected, &form) {
-        (Expected::Nothing, _) => unread(&call, head, body, true).await,
-        (Expected::Answer { .. } | Expected::Unasked | Expected::Places, Form::Events) if is_stream => {
-            stream(call, live, head, body, expected, permit)
+    let chunks = match accept(&talk, &mut head, body, &expected) {
+        Ok(chunks) => chunks,
+        Err(problem) => {
+            return match expected {
+                Expected::Answer { waiting, .. } => Ok(missing(&talk, waiting, &problem)),
+                Expected::Unasked | Expected::Places(_) | Expected::Farewell => Err(problem),
+            };
         }
-        (Expected::Answer { .. }, Form::Json) => whole(call, live, head, body, expected).await,
-        (Expected::Unasked | Expected::Places, Form::Json) if head.status.is_success() => {
-            Err(call.unfit("a stream was asked for, and it is JSON"))
-        }
-        (_, Form::Json) => whole(call, live, head, body, expected).await,
-        (_, Form::Events | Form::Other(_)) => unread(&call, head, body, false).await,
-    }
-}
-
-/// Whether these headers are of JSON.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    form(headers) == Form::Json
-}
-
-fn form(headers: &HeaderMap) -> Form {
-    let Ok(value) = single(headers, &CONTENT_TYPE) else {
-        return Form::Other("several at once".to_owned());
     };
-    let value = value.unwrap_or_default();
-    let name = value.split(';').next().unwrap_or_default().trim();
-    if name.eq_ignore_ascii_case(JSON) {
-        Form::Json
-    } else if name.eq_ignore_ascii_case(EVENTS) {
-        Form::Events
-    } else {
-        Form::Other(name.to_owned())
+    let (limits, status) = (call.limits(), head.status.as_u16());
+    let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
+    let (reading, is_kept, place) = match expected {
+        Expected::Answer { waiting, is_kept } => {
+            let reading = mcp_http::Response::to_post(limits, status, content_type, waiting);
+            (reading, is_kept, None)
+        }
+        Expected::Places(place) => {
+            let told = place.endpoint();
+            let reading = mcp_http::Response::legacy(limits, status, content_type, told);
+            (reading, true, Some(place))
+        }
+        Expected::Unasked | Expected::Farewell => {
+            let reading = mcp_http::Response::to_get(limits, status, content_type);
+            (reading, true, None)
+        }
+    };
+    headers::forget_bytes(&mut head.headers);
+    if !reading.is_stream() {
+        return Ok(whole(&talk, head, chunks, reading).await);
     }
+    head.headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    let judged = Judged::new(talk, chunks, reading, is_kept, place, permit);
+    Ok(Response::from_parts(head, Outgoing::Mcp(Box::new(judged))))
+}
+
+/// Takes in the head of an answer; its body is to be read by what comes of it.
+fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) -> Result<Chunks, Problem> {
+    let call = &talk.call;
+    headers::to_agent(&mut head.headers);
+    settle(talk, head)?;
+    point_home(call, &mut head.headers);
+    if single(&head.headers, &CONTENT_TYPE).is_err() {
+        return Err(call.unfit("it names more than one content type"));
+    }
+    let silence = match expected {
+        Expected::Answer { is_kept: true, .. } | Expected::Unasked | Expected::Places(_) => {
+            call.caps().stream_silence
+        }
+        Expected::Answer { is_kept: false, .. } | Expected::Farewell => call.caps().silence,
+    };
+    call.chunks(&head.headers, body, silence)
+        .map_err(|error| call.unfit(error))
+}
+
+/// An answer that is judged before anything of it goes on.
+async fn whole(
+    talk: &Talk,
+    head: Parts,
+    mut chunks: Chunks,
+    mut reading: mcp_http::Response,
+) -> Response<Outgoing> {
+    let mut out = Output::default();
+    let mut share = Share::default();
+    let room = talk.call.room();
+    loop {
+        let failure = match chunks.next().await {
+            Some(Ok(chunk)) => {
+                if talk.push(&mut reading, &chunk, &mut out) == Flow::Over {
+                    break;
+                }
+                room.cover(&mut share, reading.held()).err()
+            }
+            Some(Err(error)) => Some(error),
+            None => break,
+        };
+        if let Some(error) = failure {
+            let cause = Problem::of_answer(talk.call.server.id(), &error)
+                .message()
+                .to_owned();
+            drop(talk.call.unfit(error));
+            let ended = talk.fail(&mut reading, cause, &mut out);
+            return finished(head, ended, out);
+        }
+    }
+    let ended = talk.end(&mut reading, &mut out);
+    finished(head, ended, out)
+}
+
+fn finished(mut head: Parts, ended: Ended, out: Output) -> Response<Outgoing> {
+    head.status = StatusCode::from_u16(ended.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    if ended.is_ours {
+        match out.to_client.is_empty() {
+            true => drop(head.headers.remove(CONTENT_TYPE)),
+            false => drop(head.headers.insert(CONTENT_TYPE, JSON)),
+        }
+    }
+    Response::from_parts(head, Outgoing::whole(out.to_client))
+}
+
+/// Nothing comes of a server for those that wait.
+pub(super) fn missing(talk: &Talk, waiting: Waiting, problem: &Problem) -> Response<Outgoing> {
+    let status = problem.status();
+    let mut reading = mcp_http::Response::to_post(talk.call.limits(), status.as_u16(), None, waiting);
+    let mut out = Output::default();
+    let cause = problem.message().to_owned();
+    talk.fail(&mut reading, cause, &mut out);
+    match out.to_client.is_empty() {
+        true => problem.answer(),
+        false => own(&Answer {
+            status: status.as_u16(),
+            body: out.to_client,
+        }),
+    }
+}
+
+/// An answer of ours.
+pub(super) fn own(answer: &Answer) -> Response<Outgoing> {
+    let mut response = Response::new(Outgoing::whole(answer.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_REQUEST);
+    if !answer.body.is_empty() {
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
+    }
+    response
 }
 
 /// A session that begins is known from here on, one that is over no more.
-fn settle(call: &Call, live: &Arc<Live>, head: &mut Parts) -> Result<(), Problem> {
+fn settle(talk: &Talk, head: &mut Parts) -> Result<(), Problem> {
+    let call = &talk.call;
+    let sessions = &call.proxy.sessions;
     let sent = single(&call.headers, &SESSION_ID).unwrap_or_default();
-    let server = &call.server.remote.id;
     let Ok(told) = single(&head.headers, &SESSION_ID) else {
         return Err(call.unfit("it names more than one session"));
     };
@@ -129,14 +193,14 @@ fn settle(call: &Call, live: &Arc<Live>, head: &mut Parts) -> Result<(), Problem
             if id.is_empty() || id.len() > LONGEST_ID {
                 return Err(call.unfit("the id of its session is empty, or too long"));
             }
-            call.proxy.sessions.insert(server, Some(id), live);
+            sessions.insert(id, &talk.live, None);
         }
         // The one that was asked for is the one that answers.
         (sent, told) if sent != told => drop(head.headers.remove(SESSION_ID)),
         (_, _) => {}
     }
-    if head.status == StatusCode::NOT_FOUND && sent.is_some() {
-        call.proxy.sessions.forget(server, &call.judge, sent);
+    if let (StatusCode::NOT_FOUND, Some(id)) = (head.status, sent) {
+        sessions.forget(&call.conversation, id);
     }
     Ok(())
 }

@@ -107,6 +107,11 @@ impl Call {
         }
     }
 
+    /// Records that the server gave no answer.
+    pub(super) fn failed(&self, failure: &Unanswered) {
+        self.judge().failed(self.now(), failure);
+    }
+
     /// Records what is no message.
     pub(super) fn note(&self, incidents: &mut Vec<Incident>) {
         for incident in incidents.drain(..) {
@@ -118,7 +123,7 @@ impl Call {
     pub(super) fn unfit(&self, cause: impl ToString) -> Problem {
         let cause = cause.to_string();
         let problem = Problem::of_answer(self.server.id(), &cause);
-        self.judge().failed(self.now(), &Unanswered::Unfit { cause });
+        self.failed(&Unanswered::Unfit { cause });
         problem
     }
 
@@ -167,7 +172,7 @@ impl Call {
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_elapsed) => {
                 let cause = format!("no answer within {} s", patience.as_secs());
-                self.judge().failed(self.now(), &Unanswered::Unreachable { cause });
+                self.failed(&Unanswered::Unreachable { cause });
                 let message = format!("`{name}` did not answer within {} s", patience.as_secs());
                 return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, message));
             }
@@ -187,7 +192,7 @@ impl Call {
                 pinned: mismatch.expected,
                 shown: mismatch.actual,
             };
-            self.judge().failed(self.now(), &failure);
+            self.failed(&failure);
             let message = format!(
                 "`{name}` at {place} is refused: {mismatch}; if its operator renewed it, put the new one into `tls_fingerprint` of `{name}` in `mcp.servers`"
             );
@@ -198,7 +203,7 @@ impl Call {
             false => "got no answer of",
         };
         let cause = format!("{what} it{}", causes(error));
-        self.judge().failed(self.now(), &Unanswered::Unreachable { cause });
+        self.failed(&Unanswered::Unreachable { cause });
         let message = format!(
             "{what} `{name}` at {place}{}; check the network and the `url` of `{name}` in `mcp.servers`",
             causes(error)

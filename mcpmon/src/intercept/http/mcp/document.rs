@@ -1,13 +1,14 @@
 //! Documents about a server that clients look for before they authorise: fetched where the server has them, and
 //! rewritten so that they fit the address by which the client knows it.
 
+use bytes::Bytes;
 use hyper::{
     Method, Response, StatusCode,
+    body::Incoming,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
 };
-use mcpmon_core::rewrite::oauth;
 
-use super::{call::Call, problem::Problem, route::Document};
+use super::{call::Call, oauth, problem::Problem, route::Document, server::Kind};
 use crate::intercept::http::{
     body::Outgoing,
     chunks::{Share, gather},
@@ -15,3 +16,51 @@ use crate::intercept::http::{
 
 /// Longest document, bytes.
 const LONGEST: usize = 256 << 10;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Fetches a document from the first place that has it.
+pub(super) async fn fetch(call: Call, document: Document) -> Result<Response<Outgoing>, Problem> {
+    let _permit = call.server.admit(Kind::Request, call.caps())?;
+    let mut headers = call.public_headers();
+    headers.insert(ACCEPT, JSON);
+    for uri in call.server.documents(document) {
+        let response = call
+            .send(Method::GET, &uri, headers.clone(), Bytes::new())
+            .await?;
+        let status = response.status();
+        if status.is_success() {
+            return read(&call, document, response).await;
+        }
+        if status.is_server_error() {
+            return Err(call.unfit(format!("{uri} answers with {status}")));
+        }
+    }
+    let (name, server) = (document.name(), call.server.id());
+    let message = format!("`{server}` has no document `{name}`");
+    Err(Problem::new(StatusCode::NOT_FOUND, message))
+}
+
+async fn read(
+    call: &Call,
+    document: Document,
+    response: Response<Incoming>,
+) -> Result<Response<Outgoing>, Problem> {
+    let (head, body) = response.into_parts();
+    let caps = call.caps();
+    let chunks = call
+        .chunks(&head.headers, body, caps.request_silence)
+        .map_err(|error| call.unfit(error))?;
+    let body = gather(chunks, LONGEST, call.room(), &mut Share::default())
+        .await
+        .map_err(|error| call.unfit(error))?;
+    let body = match document {
+        Document::ProtectedResource => oauth::protected_resource(&body, &call.here.url()),
+        Document::AuthorizationServer | Document::OpenidConfiguration => oauth::authorization_server(&body),
+    };
+    let body = body.ok_or_else(|| call.unfit("its document is no JSON object"))?;
+    let mut response = Response::new(Outgoing::whole(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

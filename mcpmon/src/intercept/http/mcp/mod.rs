@@ -3,12 +3,28 @@
 //! What is said is judged by whoever the host of the proxy puts behind [`Servers`], and read by
 //! [`mcpmon_core::filter::mcp_http`]; here is only how bytes come and go.
 
+mod answer;
+mod call;
+mod document;
+mod oauth;
+mod old;
+mod own;
+mod post;
+mod problem;
+mod proxy;
+mod route;
+mod server;
+mod sessions;
+mod stream;
+mod unasked;
+
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_core::model::{
     Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
 
+pub(super) use self::{proxy::Proxy, route::route, stream::Judged};
 use super::Peer;
 
 /// A declared server that is reached over the network.

@@ -7,13 +7,13 @@ use std::{
 };
 
 use hyper::{
-    HeaderMap, Method, Response,
+    HeaderMap, Method, Response, StatusCode,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use mcpmon_core::{
-    filter::mcp_http::{Listed, Output, Question},
-    model::{ListKind, RequestId},
+    filter::mcp_http::{self, Flow, Listed, Output, Question},
+    model::ListKind,
 };
 use tokio::sync::Mutex;
 
@@ -82,41 +82,90 @@ async fn pages(talk: &Talk) -> Result<(), Problem> {
                 .ask(call.now(), ListKind::Tools, cursor.as_deref(), &call.head())
         };
         let Some(question) = question else { return Ok(()) };
-        let mut asked = Asked {
-            talk,
-            id: question.id.clone(),
-            is_over: false,
-        };
-        match asked.page(question).await? {
+        let asked = Asked { talk, question };
+        match asked.page().await? {
             Listed::Page(Some(next)) => cursor = Some(next),
             Listed::Page(None) | Listed::Failed | Listed::Waiting => return Ok(()),
         }
     }
     let (server, pages) = (call.server.id(), call.caps().own_pages);
-    tracing::warn!(server, pages, "an MCP server has more pages of tools than mcpmon asks for");
+    tracing::warn!(
+        server,
+        pages,
+        "an MCP server has more pages of tools than mcpmon asks for"
+    );
     Ok(())
 }
 
-/// A question of ours. Nobody waits for it any more once this is dropped.
+/// A question of ours. Nobody waits for its answer any more once this is dropped.
 struct Asked<'t> {
     talk: &'t Talk,
-    id: RequestId,
-    is_over: bool,
+    question: Question,
 }
 
 impl Asked<'_> {
-    async fn page(&mut self, question: Question) -> Result<Listed, Problem> {
+    /// What comes of it: a page, if not on the response to it then on a stream that the client keeps open.
+    async fn page(&self) -> Result<Listed, Problem> {
         let call = &self.talk.call;
         let mut headers = own_headers(call);
-        for (name, value) in question.headers {
-            if let Ok(value) = HeaderValue::from_str(&value) {
+        for (name, value) in &self.question.headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(HeaderName::from_static(name), value);
             }
         }
-        let response = call
-            .send(Method::POST, &call.uri, headers, question.body)
-            .await?;
-        self.read(response).await
+        let body = self.question.body.clone();
+        let response = call.send(Method::POST, &call.uri, headers, body).await?;
+        let mut listed = self.read(response).await?;
+        while listed == Listed::Waiting {
+            tokio::time::sleep(LOOK).await;
+            listed = self.listed();
+        }
+        Ok(listed)
+    }
+
+    async fn read(&self, response: Response<Incoming>) -> Result<Listed, Problem> {
+        let (talk, call) = (self.talk, &self.talk.call);
+        let (head, body) = response.into_parts();
+        let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
+        let mut reading = mcp_http::Response::to_post(
+            call.limits(),
+            head.status.as_u16(),
+            content_type,
+            self.question.waiting(),
+        );
+        let mut chunks = call
+            .chunks(&head.headers, body, call.caps().silence)
+            .map_err(|error| call.unfit(error))?;
+        let mut share = Share::default();
+        let mut out = Output::default();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| call.unfit(error))?;
+            let flow = talk.push(&mut reading, &chunk, &mut out);
+            // Whatever else comes here was for nobody.
+            out.to_client.clear();
+            let listed = self.listed();
+            if listed != Listed::Waiting {
+                return Ok(listed);
+            }
+            let room = call.room().cover(&mut share, reading.held());
+            room.map_err(|error| call.unfit(error))?;
+            if flow == Flow::Over {
+                break;
+            }
+        }
+        talk.end(&mut reading, &mut out);
+        Ok(self.listed())
+    }
+
+    fn listed(&self) -> Listed {
+        self.talk.live.session().listed(&self.question.id)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let gone = Problem::new(StatusCode::GATEWAY_TIMEOUT, "nobody waits");
+        drop(answer::missing(self.talk, self.question.waiting(), &gone));
     }
 }
 
@@ -131,7 +180,10 @@ fn own_headers(call: &Call) -> HeaderMap {
 pub(super) fn say(call: &Call, message: String) {
     let server = call.server.id();
     let Ok(permit) = call.server.admit(Kind::Request, call.caps()) else {
-        tracing::warn!(server, "an MCP server asks for more than mcpmon turns down at a time");
+        tracing::warn!(
+            server,
+            "an MCP server asks for more than mcpmon turns down at a time"
+        );
         return;
     };
     let call = call.clone();
@@ -141,7 +193,11 @@ pub(super) fn say(call: &Call, message: String) {
             Ok(response) => drain(&call, response).await,
             Err(problem) => {
                 let (server, problem) = (call.server.id(), problem.message());
-                tracing::debug!(server, problem, "an MCP server does not hear what mcpmon turned down");
+                tracing::debug!(
+                    server,
+                    problem,
+                    "an MCP server does not hear what mcpmon turned down"
+                );
             }
         }
         drop(permit);

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use hyper::{
     HeaderMap, Method, Response, StatusCode,
     body::Incoming,
-    header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use mcpmon_core::{
-    decode::Limits,
-    filter::mcp_http::{Forward, Output, Posted, Session, Waiting, called},
-    model::{Content, FromClient, Message, RequestId},
+    filter::mcp_http::{Forward, Output, Posted, Waiting, called},
+    model::{Content, FromClient, Message},
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    answer::{self, Expected, is_json},
+    answer::{self, Expected},
     call::{Call, SESSION_ID, single},
     own,
     problem::Problem,
     server::Kind,
-    sessions::Live,
+    sessions::{Live, Opened},
     stream::Talk,
 };
 use crate::intercept::http::{
@@ -36,23 +36,13 @@ const INITIALIZE: &str = "initialize";
 /// What a body is, as far as more than its judge has to know it.
 #[derive(Debug, Default)]
 struct Facts {
-    /// A request in it; of several the last.
-    id: Option<RequestId>,
     opens: bool,
     listens: bool,
 }
 
 impl Facts {
     fn hear(&mut self, message: &Message<'_>) {
-        let Content::Client(said) = &message.content else {
-            return;
-        };
-        if let Some(id) = message.id
-            && !matches!(said, FromClient::Reply { .. })
-        {
-            self.id = Some(id.clone());
-        }
-        if let FromClient::Request { method, .. } = said {
+        if let Content::Client(FromClient::Request { method, .. }) = &message.content {
             self.opens |= method == INITIALIZE;
             self.listens |= method == LISTEN;
         }
@@ -65,18 +55,25 @@ pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<Outgoing
     send(call, live, body).await
 }
 
-/// Sends on what a client posts to a place that its server named.
+/// Sends on what a client posts to a place that it was told on a stream.
 pub(super) async fn post_below(
-    call: Call,
+    mut call: Call,
     place: &str,
     body: Incoming,
 ) -> Result<Response<Outgoing>, Problem> {
-    let live = call.proxy.sessions.find(&call.conversation, place);
-    let live = live.ok_or_else(|| {
+    let opened = call.proxy.sessions.find(&call.conversation, place);
+    let Some(Opened {
+        live,
+        place: Some(uri),
+    }) = opened
+    else {
         let name = call.server.id();
-        let message = format!("`{name}` takes no messages there, or the stream that said so is over: connect again");
-        Problem::new(StatusCode::NOT_FOUND, message)
-    })?;
+        let message = format!(
+            "no messages for `{name}` are taken there, or the stream that said so is over: connect again"
+        );
+        return Err(Problem::new(StatusCode::NOT_FOUND, message));
+    };
+    call.uri = uri;
     send(call, live, body).await
 }
 
@@ -89,10 +86,13 @@ pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
     match id {
         None => Ok(Live::new(&call.conversation, call.limits())),
         // A client that hears this status opens another one.
-        Some(id) => call.proxy.sessions.find(&call.conversation, id).ok_or_else(|| {
-            let message = "no such session is known here for this client: initialize a new one";
-            Problem::new(StatusCode::NOT_FOUND, message)
-        }),
+        Some(id) => match call.proxy.sessions.find(&call.conversation, id) {
+            Some(Opened { live, place: None }) => Ok(live),
+            Some(_) | None => {
+                let message = "no such session is known here for this client: initialize a new one";
+                Err(Problem::new(StatusCode::NOT_FOUND, message))
+            }
+        },
     }
 }
 
@@ -106,33 +106,23 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     let body = gather_body(&call, body, &mut share).await?;
     let talk = Talk { call, live };
     let call = &talk.call;
-    own::learn(&talk, &called(&body)).await;
+    own::learn(&talk, &called(call.limits(), &body)).await;
     let mut facts = Facts::default();
     let mut out = Output::default();
-    let posted = {
-        talk.live.session().post(
-            call.now(),
-            &call.head(),
-            &body,
-            &mut |message| {
-                facts.hear(message);
-                call.judge().message(call.now(), message)
-            },
-            &mut out,
-        )
-    };
+    let posted = talk.live.session().post(
+        call.now(),
+        &call.head(),
+        &body,
+        &mut |message| {
+            facts.hear(message);
+            call.judge().message(call.now(), message)
+        },
+        &mut out,
+    );
     talk.settle(&mut out);
     let forward = match posted {
         Posted::Forward(forward) => forward,
         Posted::Answer(answer) => return Ok(answer::own(&answer)),
-    };
-    let problem = |problem: Problem| problem.answering(facts.id.as_ref());
-    if facts.opens {
-        call.server.open(call.caps()).map_err(Problem::from).map_err(problem)?;
-    }
-    let permit = match facts.listens {
-        true => call.server.admit(Kind::Stream, call.caps()).map_err(Problem::from).map_err(problem)?,
-        false => permit,
     };
     let Forward {
         body: anew,
@@ -140,19 +130,55 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
         waiting,
     } = forward;
     let headers = onward(&call.headers, &changed);
-    let sent = call
-        .send(Method::POST, &call.uri, headers, anew.unwrap_or(body))
-        .await;
+    let mut underway = Underway(Some((talk, waiting)));
+    let sent = underway.send(&facts, permit, headers, anew.unwrap_or(body)).await;
     drop(share);
-    let expected = Expected::Answer {
-        waiting,
-        is_kept: facts.listens,
+    let Some((talk, waiting)) = underway.0.take() else {
+        unreachable!("it is taken once");
     };
     match sent {
-        Ok(response) => answer::read(talk, response, expected, permit).await,
-        Err(error) => Err(error),
+        Ok((response, permit)) => {
+            let is_kept = facts.listens;
+            answer::read(talk, response, Expected::Answer { waiting, is_kept }, permit).await
+        }
+        Err(problem) => Ok(answer::missing(&talk, waiting, &problem)),
     }
-    .map_err(problem)
+}
+
+/// A message on its way. Once this is dropped its client has left, and nobody waits for the answer.
+struct Underway(Option<(Talk, Waiting)>);
+
+impl Underway {
+    /// Sends it, and waits for the head of what comes back.
+    async fn send(
+        &self,
+        facts: &Facts,
+        permit: OwnedSemaphorePermit,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), Problem> {
+        let Some((Talk { call, .. }, _)) = &self.0 else {
+            unreachable!("it is not taken yet");
+        };
+        if facts.opens {
+            call.server.open(call.caps())?;
+        }
+        let permit = match facts.listens {
+            true => call.server.admit(Kind::Stream, call.caps())?,
+            false => permit,
+        };
+        let response = call.send(Method::POST, &call.uri, headers, body).await?;
+        Ok((response, permit))
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if let Some((talk, waiting)) = self.0.take() {
+            let left = Problem::new(StatusCode::REQUEST_TIMEOUT, "the client left");
+            drop(answer::missing(&talk, waiting, &left));
+        }
+    }
 }
 
 async fn gather_body(call: &Call, body: Incoming, share: &mut Share) -> Result<Vec<u8>, Problem> {
@@ -179,4 +205,12 @@ fn onward(headers: &HeaderMap, changed: &[(String, String)]) -> HeaderMap {
         }
     }
     headers
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = single(headers, &CONTENT_TYPE)
+        .unwrap_or_default()
+        .unwrap_or_default();
+    let name = value.split(';').next().unwrap_or_default().trim();
+    name.eq_ignore_ascii_case("application/json")
 }

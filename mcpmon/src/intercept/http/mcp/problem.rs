@@ -4,10 +4,7 @@ use hyper::{
     Response, StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
-use mcpmon_core::{
-    model::RequestId,
-    rewrite::{Fault, refusal},
-};
+use mcpmon_core::rewrite::{Fault, refusal};
 
 use super::server::TooMany;
 use crate::intercept::http::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
@@ -21,8 +18,6 @@ const SOON: HeaderValue = HeaderValue::from_static("5");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Problem {
     status: StatusCode,
-    /// The request that is answered, where there is one that could be read.
-    id: Option<RequestId>,
     message: String,
 }
 
@@ -30,16 +25,7 @@ impl Problem {
     pub(super) fn new(status: StatusCode, message: impl ToString) -> Self {
         Self {
             status,
-            id: None,
             message: message.to_string(),
-        }
-    }
-
-    /// As the answer to this request.
-    pub(super) fn answering(self, id: Option<&RequestId>) -> Self {
-        Self {
-            id: id.cloned(),
-            ..self
         }
     }
 
@@ -88,7 +74,7 @@ impl Problem {
             status if status.is_server_error() => Fault::Answer,
             _ => Fault::Request,
         };
-        let body = refusal(self.id.as_ref(), fault, &self.message);
+        let body = refusal(None, fault, &self.message);
         let mut response = Response::new(Outgoing::whole(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

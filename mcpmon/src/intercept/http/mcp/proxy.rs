@@ -126,11 +126,9 @@ impl Proxy {
             origin: origin(&parts.headers),
             path: route.base.to_owned(),
         };
-        let uri = match route.place {
-            Place::Below(path) => server.below(path, parts.uri.query()),
-            Place::Endpoint | Place::Document(_) => server.endpoint(parts.uri.query()),
-        };
-        let uri = uri.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "the query is no part of a URL"))?;
+        let uri = server.endpoint(parts.uri.query());
+        let uri =
+            uri.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "the query is no part of a URL"))?;
         let mut headers = parts.headers;
         headers::to_provider(&mut headers);
         let call = Call {
@@ -146,10 +144,7 @@ impl Proxy {
             (Place::Endpoint, &Method::POST) => post::post(call, body).await,
             (Place::Endpoint, &Method::GET) => unasked::listen(call, is_old).await,
             (Place::Endpoint, &Method::DELETE) => unasked::delete(call).await,
-            (Place::Below(path), &Method::POST) if is_old => {
-                let place = place(path, parts.uri.query());
-                post::post_below(call, &place, body).await
-            }
+            (Place::Below(path), &Method::POST) if is_old => post::post_below(call, path, body).await,
             (Place::Document(document), &Method::GET) => document::fetch(call, document).await,
             (Place::Below(_), _) if !is_old => Err(self.nowhere(RouteError::Nothing)),
             (Place::Endpoint | Place::Below(_) | Place::Document(_), method) => {
@@ -232,14 +227,6 @@ impl Proxy {
         let server = Arc::new(server);
         servers.insert(remote.id.clone(), Arc::clone(&server));
         Ok(server)
-    }
-}
-
-/// What a place of messages is known by.
-pub(super) fn place(path: &str, query: Option<&str>) -> String {
-    match query {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
     }
 }
 

@@ -103,14 +103,6 @@ impl Server {
         url.as_str().parse().ok()
     }
 
-    /// Where a path of it is that it announced itself.
-    pub(super) fn below(&self, path: &str, query: Option<&str>) -> Option<Uri> {
-        let mut url = self.url.clone();
-        url.set_path(path);
-        url.set_query(query);
-        url.as_str().parse().ok()
-    }
-
     /// Where a reference that the server gave leads; `None` where that is another origin.
     pub(super) fn referred(&self, reference: &str) -> Option<Url> {
         let url = self.url.join(reference).ok()?;
@@ -155,12 +147,14 @@ impl Server {
     pub(super) fn admit(&self, kind: Kind, caps: &Caps) -> Result<OwnedSemaphorePermit, TooMany> {
         let server = || self.id().to_owned();
         match kind {
-            Kind::Request => Arc::clone(&self.requests)
-                .try_acquire_owned()
-                .map_err(|_none| TooMany::Requests {
-                    server: server(),
-                    most: caps.requests,
-                }),
+            Kind::Request => {
+                Arc::clone(&self.requests)
+                    .try_acquire_owned()
+                    .map_err(|_none| TooMany::Requests {
+                        server: server(),
+                        most: caps.requests,
+                    })
+            }
             Kind::Stream => Arc::clone(&self.streams)
                 .try_acquire_owned()
                 .map_err(|_none| TooMany::Streams {
@@ -227,7 +221,9 @@ mod tests {
     #[test_case("//b.example/m" => None; "another host")]
     #[test_case("http://a.example/m" => None; "in clear")]
     fn references(reference: &str) -> Option<String> {
-        usual("https://a.example/v1/sse").referred(reference).map(Into::into)
+        usual("https://a.example/v1/sse")
+            .referred(reference)
+            .map(Into::into)
     }
 
     #[test]
@@ -249,7 +245,12 @@ mod tests {
         assert_eq!(places(Document::ProtectedResource).len(), 2);
         server.announce_document("https://a.example/meta");
         assert_eq!(places(Document::ProtectedResource)[0], "https://a.example/meta");
-        assert_eq!(usual("https://a.example").documents(Document::ProtectedResource).len(), 1);
+        assert_eq!(
+            usual("https://a.example")
+                .documents(Document::ProtectedResource)
+                .len(),
+            1
+        );
     }
 
     #[test]
@@ -267,7 +268,10 @@ mod tests {
             refused.to_string(),
             "1 requests to `files` are unanswered already, which is as many as mcpmon lets be"
         );
-        assert!(server.admit(Kind::Stream, &caps).is_ok(), "they are counted apart");
+        assert!(
+            server.admit(Kind::Stream, &caps).is_ok(),
+            "they are counted apart"
+        );
         drop(held);
         assert!(server.admit(Kind::Request, &caps).is_ok());
         assert!(server.open(&caps).is_ok() && server.open(&caps).is_err());

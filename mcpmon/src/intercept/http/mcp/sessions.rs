@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hyper::Uri;
 use mcpmon_core::{
+    decode::Limits,
     filter::mcp_http::{Learned, Session},
     model::ServerId,
 };
@@ -37,7 +39,9 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(conversation: &Arc<Conversation>, session: Session) -> Arc<Self> {
+    /// One in which nothing was said yet.
+    pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits) -> Arc<Self> {
+        let session = Session::new(limits, conversation.learned.clone());
         Arc::new(Self {
             conversation: Arc::clone(conversation),
             session: Mutex::new(session),
@@ -75,6 +79,14 @@ type Whose = (ServerId, usize);
 /// What a session is found by beside that: `Mcp-Session-Id`, or the place that an `endpoint` event named.
 type Id = Box<str>;
 
+/// A session that is open.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) live: Arc<Live>,
+    /// Where its messages go, if that is not where it was opened.
+    pub(super) place: Option<Uri>,
+}
+
 /// The sessions of all servers.
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -86,7 +98,7 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Known {
     conversations: BTreeMap<Whose, Arc<Conversation>>,
-    sessions: BTreeMap<(Whose, Id), Arc<Live>>,
+    sessions: BTreeMap<(Whose, Id), Opened>,
     swept: Instant,
 }
 
@@ -128,20 +140,21 @@ impl Sessions {
     }
 
     /// The session of that id, if it was opened in this conversation.
-    pub(super) fn find(&self, conversation: &Conversation, id: &str) -> Option<Arc<Live>> {
+    pub(super) fn find(&self, conversation: &Conversation, id: &str) -> Option<Opened> {
         let known = self.lock();
-        let live = known.sessions.get(&(conversation.whose(), id.into()))?;
-        live.used.touch();
-        Some(Arc::clone(live))
+        let opened = known.sessions.get(&(conversation.whose(), id.into()))?;
+        opened.live.used.touch();
+        Some(opened.clone())
     }
 
     /// A session is open. One of the same id is no more.
-    pub(super) fn insert(&self, id: &str, live: &Arc<Live>) {
+    pub(super) fn insert(&self, id: &str, live: &Arc<Live>, place: Option<Uri>) {
         let mut known = self.lock();
         known.sweep(self.idle, Instant::now());
         live.used.touch();
         let key = (live.conversation.whose(), id.into());
-        known.sessions.insert(key, Arc::clone(live));
+        let live = Arc::clone(live);
+        known.sessions.insert(key, Opened { live, place });
         if known.sessions.len() > self.most {
             tracing::warn!(
                 most = self.most,
@@ -153,9 +166,7 @@ impl Sessions {
 
     /// A session is over.
     pub(super) fn forget(&self, conversation: &Conversation, id: &str) {
-        self.lock()
-            .sessions
-            .remove(&(conversation.whose(), id.into()));
+        self.lock().sessions.remove(&(conversation.whose(), id.into()));
     }
 
     /// Forgets what nobody uses. Cheap where that was done a moment ago.
@@ -188,13 +199,16 @@ impl Known {
         let is_fresh = |used: &Used| now.saturating_duration_since(used.at()) < idle;
         // What somebody else holds is in use: a stream, a session.
         self.sessions
-            .retain(|_, live| Arc::strong_count(live) > 1 || is_fresh(&live.used));
+            .retain(|_, opened| Arc::strong_count(&opened.live) > 1 || is_fresh(&opened.live.used));
         self.conversations
             .retain(|_, conversation| Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used));
     }
 
     fn forget_oldest_session(&mut self) {
-        let oldest = self.sessions.iter().min_by_key(|(_, live)| live.used.at());
+        let oldest = self
+            .sessions
+            .iter()
+            .min_by_key(|(_, opened)| opened.live.used.at());
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
             self.sessions.remove(&key);
         }

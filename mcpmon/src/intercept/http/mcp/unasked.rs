@@ -2,50 +2,46 @@
 
 use bytes::Bytes;
 use hyper::{Method, Response, StatusCode};
-use mcpmon_core::filter::mcp_http::Session;
 
 use super::{
     answer::{self, Expected},
     call::{Call, SESSION_ID, single},
-    post::known,
+    old::Place,
+    post::session,
     problem::Problem,
     server::Kind,
     sessions::Live,
+    stream::Talk,
 };
 use crate::intercept::http::body::Outgoing;
 
 /// Opens the stream of a session, or a session of the older transport, whose stream is all that it answers on.
 pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing>, Problem> {
     let permit = call.server.admit(Kind::Stream, call.caps())?;
-    let live = match is_old {
+    let (live, expected) = match is_old {
         true => {
             call.server.open(call.caps())?;
-            Live::new(call.judge.clone(), Session::new(call.limits()))
+            let live = Live::new(&call.conversation, call.limits());
+            (live, Expected::Places(Place::new(&call)))
         }
-        false => known(&call)?,
+        false => (session(&call)?, Expected::Unasked),
     };
-    let response = call
-        .send(Method::GET, &call.uri, call.headers.clone(), Bytes::new())
-        .await?;
-    let expected = match is_old {
-        true => Expected::Places,
-        false => Expected::Unasked,
-    };
-    answer::read(call, live, response, expected, permit).await
+    let headers = call.headers.clone();
+    let response = call.send(Method::GET, &call.uri, headers, Bytes::new()).await?;
+    answer::read(Talk { call, live }, response, expected, permit).await
 }
 
 /// Ends a session.
 pub(super) async fn delete(call: Call) -> Result<Response<Outgoing>, Problem> {
     let permit = call.server.admit(Kind::Request, call.caps())?;
-    let live = known(&call)?;
+    let live = session(&call)?;
+    let headers = call.headers.clone();
     let response = call
-        .send(Method::DELETE, &call.uri, call.headers.clone(), Bytes::new())
+        .send(Method::DELETE, &call.uri, headers, Bytes::new())
         .await?;
     let is_over = response.status().is_success() || response.status() == StatusCode::NOT_FOUND;
-    if let (true, Ok(id @ Some(_))) = (is_over, single(&call.headers, &SESSION_ID)) {
-        call.proxy
-            .sessions
-            .forget(&call.server.remote.id, &call.judge, id);
+    if let (true, Ok(Some(id))) = (is_over, single(&call.headers, &SESSION_ID)) {
+        call.proxy.sessions.forget(&call.conversation, id);
     }
-    answer::read(call, live, response, Expected::Nothing, permit).await
+    answer::read(Talk { call, live }, response, Expected::Farewell, permit).await
 }

@@ -3,6 +3,7 @@
 mod bodies;
 mod kept;
 mod limits;
+mod mcp;
 mod pinned;
 mod scene;
 mod streams;

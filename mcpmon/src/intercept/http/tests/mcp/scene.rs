@@ -168,7 +168,11 @@ impl Scene {
         adjust: impl FnOnce(&mut Caps),
     ) -> Self {
         let notes = Arc::<Notes>::default();
-        notes.tools.lock().unwrap().extend(["read".to_owned(), "evil".to_owned()]);
+        notes
+            .tools
+            .lock()
+            .unwrap()
+            .extend(["read".to_owned(), "evil".to_owned()]);
         let remote = Remote {
             id: ServerId::new("files").unwrap(),
             url: url.to_owned(),
@@ -219,7 +223,10 @@ impl Scene {
 
     /// Whether it hears nothing.
     pub(super) fn heard_nothing(&self) -> bool {
-        self.upstream.heard.recv_timeout(Duration::from_millis(100)).is_err()
+        self.upstream
+            .heard
+            .recv_timeout(Duration::from_millis(100))
+            .is_err()
     }
 }
 
@@ -240,8 +247,10 @@ pub(super) fn head(method: &str, path: &str, headers: &str) -> String {
 /// Messages, and answers to them.
 pub(super) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
-pub(super) const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}"#;
-pub(super) const DONE: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+pub(super) const READ: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}"#;
+pub(super) const DONE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"done"}]}}"#;
 
 /// A call of another tool.
 pub(super) fn call(tool: &str) -> String {

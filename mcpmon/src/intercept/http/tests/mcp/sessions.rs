@@ -37,7 +37,11 @@ fn a_session_is_used_by_who_opened_it() {
     assert_eq!(scene.post(&own, READ).status(), "200");
     let refused = scene.post(&others, READ);
     assert_eq!(refused.status(), "404");
-    assert!(refused.text().contains("initialize a new one"), "{}", refused.text());
+    assert!(
+        refused.text().contains("initialize a new one"),
+        "{}",
+        refused.text()
+    );
     let twice = scene.post(&format!("{own}{IN_SESSION}"), READ);
     assert_eq!(twice.status(), "400");
 }
@@ -50,7 +54,11 @@ fn a_session_that_ends_is_forgotten() {
     assert_eq!(scene.post(IN_SESSION, READ).status(), "404");
     scene.post("", INITIALIZE);
     let gone = READ.replace("{}", r#"{"path":"gone"}"#);
-    assert_eq!(scene.post(IN_SESSION, gone).status(), "404", "the server forgot it");
+    assert_eq!(
+        scene.post(IN_SESSION, gone).status(),
+        "404",
+        "the server forgot it"
+    );
     while !scene.heard_nothing() {}
     assert_eq!(scene.post(IN_SESSION, READ).status(), "404");
     assert!(scene.heard_nothing(), "so did the proxy");
@@ -76,5 +84,9 @@ fn new_sessions_are_counted() {
     assert_eq!(refused.status(), "429");
     assert!(refused.header("retry-after").is_some());
     assert!(refused.text().contains("within a minute"), "{}", refused.text());
-    assert_eq!(scene.post(IN_SESSION, READ).status(), "200", "those that are open go on");
+    assert_eq!(
+        scene.post(IN_SESSION, READ).status(),
+        "200",
+        "those that are open go on"
+    );
 }

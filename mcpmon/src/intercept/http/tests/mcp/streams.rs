@@ -10,7 +10,8 @@ use super::{
 };
 
 /// Something that is said before the answer.
-const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
+const PROGRESS: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
 
 #[test]
 fn events_go_on_with_the_read_that_brought_them() {
@@ -44,7 +45,10 @@ fn a_stream_may_be_cut_anywhere() {
         wire.chunk("");
     });
     let heard = scene.post("", READ);
-    assert_eq!(heard.text(), format!("retry: 500\nid: 1\ndata:\n\n{}", event(DONE)));
+    assert_eq!(
+        heard.text(),
+        format!("retry: 500\nid: 1\ndata:\n\n{}", event(DONE))
+    );
     assert_eq!(scene.notes.take(), ["call read", "answer"]);
 }
 
@@ -96,7 +100,10 @@ fn a_client_that_leaves_before_the_answer_takes_its_request_along() {
     drop(scene.heard());
     client.hang_up();
     drop(client);
-    assert!(told.recv_timeout(super::scene::PATIENCE).expect("in time"), "it is told");
+    assert!(
+        told.recv_timeout(super::scene::PATIENCE).expect("in time"),
+        "it is told"
+    );
 }
 
 #[test]
@@ -136,7 +143,10 @@ fn what_a_server_asks_and_may_not_is_answered_by_the_proxy() {
     assert_eq!(refusal.header("authorization"), Some("Bearer k"));
     assert_eq!(refusal.header("content-type"), Some("application/json"));
     let text = refusal.text();
-    assert!(text.contains(r#""id":"s1""#) && text.contains("it is evil"), "{text}");
+    assert!(
+        text.contains(r#""id":"s1""#) && text.contains("it is evil"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -182,7 +192,10 @@ fn a_server_that_keeps_no_stream_says_so() {
 fn a_client_that_does_not_read_stops_the_server() {
     let (tell, told) = std::sync::mpsc::channel();
     let tell = std::sync::Mutex::new(tell);
-    let long = PROGRESS.replace("\"progress\":1", &format!("\"progress\":1,\"message\":\"{}\"", "x".repeat(60_000)));
+    let long = PROGRESS.replace(
+        "\"progress\":1",
+        &format!("\"progress\":1,\"message\":\"{}\"", "x".repeat(60_000)),
+    );
     let scene = Scene::with(
         ServerType::Http,
         |_| {},

@@ -1,0 +1,49 @@
+//! Which tools a body calls: whoever judges may want to hear of them first.
+
+use super::head::last;
+use crate::decode::{
+    Limits,
+    json::{LoneSurrogate, Scanner, Value, ValueKind},
+    jsonrpc::{Envelope, Payload},
+};
+
+/// The tools that the messages in a body call, as far as they can be read. Nothing is decided by it.
+#[must_use]
+pub fn called(limits: Limits, body: &[u8]) -> Vec<String> {
+    let mut scanner = Scanner::new(limits.max_depth);
+    let Ok(scan) = scanner.scan(body, LoneSurrogate::Refuse) else {
+        return Vec::new();
+    };
+    let root = scan.document.root();
+    match root.kind() {
+        ValueKind::Array => root.items().take(limits.max_batch).filter_map(tool).collect(),
+        _ => tool(root).into_iter().collect(),
+    }
+}
+
+fn tool(message: Value<'_>) -> Option<String> {
+    let envelope = Envelope::read(message).ok()?;
+    match envelope.payload {
+        Payload::Method { method, params } if method == "tools/call" => {
+            last(params?, "name")?.string().map(|name| name.into_owned())
+        }
+        Payload::Method { .. } | Payload::Result(_) | Payload::Error(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"# => vec!["a".to_owned()]; "a call")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"name":"b","name":"\u0061"}}"# => vec!["a".to_owned()]; "written otherwise")]
+    #[test_case(r#"[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}},{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"b"}}]"# => vec!["a".to_owned(), "b".to_owned()]; "a batch")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"# => Vec::<String>::new(); "another request")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"# => Vec::<String>::new(); "a call of nothing")]
+    #[test_case("{" => Vec::<String>::new(); "no JSON")]
+    fn tools(body: &str) -> Vec<String> {
+        called(Limits::default(), body.as_bytes())
+    }
+}

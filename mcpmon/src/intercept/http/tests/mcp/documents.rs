@@ -1,0 +1,81 @@
+//! Documents that clients look for before they authorise.
+
+use test_case::test_case;
+
+use super::{
+    super::scene::{Heard, JSON, Wire, answer},
+    scene::{READ, Scene, head},
+};
+
+const METADATA: &str = r#"{"resource":"https://a.example/mcp","authorization_servers":["https://login.example"],"scopes_supported":["files"]}"#;
+
+/// Its document is where it usually is.
+fn usual(heard: &Heard, wire: &mut Wire) {
+    if heard
+        .head
+        .starts_with("GET /.well-known/oauth-protected-resource/v1/mcp ")
+    {
+        return wire.send(answer("200 OK", JSON, METADATA));
+    }
+    match heard.head.starts_with("POST") {
+        true => {
+            let place = heard.header("host").unwrap_or_default();
+            let challenge = format!(
+                "www-authenticate: Bearer error=\"invalid_token\", resource_metadata=\"http://{place}/meta\"\r\n"
+            );
+            wire.send(answer("401 Unauthorized", &challenge, ""));
+        }
+        false => wire.send(answer("404 Not Found", "", "")),
+    }
+}
+
+#[test_case("/.well-known/oauth-protected-resource/mcp/files", "http://localhost:8484/mcp/files"; "its path inserted")]
+#[test_case("/mcp/files/.well-known/oauth-protected-resource", "http://localhost:8484/mcp/files"; "its path appended")]
+#[test_case("/.well-known/oauth-protected-resource/s/known/mcp/files", "http://localhost:8484/s/known/mcp/files"; "of a session")]
+fn the_resource_is_what_the_client_knows(path: &str, resource: &str) {
+    let scene = Scene::new(usual);
+    let heard = scene.ask(head("GET", path, "authorization: Bearer k\r\n"));
+    assert_eq!(heard.status(), "200");
+    let body: serde_json::Value = serde_json::from_slice(&heard.body).unwrap();
+    assert_eq!(body["resource"], resource);
+    assert_eq!(body["authorization_servers"][0], "https://login.example");
+    assert_eq!(body["scopes_supported"][0], "files");
+    assert_eq!(scene.heard().header("authorization"), None, "nobody has to know");
+}
+
+#[test]
+fn a_challenge_leads_to_the_proxy_and_the_proxy_to_where_it_led() {
+    let scene = Scene::new(|heard, wire| match heard.head.starts_with("GET /meta ") {
+        true => wire.send(answer("200 OK", JSON, METADATA)),
+        false => usual(heard, wire),
+    });
+    let heard = scene.post(
+        "host: 127.0.0.1\r\n".trim_start_matches("host: 127.0.0.1\r\n"),
+        READ,
+    );
+    assert_eq!(heard.status(), "401");
+    let challenge = heard.header("www-authenticate").expect("a challenge");
+    assert_eq!(
+        challenge,
+        "Bearer error=\"invalid_token\", resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/mcp/files\""
+    );
+    drop(scene.heard());
+    let path = "/.well-known/oauth-protected-resource/mcp/files";
+    assert_eq!(scene.ask(head("GET", path, "")).status(), "200");
+    assert!(scene.heard().head.starts_with("GET /meta "));
+}
+
+#[test]
+fn a_document_that_is_nowhere_is_looked_for_everywhere() {
+    let scene = Scene::new(usual);
+    let heard = scene.ask(head("GET", "/mcp/files/.well-known/openid-configuration", ""));
+    assert_eq!(heard.status(), "404");
+    for path in [
+        "/.well-known/openid-configuration/v1/mcp",
+        "/v1/mcp/.well-known/openid-configuration",
+        "/.well-known/openid-configuration",
+    ] {
+        let line = format!("GET {path} ");
+        assert!(scene.heard().head.starts_with(&line), "{line}");
+    }
+}

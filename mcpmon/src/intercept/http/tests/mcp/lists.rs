@@ -1,0 +1,94 @@
+//! Lists that the proxy itself asks for.
+
+use mcpmon_core::model::ServerType;
+
+use super::{
+    super::scene::{EVENTS, Heard, JSON, Wire, answer},
+    scene::{DONE, Scene, call, event},
+};
+
+/// A page of tools for whoever asked, on one page or two.
+fn page(heard: &Heard, tools: &[&str], next: Option<&str>) -> String {
+    let body: serde_json::Value = serde_json::from_slice(&heard.body).unwrap();
+    let tools: Vec<_> = tools
+        .iter()
+        .map(|name| serde_json::json!({"name": name, "inputSchema": {"type": "object"}}))
+        .collect();
+    let mut result = serde_json::json!({ "tools": tools });
+    if let Some(next) = next {
+        result["nextCursor"] = next.into();
+    }
+    serde_json::json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string()
+}
+
+fn says(heard: &Heard, wire: &mut Wire) {
+    let text = heard.text();
+    if !text.contains("tools/list") {
+        return wire.send(answer("200 OK", JSON, DONE));
+    }
+    if text.contains("\"cursor\":\"two\"") {
+        let page = page(heard, &["cached"], None);
+        return wire.send(answer("200 OK", JSON, page));
+    }
+    wire.send(EVENTS);
+    wire.chunk(event(&page(heard, &["first"], Some("two"))));
+    // The stream is not at its end: nobody waits for that.
+    wire.more();
+}
+
+#[test]
+fn a_tool_that_was_on_no_list_is_looked_for_before_it_is_called() {
+    let scene = Scene::new(says);
+    let headers = "authorization: Bearer k\r\nmcp-protocol-version: 2025-11-25\r\n";
+    let heard = scene.post(headers, call("cached"));
+    assert_eq!((heard.status(), heard.text().as_str()), ("200", DONE));
+    assert_eq!(
+        scene.notes.take(),
+        ["client", "list 1", "client", "list 1", "call cached", "answer"]
+            .into_iter()
+            .filter(|what| *what != "client")
+            .collect::<Vec<_>>()
+    );
+    for cursor in [None, Some("two")] {
+        let asked = scene.heard();
+        assert_eq!(asked.header("authorization"), Some("Bearer k"));
+        assert_eq!(asked.header("mcp-protocol-version"), Some("2025-11-25"));
+        assert_eq!(
+            asked.header("accept"),
+            Some("application/json, text/event-stream")
+        );
+        assert!(asked.text().contains("tools/list"));
+        assert_eq!(asked.text().contains("two"), cursor.is_some());
+    }
+    assert!(scene.heard().text().contains("cached"));
+    scene.post(headers, call("first"));
+    assert!(scene.heard().text().contains("tools/call"), "it is known by now");
+}
+
+#[test]
+fn a_tool_that_is_on_no_list_is_not_looked_for_again_at_once() {
+    let scene = Scene::new(says);
+    for _ in 0..2 {
+        assert_eq!(scene.post("", call("nowhere")).status(), "200");
+    }
+    let told = scene.notes.take();
+    let lists = told.iter().filter(|what| what.starts_with("list")).count();
+    assert_eq!(lists, 2, "{told:?}");
+    let unknown = told.iter().filter(|what| *what == "unknown call nowhere").count();
+    assert_eq!(unknown, 2, "{told:?}");
+}
+
+#[test]
+fn a_list_that_does_not_come_is_not_waited_for_without_end() {
+    let adjust = |caps: &mut crate::intercept::http::mcp::Caps| {
+        caps.own_time = std::time::Duration::from_millis(200);
+    };
+    let scene = Scene::with(ServerType::Http, adjust, |heard, wire| {
+        match heard.text().contains("tools/list") {
+            true => drop(wire.is_closed()),
+            false => wire.send(answer("200 OK", JSON, DONE)),
+        }
+    });
+    assert_eq!(scene.post("", call("nowhere")).status(), "200");
+    assert_eq!(scene.notes.take(), ["unknown call nowhere", "answer"]);
+}
