@@ -1,5 +1,7 @@
 //! The judges behind the HTTP proxy.
 
+use std::sync::Arc;
+
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
     model::{Exchange, Redaction, SessionId, Spoken, Verdict},
@@ -7,10 +9,10 @@ use mcpmon_core::{
 use tokio::task::block_in_place;
 use uuid::Uuid;
 
-use super::tokens::Tokens;
+use super::{servers::Callers, tokens::Tokens};
 use crate::{
     agent::clock,
-    intercept::http::{self, Asked, Exchanges},
+    intercept::http::{self, Asked, Exchanges, Who},
     judge::models::{self, Models},
     record::{Keeper, KeptBodies},
 };
@@ -20,6 +22,7 @@ use crate::{
 pub(super) struct Judges {
     pub(super) models: Models,
     pub(super) tokens: Tokens,
+    pub(super) callers: Arc<Callers>,
     pub(super) keeper: Option<Keeper>,
 }
 
@@ -39,8 +42,13 @@ impl Exchanges for Judges {
     }
 
     fn judge(&self, asked: Asked) -> Box<dyn http::ExchangeJudge> {
+        let Who { uid, process } = match asked.peer.known() {
+            Some(who) => who,
+            None => block_in_place(|| asked.peer.who()),
+        };
+        let of_process = || Some(self.callers.session(process?)?.id);
         let exchange = Exchange {
-            session: asked.session,
+            session: asked.session.or_else(of_process),
             dialect: asked.dialect,
             agent: asked.agent,
             request: Uuid::now_v7().to_string().into(),
@@ -48,7 +56,7 @@ impl Exchanges for Judges {
         let keeper = self.keeper.clone();
         Box::new(Judging {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
-            judge: self.models.judge(clock::now(), asked.uid, exchange),
+            judge: self.models.judge(clock::now(), uid, exchange),
         })
     }
 }

@@ -129,6 +129,7 @@ impl Hosted {
         let judges = Arc::new(Judges {
             models: models.clone(),
             tokens: remotes.tokens(),
+            callers: remotes.callers(),
             keeper: keeper.clone(),
         });
         let running = Running::start(http, judges)?;

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use mcpmon_core::model::{Checked, Digest, SharedCall, Timestamp};
 
-use super::{Connected, Wrappers, lock};
+use super::{Wrappers, lock};
 use crate::{
     agent::clock,
     judge::{hosted::Host, protocol::State},
@@ -22,10 +22,7 @@ impl Host for Wrappers {
 
     fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError> {
         lock(&self.0.store).join(now, member)?;
-        self.add(Connected {
-            member: member.clone(),
-            child: None,
-        });
+        lock(&self.0.hosted).push(member.clone());
         Ok(())
     }
 
@@ -49,31 +46,24 @@ impl Kept {
     fn sort(&self, entry: &Entry) -> Option<Entry> {
         match entry {
             Entry::Recent(session, recent) => {
-                let is_of = |member: &Member| {
-                    member.session == *session && member.identity.server == *recent.server()
-                };
-                if let Some(member) = self.hosted(is_of) {
-                    self.0
-                        .0
-                        .sessions
-                        .take(clock::now(), &member, vec![(**recent).clone()]);
+                let server = recent.server();
+                let hosted = lock(&self.0.0.hosted);
+                let is_of =
+                    |member: &&Member| member.session == *session && member.identity.server == *server;
+                let member = hosted.iter().find(is_of).cloned();
+                drop(hosted);
+                if let Some(member) = member {
+                    let recent = vec![(**recent).clone()];
+                    self.0.0.sessions.take(clock::now(), &member, recent);
                 }
                 None
             }
             Entry::Leave(_, member) => {
-                let mut connected = lock(&self.0.0.connected);
-                connected.retain(|_, other| other.member != *member);
+                lock(&self.0.0.hosted).retain(|other| other != member);
                 Some(entry.clone())
             }
             _ => Some(entry.clone()),
         }
-    }
-
-    fn hosted(&self, is_it: impl Fn(&Member) -> bool) -> Option<Member> {
-        let connected = lock(&self.0.0.connected);
-        let mut hosted = connected.values().filter(|other| other.is_hosted());
-        let found = hosted.find(|other| is_it(&other.member))?;
-        Some(found.member.clone())
     }
 }
 

@@ -55,6 +55,8 @@ struct Shared {
     policy: Mutex<(Digest, Arc<Sources>)>,
     sessions: Sessions,
     connected: Mutex<BTreeMap<u64, Connected>>,
+    /// Conversations that the daemon judges itself.
+    hosted: Mutex<Vec<Member>>,
     /// Servers of wrappers that left, latest last.
     left: Mutex<VecDeque<Left>>,
     slots: Arc<Semaphore>,
@@ -66,13 +68,6 @@ struct Connected {
     member: Member,
     /// What it started to serve.
     child: Option<ProcessId>,
-}
-
-impl Connected {
-    /// Whether this is no wrapper, but a conversation that the daemon itself judges.
-    fn is_hosted(&self) -> bool {
-        self.member.process.pid == std::process::id()
-    }
 }
 
 /// A wrapper that left.
@@ -103,6 +98,7 @@ impl Wrappers {
             sessions: Sessions::new(&policy),
             policy: Mutex::new((hash, policy)),
             connected: Mutex::default(),
+            hosted: Mutex::default(),
             left: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_WRAPPERS)),
         })))
@@ -215,14 +211,14 @@ impl Wrappers {
 
     /// How many are connected.
     pub(crate) fn len(&self) -> usize {
-        let connected = lock(&self.0.connected);
-        connected.values().filter(|wrapper| !wrapper.is_hosted()).count()
+        lock(&self.0.connected).len()
     }
 
     fn of_user(&self, uid: u32) -> usize {
-        let connected = lock(&self.0.connected);
-        let of_user = |wrapper: &&Connected| wrapper.member.identity.uid == uid && !wrapper.is_hosted();
-        connected.values().filter(of_user).count()
+        lock(&self.0.connected)
+            .values()
+            .filter(|wrapper| wrapper.member.identity.uid == uid)
+            .count()
     }
 }
 

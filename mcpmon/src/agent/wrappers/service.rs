@@ -279,7 +279,7 @@ impl Wrappers {
         }
     }
 
-    pub(super) fn add(&self, wrapper: Connected) -> u64 {
+    fn add(&self, wrapper: Connected) -> u64 {
         let mut connected = lock(&self.0.connected);
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
         connected.insert(number, wrapper);
@@ -314,6 +314,7 @@ impl Wrappers {
         let members: Vec<Member> = lock(&self.0.connected)
             .values()
             .map(|wrapper| wrapper.member.clone())
+            .chain(lock(&self.0.hosted).iter().cloned())
             .filter(|other| other.session == member.session && other.identity.uid == member.identity.uid)
             .collect();
         let twins = shared::has_twins(&members, member, |_| true);

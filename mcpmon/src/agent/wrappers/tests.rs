@@ -540,3 +540,98 @@ fn who_joins_at_the_same_time_hears_of_the_other_through_the_daemon() {
         }
     }
 }
+
+/// A conversation that the daemon itself judges.
+struct Hosted {
+    judge: Judge,
+    hosting: crate::judge::Hosting,
+}
+
+impl Host {
+    fn hosted(&self, server: &str, policy: &str) -> Hosted {
+        let options = self.options(server);
+        let kept = Kept(self.wrappers.clone());
+        let settings = Settings::new(self.path("daemon.db"));
+        let host = Arc::new(self.wrappers.clone());
+        let hosting = crate::judge::Hosting::of_daemon(host, kept, settings, &options).expect("a thread");
+        let sources = Sources::of_parts(vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())]);
+        let loaded = load_sources(&sources.expect("a part")).expect("a policy");
+        let conversation = Conversation {
+            server_type: ServerType::Http,
+            layer: Layer::McpHttp,
+            ..options.conversation
+        };
+        let judge = Judge::hosted(NOW, &hosting, &loaded, conversation, None).expect("a judge");
+        Hosted { judge, hosting }
+    }
+}
+
+impl Hosted {
+    fn settle(&self) {
+        self.hosting.recorder().flush(PATIENCE).expect("written");
+    }
+}
+
+#[test]
+fn what_the_daemon_judges_itself_is_in_its_store_and_no_wrapper() {
+    let host = Host::new("version: 1\n");
+    let mut notes = host.hosted("notes", "version: 1\n");
+    list(&mut notes.judge);
+    assert_eq!(call(&mut notes.judge, NOW), Verdict::Allow);
+    assert!(notes.judge.knows("read_file"));
+    notes.settle();
+    let events = host.events("daemon.db");
+    let called = events.iter().find(|event| event.kind == "mcp_tool_called");
+    assert_eq!(called.map(|event| event.layer), Some(Layer::McpHttp));
+    assert_eq!(host.wrappers.len(), 0);
+    notes.judge.leave(NOW);
+    notes.settle();
+    assert!(lock(&host.wrappers.0.hosted).is_empty());
+    assert!(!host.path("own.db").exists());
+}
+
+#[test]
+fn a_session_does_not_end_where_a_server_is_reached_over_http() {
+    let policy = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
+    let host = Host::new(policy);
+    let mut notes = host.hosted("notes", policy);
+    let mut mail = host.judge("mail");
+    assert_eq!(mail.others(), [ServerId::new("notes").expect("id")]);
+    notes.judge.refresh(NOW);
+    assert_eq!(notes.judge.others(), [ServerId::new("mail").expect("id")]);
+    assert!(notes.judge.may_wait(), "others have a word in it");
+    assert_eq!(call(&mut notes.judge, NOW), Verdict::Allow);
+    assert!(matches!(
+        use_tool(&mut mail, NOW, "send_email"),
+        Verdict::Block(_)
+    ));
+    // And the other way round.
+    let mut files = host.judge("files");
+    call(&mut files, NOW);
+    notes.judge.refresh(NOW);
+    assert!(matches!(
+        use_tool(&mut notes.judge, NOW, "send_email"),
+        Verdict::Block(_)
+    ));
+    notes.judge.leave(NOW);
+    notes.settle();
+    mail.refresh(NOW);
+    assert_eq!(mail.others(), [ServerId::new("files").expect("id")]);
+}
+
+#[test]
+fn a_word_of_root_reaches_what_the_daemon_judges_itself() {
+    let host = Host::new("version: 1\n");
+    let mut notes = host.hosted("notes", "version: 1\n");
+    list(&mut notes.judge);
+    notes.settle();
+    let runtime = host.runtime.as_ref().expect("it runs");
+    let word = kill::Word {
+        session: None,
+        off: false,
+        by: "root".to_owned(),
+    };
+    runtime.block_on(host.wrappers.kill(word)).expect("stopped");
+    assert!(notes.judge.may_wait(), "there is something new");
+    assert!(matches!(call(&mut notes.judge, NOW), Verdict::Block(_)));
+}

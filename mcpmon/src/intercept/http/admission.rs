@@ -7,7 +7,7 @@ use hyper::{
     header::{HOST, ORIGIN},
 };
 
-use super::{TOKEN_HEADER, Token, mcp::Peer};
+use super::{Peer, TOKEN_HEADER, Token};
 
 /// Where a request came in.
 #[derive(Clone, Debug)]

@@ -30,7 +30,8 @@ use super::{
     Settings,
     admission::Entry,
     chunks::Room,
-    mcp::{self, Ends, Peer},
+    mcp,
+    peer::{Peer, Peers},
     serve::Proxy,
     stall::Unstalled,
     upstream::Upstream,
@@ -271,7 +272,13 @@ impl Bound {
         mut stopped: watch::Receiver<bool>,
         tell_closed: mpsc::Sender<()>,
     ) -> io::Result<()> {
-        let Self { tcp, unix, entry, .. } = self;
+        let Self {
+            tcp,
+            unix,
+            entry,
+            address,
+        } = self;
+        let peers = Peers::default();
         let tcp = TcpListener::from_std(tcp)?;
         let unix = match unix {
             Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
@@ -295,9 +302,14 @@ impl Bound {
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!(%error, "small writes may wait");
                         }
-                        let ends = stream.local_addr().ok().map(|here| Ends { client, here });
-                        let mut entry = entry.clone();
-                        entry.peer.ends = ends;
+                        let here = stream.local_addr().unwrap_or(address);
+                        let entry = Entry {
+                            peer: peers.of(client, here),
+                            ..entry.clone()
+                        };
+                        let peer = entry.peer.clone();
+                        // Whoever asks first who it is should not have to wait.
+                        tokio::task::spawn_blocking(move || peer.who());
                         serve(&proxy, entry, stream, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
@@ -354,13 +366,11 @@ async fn pause(error: &io::Error) {
 /// Who is at the other end of a Unix socket.
 fn at_socket(stream: &tokio::net::UnixStream) -> Peer {
     let credentials = stream.peer_cred().ok();
-    Peer {
-        uid: credentials.map(|peer| peer.uid()),
-        pid: credentials
-            .and_then(|peer| peer.pid())
-            .and_then(|pid| u32::try_from(pid).ok()),
-        ends: None,
-    }
+    let pid = credentials.and_then(|peer| peer.pid());
+    Peer::at_socket(
+        credentials.map(|peer| peer.uid()),
+        pid.and_then(|pid| u32::try_from(pid).ok()),
+    )
 }
 
 async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<tokio::net::UnixStream> {

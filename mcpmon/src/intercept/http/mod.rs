@@ -88,12 +88,12 @@ impl Settings {
 }
 
 /// Who asks what for, as far as is known before anything is judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Asked {
     /// Whose request it is.
     pub session: Option<SessionId>,
-    /// User of the process that asks, where known.
-    pub uid: Option<u32>,
+    /// Who is at the other end of the connection.
+    pub peer: Peer,
     /// The API.
     pub dialect: Dialect,
     /// What the agent calls itself.

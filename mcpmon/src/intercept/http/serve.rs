@@ -112,7 +112,7 @@ impl Proxy {
         let judge = |dialect| {
             self.exchanges.judge(Asked {
                 session: session.clone(),
-                uid: entry.peer.uid,
+                peer: entry.peer.clone(),
                 dialect,
                 agent: agent(&parts.headers),
             })

@@ -79,18 +79,29 @@ fn name_of(pid: u32) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
+pub(super) mod tests {
+    use std::{
+        process::{Child, Command, Stdio},
+        thread,
+    };
 
     use super::*;
 
+    /// A process whose environment names its session.
+    pub(in super::super) fn named(name: &str) -> Child {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).env(SESSION, name);
+        let child = command.spawn().expect("cat");
+        // A new program has no environment for a moment.
+        while name_of(child.id()).is_none() {
+            thread::yield_now();
+        }
+        child
+    }
+
     #[test]
     fn a_process_is_of_the_session_that_its_servers_are_of() {
-        let mut child = Command::new("cat")
-            .stdin(Stdio::piped())
-            .env(SESSION, "review")
-            .spawn()
-            .expect("cat");
+        let mut child = named("review");
         let process = host::identify(child.id()).expect("it lives");
         let callers = Callers::default();
         let found = callers.session(process).expect("a session");

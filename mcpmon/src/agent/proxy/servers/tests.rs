@@ -1,10 +1,6 @@
 //! Conversations without any wire: whose they are, what they record, what changes them.
 
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use mcpmon_core::model::{
     Call, Content, Denial, Digest, Era, FromClient, FromServer, ListKind, Listed, Listing, Message, RawJson,
@@ -14,7 +10,6 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    agent::wrap::SESSION,
     config::{LocalConfig, Search, Trust, load},
     intercept::http::{Peer, mcp::Unanswered},
     judge::{self, Options},
@@ -258,12 +253,15 @@ fn servers_of_one_session_know_each_other() {
 #[test]
 fn a_server_that_may_not_be_used_hears_nothing() {
     let directory = directory();
-    let policy = SERVERS.replace("mcp: {", "mcp: {server_policy: denylist, denied_servers: [notes], ");
+    let policy = SERVERS.replace(
+        "mcp: {",
+        "mcp: {server_policy: denylist, denied_servers: [{id: notes}], ",
+    );
     let home = Home::at(&directory, &policy);
     let judge = home.notes();
     assert!(judge.knows("read"), "it is not asked for its list either");
     for _ in 0..3 {
-        assert_eq!(rule(initialize(&*judge)).as_deref(), Some("server_policy"));
+        assert_eq!(rule(initialize(&*judge)).as_deref(), Some("mcp.server_policy"));
     }
     assert_eq!(rule(call(&*judge)).as_deref(), Some("server_policy"));
     assert_eq!(home.events("mcp_server_denied").len(), 1);
@@ -399,11 +397,7 @@ fn one_user_does_not_take_the_room_of_others() {
 fn the_session_is_that_of_the_process_unless_the_path_says_another() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
-    let mut child = Command::new("cat")
-        .stdin(Stdio::piped())
-        .env(SESSION, "review")
-        .spawn()
-        .expect("cat");
+    let mut child = callers::tests::named("review");
     let uid = nix::unistd::getuid().as_raw();
     let peer = || Peer::at_socket(Some(uid), Some(child.id()));
     let judge = home

@@ -113,7 +113,7 @@ impl Proxy {
         let asked = AskedServer {
             server: Arc::clone(&server.remote),
             session,
-            peer: entry.peer,
+            peer: entry.peer.clone(),
             agent: agent(&parts.headers),
         };
         let judge = self

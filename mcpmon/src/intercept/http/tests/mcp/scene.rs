@@ -125,6 +125,7 @@ impl Servers for Declared {
 
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
         let key = format!("{:?} {:?}", asked.session, asked.agent);
+        let _who = asked.peer.who(); // while it is connected
         self.notes.asked.lock().unwrap().push(asked);
         if key.contains("unwelcome") {
             return Err(NotJudged("the daemon is not there".to_owned()));

@@ -94,9 +94,9 @@ fn whose_session_it_is_is_told_by_its_token() {
     let asked = asked.first().expect("a conversation");
     assert_eq!(asked.session, Some(SessionId::new("run-1")));
     assert_eq!(asked.agent.as_deref(), Some("agent/1"));
-    let ends = asked.peer.ends.expect("a TCP connection");
-    assert_eq!(ends.here, scene.proxy.address());
-    assert!(ends.client.ip().is_loopback());
+    let who = asked.peer.who();
+    assert_eq!(who.uid, Some(nix::unistd::getuid().as_raw()));
+    assert_eq!(who.process.map(|process| process.pid), Some(std::process::id()));
 }
 
 #[test_case("host: attacker.example\r\n", "403", "Host"; "a name that was let point here")]
