@@ -370,9 +370,14 @@ pub enum ResultKind {
 /// Something on the wire that is no message, or one that may not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// A line of the client that is no strict JSON-RPC; it was answered with an error and not forwarded.
+    /// What the client said is no strict JSON-RPC; it was answered with an error and not forwarded.
     Unparsable {
         /// Why, with the position.
+        cause: String,
+    },
+    /// The headers of a request do not say what its body does; it was answered with an error and not forwarded.
+    HeaderMismatch {
+        /// How they differ.
         cause: String,
     },
     /// A message over the limit; it was not forwarded, and both sides were told.
@@ -382,7 +387,7 @@ pub enum Incident {
         /// The limit, bytes.
         limit: usize,
     },
-    /// A line of the server that is no message; it went to standard error.
+    /// What the server said is no message; it did not reach the client.
     Noise {
         /// Its length.
         bytes: usize,

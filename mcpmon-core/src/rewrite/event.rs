@@ -27,7 +27,7 @@ pub fn event(json: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends what ends an event that a stream ended in.
-pub fn end_event(out: &mut Vec<u8>) {
+fn end_event(out: &mut Vec<u8>) {
     if !matches!(out.last(), Some(b'\n' | b'\r')) {
         out.push(b'\n');
     }

@@ -68,7 +68,10 @@ impl Traffic {
 const fn is_stray(incident: &Incident) -> bool {
     match incident {
         Incident::Noise { .. } | Incident::Unasked { .. } => true,
-        Incident::Unparsable { .. } | Incident::TooLong { .. } | Incident::Refused { .. } => false,
+        Incident::Unparsable { .. }
+        | Incident::HeaderMismatch { .. }
+        | Incident::TooLong { .. }
+        | Incident::Refused { .. } => false,
     }
 }
 
@@ -78,7 +81,13 @@ fn told(incident: &Incident) -> Told {
             "strict_json",
             Action::Block,
             Severity::Medium,
-            format!("a line of the client is no strict JSON-RPC: {cause}"),
+            format!("what the client said is no strict JSON-RPC: {cause}"),
+        ),
+        Incident::HeaderMismatch { cause } => (
+            "header_mismatch",
+            Action::Block,
+            Severity::Medium,
+            format!("the headers of a request do not say what its body does: {cause}"),
         ),
         Incident::TooLong { side, limit } => (
             "max_line",
@@ -93,7 +102,7 @@ fn told(incident: &Incident) -> Told {
             "noise",
             Action::Audit,
             Severity::Info,
-            format!("a line of the server is no message ({bytes} bytes); it went to standard error"),
+            format!("what the server said is no message ({bytes} bytes); it did not reach the client"),
         ),
         Incident::Unasked { side, id } => (
             "unasked_answer",

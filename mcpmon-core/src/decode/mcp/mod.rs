@@ -10,8 +10,11 @@ mod tasks;
 
 use std::collections::BTreeSet;
 
-pub use self::fields::{VERSION, era_of};
-use self::{answered::Answered, changes::Changes, pending::Pending, tasks::Tasks};
+pub use self::{
+    fields::{VERSION, era_of},
+    tasks::Tasks,
+};
+use self::{answered::Answered, changes::Changes, pending::Pending};
 use super::{Limits, jsonrpc::Envelope};
 use crate::model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
 

@@ -7,14 +7,16 @@ const LONGEST: usize = 1 << 10;
 
 /// Tools of calls that became tasks, by the task's id; the oldest is forgotten for a new one.
 #[derive(Debug)]
-pub(super) struct Tasks {
+pub struct Tasks {
     max: usize,
     tools: BTreeMap<Box<str>, Box<str>>,
     order: VecDeque<Box<str>>,
 }
 
 impl Tasks {
-    pub(super) const fn new(max: usize) -> Self {
+    /// Room for `max` of them.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
         Self {
             max,
             tools: BTreeMap::new(),
@@ -22,7 +24,8 @@ impl Tasks {
         }
     }
 
-    pub(super) fn insert(&mut self, task: &str, tool: Box<str>) {
+    /// A call of `tool` became a task.
+    pub fn insert(&mut self, task: &str, tool: Box<str>) {
         if task.len() > LONGEST || self.max == 0 {
             return;
         }
@@ -37,7 +40,9 @@ impl Tasks {
         }
     }
 
-    pub(super) fn tool(&self, task: &str) -> Option<&str> {
+    /// The tool whose call became this task.
+    #[must_use]
+    pub fn tool(&self, task: &str) -> Option<&str> {
         self.tools.get(task).map(|tool| &**tool)
     }
 }

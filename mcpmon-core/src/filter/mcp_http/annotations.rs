@@ -25,6 +25,13 @@ pub(super) struct Annotation {
     pub(super) path: Vec<Box<str>>,
 }
 
+impl Annotation {
+    /// How much there is to remember, bytes.
+    pub(super) fn len(&self) -> usize {
+        self.header.len() + self.path.iter().map(|name| name.len()).sum::<usize>()
+    }
+}
+
 /// Those of the tool that `definition` defines; none where they break the rules: no client of the protocol sends headers
 /// for such a tool.
 pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {

@@ -12,6 +12,9 @@ pub enum Fault {
     /// It is no message.
     #[error("the server's answer is no JSON-RPC message")]
     NoMessage,
+    /// Its head says that it is to be read as something else than UTF-8.
+    #[error("the server's answer names another charset than UTF-8")]
+    Charset,
     /// The server names an address for messages that is not its own.
     #[error("the server wants messages sent to another place: {cause}")]
     Endpoint {

@@ -18,6 +18,7 @@ use crate::{
     model::{Decimal, Era},
 };
 
+const CONTENT_TYPE: &str = "Content-Type";
 const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
@@ -36,6 +37,7 @@ pub struct Head<'a> {
     version: Field<'a>,
     method: Field<'a>,
     name: Field<'a>,
+    content_type: Field<'a>,
     /// Names behind the prefix, and values.
     params: Vec<(&'a str, &'a [u8])>,
 }
@@ -95,6 +97,8 @@ impl<'a> Head<'a> {
                 head.method.add(value);
             } else if name.eq_ignore_ascii_case(NAME) {
                 head.name.add(value);
+            } else if name.eq_ignore_ascii_case(CONTENT_TYPE) {
+                head.content_type.add(value);
             } else if let Some(param) = after_prefix(name) {
                 head.params.push((param, value));
             }
@@ -124,6 +128,17 @@ impl<'a> Head<'a> {
     /// Headers with arguments: names behind their prefix, and values.
     pub(super) fn params(&self) -> &[(&'a str, &'a [u8])] {
         &self.params
+    }
+
+    /// Why the body may not be read as UTF-8: a server that takes it for something else reads another message.
+    pub(super) fn objection_to_charset(&self) -> Option<String> {
+        match self.content_type.plain(CONTENT_TYPE) {
+            Ok(Some(value)) if !is_utf8(value) => {
+                Some(format!("{CONTENT_TYPE} names another charset than UTF-8"))
+            }
+            Ok(Some(_) | None) => None,
+            Err(cause) => Some(cause),
+        }
     }
 
     /// Why an array of messages may not come with these headers.
@@ -228,6 +243,19 @@ impl<'a> Head<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a content type leaves a text UTF-8, or what is the same.
+pub(super) fn is_utf8(content_type: &str) -> bool {
+    let lower = content_type.to_ascii_lowercase();
+    let mut charsets = lower
+        .match_indices("charset")
+        .map(|(at, name)| &lower[at + name.len()..]);
+    charsets.all(|rest| {
+        let value = rest.trim_start_matches([' ', '\t', '=', '"']);
+        let end = value.find([';', '"', ' ', '\t', ',']).unwrap_or(value.len());
+        matches!(&value[..end], "utf-8" | "utf8" | "us-ascii" | "ascii")
+    })
 }
 
 fn unreadable(header: &str) -> String {

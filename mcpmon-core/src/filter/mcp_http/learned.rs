@@ -1,5 +1,5 @@
-//! What is known of a server from one session to the next: which arguments its tools want in headers. Since 2026-07-28
-//! every request is a session of its own.
+//! What is known of a server from one session to the next: which arguments its tools want in headers, and which call
+//! became which task. Since 2026-07-28 every request is a session of its own.
 
 use std::{
     collections::BTreeMap,
@@ -7,21 +7,36 @@ use std::{
 };
 
 use super::annotations::{Annotation, annotations};
-use crate::model::{Content, FromServer, ListKind, Message, RawJson};
+use crate::{
+    decode::mcp::Tasks,
+    model::{
+        Answer, AnswerOutcome, Content, FromServer, ListKind, Listing, Message, Question, RawJson, ResultKind,
+    },
+};
 
 /// Most tools that are known to want headers.
-const MOST: usize = 4096;
+const MOST_TOOLS: usize = 1 << 10;
 
-/// A tool with a longer name is not remembered.
-const LONGEST: usize = 1 << 10;
+/// What is remembered of one tool is not longer, bytes.
+const LONGEST: usize = 8 << 10;
 
 /// What the sessions of one caller at one server know together. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Learned(Arc<Mutex<Known>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     tools: BTreeMap<Box<str>, Arc<[Annotation]>>,
+    tasks: Tasks,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            tools: BTreeMap::new(),
+            tasks: Tasks::new(1 << 10),
+        }
+    }
 }
 
 impl Learned {
@@ -30,17 +45,28 @@ impl Learned {
         self.lock().tools.get(tool).cloned()
     }
 
+    /// The tool whose call became this task.
+    pub(super) fn tool(&self, task: &str) -> Option<Box<str>> {
+        self.lock().tasks.tool(task).map(Box::from)
+    }
+
     /// Takes note of what a server says.
     pub(super) fn hear(&self, message: &Message<'_>) {
-        let Content::Server(FromServer::Listing(listing)) = &message.content else {
+        let Content::Server(said) = &message.content else {
             return;
         };
-        if listing.kind != ListKind::Tools {
-            return;
-        }
-        let mut known = self.lock();
-        for item in &listing.items {
-            known.tool(&item.name, item.definition);
+        match said {
+            FromServer::Listing(listing) if listing.kind == ListKind::Tools => self.lock().tools(listing),
+            FromServer::Answer(answer) => {
+                if let Some((task, tool)) = became_task(answer) {
+                    self.lock().tasks.insert(&task, tool);
+                }
+            }
+            FromServer::Listing(_)
+            | FromServer::Introduction(_)
+            | FromServer::Ask { .. }
+            | FromServer::ListChanged(_)
+            | FromServer::Notice { .. } => {}
         }
     }
 
@@ -51,13 +77,37 @@ impl Learned {
 }
 
 impl Known {
+    fn tools(&mut self, listing: &Listing<'_>) {
+        for item in &listing.items {
+            self.tool(&item.name, item.definition);
+        }
+    }
+
     fn tool(&mut self, name: &str, definition: RawJson<'_>) {
         let annotations = annotations(definition);
-        let has_room = self.tools.len() < MOST || self.tools.contains_key(name);
-        if annotations.is_empty() || !has_room || name.len() > LONGEST {
+        let length: usize = annotations.iter().map(Annotation::len).sum();
+        let has_room = self.tools.len() < MOST_TOOLS || self.tools.contains_key(name);
+        if annotations.is_empty() || !has_room || name.len() + length > LONGEST {
             self.tools.remove(name);
             return;
         }
         self.tools.insert(name.into(), annotations.into());
     }
+}
+
+/// The task that a call became, and the tool that was called.
+fn became_task(answer: &Answer<'_>) -> Option<(String, Box<str>)> {
+    let Question::Call { tool: Some(tool) } = &answer.to.what else {
+        return None;
+    };
+    let AnswerOutcome::Result {
+        result,
+        kind: ResultKind::Task,
+    } = &answer.outcome
+    else {
+        return None;
+    };
+    let flat = result.member("taskId");
+    let id = flat.or_else(|| result.member("task")?.member("taskId"))?.text()?;
+    Some((id.into_owned(), tool.clone()))
 }

@@ -6,7 +6,6 @@
 
 mod annotations;
 mod called;
-mod events;
 mod fault;
 mod head;
 mod joined;
@@ -17,9 +16,7 @@ mod own;
 mod post;
 mod response;
 mod rewritten;
-mod text;
 mod value;
-mod whole;
 
 pub use self::{
     called::called,
@@ -49,6 +46,8 @@ pub struct Session {
     reader: Reader,
     learned: Learned,
     own: Own,
+    /// Everything is answered on one stream.
+    is_legacy: bool,
 }
 
 impl Session {
@@ -60,10 +59,21 @@ impl Session {
             reader: Reader::new(limits, Dialogue::with_repetitions(limits)),
             learned,
             own: Own::default(),
+            is_legacy: false,
         }
     }
 
-    /// What a client posts: its headers, and its body to the end.
+    /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
+    #[must_use]
+    pub fn legacy(limits: Limits, learned: Learned) -> Self {
+        Self {
+            is_legacy: true,
+            ..Self::new(limits, learned)
+        }
+    }
+
+    /// What a client posts: its headers, and its body to the end. In a session of the transport of 2024-11-05 `out` can
+    /// have something for the client afterwards, to be written to its stream.
     pub fn post(
         &mut self,
         now: Timestamp,
@@ -85,6 +95,11 @@ impl Session {
             });
             return Posted::Answer(Answer::refused(400, rewrite::Fault::Parse, cause));
         }
+        if let Some(cause) = head.objection_to_charset() {
+            let answer = Answer::refused(415, rewrite::Fault::Request, &cause);
+            out.incidents.push(Incident::Unparsable { cause });
+            return Posted::Answer(answer);
+        }
         let mut exit = BodyExit::new(head, &self.learned, &self.own.waiting, &mut out.incidents);
         let spoken = Spoken {
             side: Side::Client,
@@ -93,7 +108,11 @@ impl Session {
             era: head.era(),
         };
         self.reader.read(now, spoken, judge, &mut exit);
-        exit.posted(body)
+        let posted = exit.posted(body);
+        if self.is_legacy {
+            return on_the_stream(posted, out);
+        }
+        posted
     }
 
     /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
@@ -105,7 +124,13 @@ impl Session {
         cursor: Option<&str>,
         head: &Head<'_>,
     ) -> Option<Question> {
-        self.own.ask(now, &mut self.reader.dialogue, kind, cursor, head)
+        let question = self
+            .own
+            .ask(now, &mut self.reader.dialogue, kind, cursor, head)?;
+        Some(Question {
+            elsewhere: self.is_legacy,
+            ..question
+        })
     }
 
     /// What came of a question of our own.
@@ -120,5 +145,26 @@ impl Session {
             out.to_server
                 .push(refusal(Some(&id), rewrite::Fault::Timeout, cause));
         }
+    }
+}
+
+/// Where all answers come on one stream, ours do too: nobody looks for one in the response to what was posted.
+fn on_the_stream(posted: Posted, out: &mut Output) -> Posted {
+    match posted {
+        Posted::Forward(mut forward) => {
+            forward.waiting.elsewhere = true;
+            for answer in forward.waiting.answers.drain(..) {
+                rewrite::event(&answer, &mut out.to_client);
+            }
+            Posted::Forward(forward)
+        }
+        Posted::Answer(answer) if answer.status == 200 => {
+            rewrite::event(&String::from_utf8_lossy(&answer.body), &mut out.to_client);
+            Posted::Answer(Answer {
+                status: 202,
+                body: Vec::new(),
+            })
+        }
+        Posted::Answer(answer) => Posted::Answer(answer),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Waiting, head::Head};
+use super::{head::Head, post::Waiting};
 use crate::{
     decode::{
         json::{LoneSurrogate, Scanner, quote_into},
@@ -24,6 +24,7 @@ pub struct Question {
     pub headers: Vec<(&'static str, String)>,
     /// Its body.
     pub body: Vec<u8>,
+    pub(super) elsewhere: bool,
 }
 
 impl Question {
@@ -32,6 +33,7 @@ impl Question {
     pub fn waiting(&self) -> Waiting {
         Waiting {
             asked: vec![self.id.clone()],
+            elsewhere: self.elsewhere,
             ..Waiting::default()
         }
     }
@@ -92,6 +94,7 @@ impl Own {
             id,
             headers,
             body: body.into_bytes(),
+            elsewhere: false,
         })
     }
 

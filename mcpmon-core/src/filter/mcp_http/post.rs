@@ -56,6 +56,10 @@ pub struct Waiting {
     pub(super) answers: Vec<String>,
     /// They came in an array, and are answered in one.
     pub(super) is_batch: bool,
+    /// Tools whose calls became the tasks that are asked for.
+    pub(super) tasks: Vec<(RequestId, Box<str>)>,
+    /// What is accepted here is answered on another channel.
+    pub(super) elsewhere: bool,
 }
 
 impl Answer {
@@ -92,6 +96,7 @@ pub(super) struct BodyExit<'h> {
     /// The id of the message whose turn it is.
     turn: Option<RequestId>,
     annotations: Option<Arc<[Annotation]>>,
+    tasks: Vec<(RequestId, Box<str>)>,
     is_batch: bool,
 }
 
@@ -119,6 +124,7 @@ impl<'h> BodyExit<'h> {
             asked: Vec::new(),
             turn: None,
             annotations: None,
+            tasks: Vec::new(),
             is_batch: false,
         }
     }
@@ -151,6 +157,8 @@ impl<'h> BodyExit<'h> {
                 asked: self.asked,
                 answers: self.answers.into_iter().map(|(text, _)| text).collect(),
                 is_batch: self.is_batch,
+                tasks: self.tasks,
+                elsewhere: false,
             },
         })
     }
@@ -158,7 +166,19 @@ impl<'h> BodyExit<'h> {
     /// The headers do not say what the body does.
     fn disagree(&mut self, id: Option<&RequestId>, cause: String) {
         self.mismatch = Some(mismatch(id, &cause));
-        self.incidents.push(Incident::Unparsable { cause });
+        self.incidents.push(Incident::HeaderMismatch { cause });
+    }
+
+    /// The tool whose call became the task that a message asks for.
+    fn task_of(&self, envelope: &Envelope<'_>) -> Option<Box<str>> {
+        let Payload::Method { method, params } = &envelope.payload else {
+            return None;
+        };
+        if !method.starts_with("tasks/") {
+            return None;
+        }
+        self.learned
+            .tool(&last(params.as_ref().copied()?, "taskId")?.string()?)
     }
 
     fn annotations_of(&self, envelope: &Envelope<'_>) -> Option<Arc<[Annotation]>> {
@@ -257,6 +277,9 @@ impl Exit for BodyExit<'_> {
             self.answers
                 .push((refusal(Some(id), Fault::Request, cause), Why::Refused));
             return Admission::Refused;
+        }
+        if let (Some(id), Some(tool)) = (id, self.task_of(envelope)) {
+            self.tasks.push((id.clone(), tool));
         }
         self.turn = id.cloned();
         Admission::Goes

@@ -6,6 +6,7 @@ use super::*;
 use crate::model::Side;
 
 #[test_case(&Incident::Unparsable { cause: "x".to_owned() }, "mcp_request_judged block strict_json"; "unparsable")]
+#[test_case(&Incident::HeaderMismatch { cause: "x".to_owned() }, "mcp_request_judged block header_mismatch"; "headers")]
 #[test_case(&Incident::TooLong { side: Side::Server, limit: 9 }, "mcp_request_judged block max_line"; "too long")]
 #[test_case(&Incident::Refused { side: Side::Client, id: RequestId::Text("a".into()), cause: "x" }, "mcp_request_judged block request_id"; "refused")]
 #[test_case(&Incident::Unasked { side: Side::Server, id: RequestId::Text("a".into()) }, "mcp_request_judged block unasked_answer"; "unasked")]

@@ -1,23 +1,20 @@
 //! What a server answers, as it comes.
 
+mod events;
+mod hearing;
+mod text;
+mod whole;
+
 use super::{
     super::message::{Judge, Spoken},
-    Endpoint, Fault, Output, Session, endpoint,
-    events::{EventExit, Heard, is_silent, pass},
-    joined::Joined,
-    post::Waiting,
-    text,
-    whole::WholeExit,
+    Endpoint, Fault, Output, Session,
+    head::is_utf8,
+    post::{Answer, Waiting},
 };
 use crate::{
-    decode::{
-        Limits,
-        json::Doubt,
-        lines,
-        sse::{Cut, Event, Events, has_hidden_line},
-    },
-    model::{Denial, Era, Incident, ListKind, Message, RequestId, Side, Timestamp},
-    rewrite::{self, denied, end_event, event, event_with_data, list_changed, refusal},
+    decode::{Limits, json::Doubt, sse::Events},
+    model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp},
+    rewrite::{self, denied, event, list_changed, refusal},
 };
 
 /// A response on its way to the client.
@@ -28,6 +25,7 @@ pub struct Response {
     waiting: Waiting,
     channel: Channel,
     body: Body,
+    is_stream: bool,
     /// The client can ask for what it missed: the stream has told it from where.
     can_resume: bool,
     fault: Option<Fault>,
@@ -97,11 +95,24 @@ impl Response {
         Self::new(limits, status, content_type, Waiting::default(), channel)
     }
 
+    /// The answer to something that was posted, and to which no response comes.
+    #[must_use]
+    pub fn none(limits: Limits, waiting: Waiting, session: &mut Session, fault: &Fault) -> Answer {
+        let mut out = Output::default();
+        // Where answers come on another channel, only a status says here that there will be none.
+        let status = if waiting.elsewhere { 502 } else { 200 };
+        let Ended { status, .. } = Self::to_post(limits, status, None, waiting).fail(session, fault, &mut out);
+        Answer {
+            status,
+            body: out.to_client,
+        }
+    }
+
     fn new(
         limits: Limits,
         status: u16,
         content_type: Option<&str>,
-        waiting: Waiting,
+        mut waiting: Waiting,
         channel: Channel,
     ) -> Self {
         let essence = content_type.and_then(|value| value.split(';').next());
@@ -113,21 +124,27 @@ impl Response {
         } else {
             Body::Text(Vec::new())
         };
+        if waiting.elsewhere && is_success(status) {
+            waiting.asked.clear();
+        }
+        let is_stream = matches!(body, Body::Events(_));
+        let is_readable = content_type.is_none_or(is_utf8);
         Self {
             limits,
             status,
             waiting,
             channel,
+            is_stream: is_stream && is_readable,
             body,
             can_resume: false,
-            fault: None,
+            fault: (!is_readable).then_some(Fault::Charset),
         }
     }
 
     /// Whether it goes on as it comes, with the head that it has. If not, it is known at its end.
     #[must_use]
     pub const fn is_stream(&self) -> bool {
-        matches!(self.body, Body::Events(_))
+        self.is_stream
     }
 
     /// Where the server wants messages posted, once it has said so.
@@ -194,14 +211,12 @@ impl Response {
         match std::mem::replace(&mut self.body, Body::Text(Vec::new())) {
             Body::Events(mut events) => {
                 self.own_answers(out);
-                if let Some(rest) = events.rest() {
-                    let before = out.to_client.len();
-                    let read = self.event(now, session, &rest, judge, out);
-                    if out.to_client.len() > before && read.is_err() {
-                        end_event(&mut out.to_client);
-                    }
+                if let Some(rest) = events.rest()
+                    && let Err(fault) = self.event(now, session, &rest, judge, out)
+                {
+                    return self.fail(session, &fault, out);
                 }
-                self.leave(session);
+                self.left(session);
                 self.as_it_came()
             }
             Body::Whole(body) => self.whole(now, session, &body, judge, out),
@@ -215,12 +230,19 @@ impl Response {
         let cause = fault.to_string();
         let is_final = !matches!(fault, Fault::Broken { .. });
         if self.can_resume && !is_final {
-            self.leave(session);
+            self.left(session);
             return self.as_it_came();
         }
-        self.answer_all(session, out, |id| {
+        let written = out.to_client.len();
+        let ended = self.answer_all(session, out, |id| {
             refusal(Some(id), rewrite::Fault::Answer, &cause)
-        })
+        });
+        let is_told = self.is_stream || out.to_client.len() > written;
+        let status = match (is_success(self.status), is_told) {
+            (true, false) => 502,
+            (true, true) | (false, _) => ended.status,
+        };
+        Ended { status, ..ended }
     }
 
     /// The server says nothing any more, for this reason: whatever the client waits for here is answered with it.
@@ -242,7 +264,7 @@ impl Response {
             return Flow::On;
         }
         let cause = "no answer came in time";
-        if !self.is_stream() {
+        if !self.is_stream {
             let cause = cause.to_owned();
             self.fault = Some(Fault::Broken { cause });
             return Flow::Over;
@@ -259,7 +281,7 @@ impl Response {
 
     /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes here.
     pub fn list_changed(&self, session: &Session, kind: ListKind, out: &mut Output) {
-        if !self.is_stream() {
+        if !self.is_stream {
             return;
         }
         for stream in session.reader.dialogue.listeners(kind) {
@@ -282,8 +304,8 @@ impl Response {
         }
     }
 
-    /// Nobody waits here any more; what is asked can still be answered on another channel.
-    fn leave(&mut self, session: &mut Session) {
+    /// Nobody waits here any more, as the client has gone: what it asked can still be answered on another channel.
+    pub fn left(&mut self, session: &mut Session) {
         for id in self.waiting.asked.drain(..) {
             if !session.own.give_up(&id) {
                 session.reader.dialogue.leave(&id);
@@ -313,7 +335,7 @@ impl Response {
         let asked = self.take_asked(session);
         let asked: Vec<RequestId> = asked.into_iter().filter(|id| !session.own.give_up(id)).collect();
         let answers = asked.iter().map(answer);
-        if self.is_stream() {
+        if self.is_stream {
             self.own_answers(out);
             for answer in answers {
                 event(&answer, &mut out.to_client);
@@ -323,223 +345,6 @@ impl Response {
         let mut joined = self.joined();
         answers.for_each(|answer| joined.add(&answer));
         self.ours(joined, out)
-    }
-
-    /// Answers of ours that this response is to have too, to be followed by others.
-    fn joined(&mut self) -> Joined {
-        let mut joined = match self.waiting.is_batch {
-            true => Joined::array(),
-            false => Joined::default(),
-        };
-        for answer in self.waiting.answers.drain(..) {
-            joined.add(&answer);
-        }
-        joined
-    }
-
-    /// A response that is not the server's.
-    fn ours(&self, body: Joined, out: &mut Output) -> Ended {
-        let status = match (is_success(self.status), body.is_empty()) {
-            (true, false) => 200,
-            (true, true) if matches!(self.channel, Channel::Post) => 202,
-            (true, true) => 502,
-            (false, _) => self.status,
-        };
-        if !body.is_empty() {
-            out.to_client.extend_from_slice(body.finish().as_bytes());
-        }
-        Ended {
-            status,
-            is_ours: true,
-        }
-    }
-
-    /// Writes answers of ours to messages that were posted together with those that went on.
-    fn own_answers(&mut self, out: &mut Output) {
-        for answer in self.waiting.answers.drain(..) {
-            event(&answer, &mut out.to_client);
-        }
-    }
-
-    fn events(
-        &mut self,
-        now: Timestamp,
-        session: &mut Session,
-        events: &mut Events,
-        mut chunk: &[u8],
-        judge: &mut Judge<'_>,
-        out: &mut Output,
-    ) -> Result<(), Fault> {
-        self.own_answers(out);
-        while let Some(cut) = events.next(&mut chunk) {
-            match cut {
-                Cut::Event(event) => self.event(now, session, &event, judge, out)?,
-                Cut::Skipped(long) => {
-                    let heard = Heard {
-                        asked: &mut self.waiting.asked,
-                        own: &session.own.waiting,
-                    };
-                    heard.asked.retain(|asked| Some(asked) != long.id.as_ref());
-                    let mut exit = EventExit::new(None, heard, out);
-                    session.reader.too_long(Side::Server, long, &mut exit);
-                }
-                Cut::TooLong => {
-                    let limit = events.max();
-                    return Err(Fault::TooLong { limit });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn event(
-        &mut self,
-        now: Timestamp,
-        session: &mut Session,
-        event: &Event<'_>,
-        judge: &mut Judge<'_>,
-        out: &mut Output,
-    ) -> Result<(), Fault> {
-        self.can_resume |= event.id.is_some_and(|id| !id.is_empty());
-        if let Channel::Legacy { told, endpoint } = &mut self.channel
-            && event.name == Some(b"endpoint")
-        {
-            return announce(told, endpoint, event, out);
-        }
-        if is_silent(event) {
-            pass(event, out);
-            return Ok(());
-        }
-        let heard = Heard {
-            asked: &mut self.waiting.asked,
-            own: &session.own.waiting,
-        };
-        let data = event.data.as_deref().unwrap_or_default();
-        let mut exit = EventExit::new(Some(event), heard, out);
-        let mut came = Vec::new();
-        let mut judge = |message: &Message<'_>| {
-            session.learned.hear(message);
-            came.extend(session.own.hear(message));
-            judge(message)
-        };
-        let spoken = spoken(data, Doubt::Space);
-        session.reader.read(now, spoken, &mut judge, &mut exit);
-        came.into_iter().for_each(|came| session.own.answered(came));
-        Ok(())
-    }
-
-    fn whole(
-        &mut self,
-        now: Timestamp,
-        session: &mut Session,
-        body: &[u8],
-        judge: &mut Judge<'_>,
-        out: &mut Output,
-    ) -> Ended {
-        if lines::is_blank(body) {
-            return self.text(now, session, body, judge, out);
-        }
-        let joined = self.joined();
-        let has_own = !joined.is_empty();
-        let heard = Heard {
-            asked: &mut self.waiting.asked,
-            own: &session.own.waiting,
-        };
-        let mut exit = WholeExit::new(!is_success(self.status), joined, heard, out);
-        let mut came = Vec::new();
-        let mut hear = |message: &Message<'_>| {
-            session.learned.hear(message);
-            came.extend(session.own.hear(message));
-            judge(message)
-        };
-        let spoken = spoken(body, Doubt::LineEnd);
-        session.reader.read(now, spoken, &mut hear, &mut exit);
-        let (is_text, as_it_came, is_noise, mut instead) = exit.finish();
-        came.into_iter().for_each(|came| session.own.answered(came));
-        if is_text {
-            return self.text(now, session, body, judge, out);
-        }
-        if is_noise {
-            out.incidents.push(Incident::Noise { bytes: body.len() });
-        }
-        if as_it_came && !has_own && self.waiting.asked.is_empty() {
-            out.to_client.extend_from_slice(body);
-            return self.as_it_came();
-        }
-        if as_it_came {
-            instead.add(&String::from_utf8_lossy(body));
-        }
-        for id in self.take_asked(session) {
-            if !session.own.give_up(&id) {
-                let cause = Fault::NoMessage.to_string();
-                instead.add(&refusal(Some(&id), rewrite::Fault::Answer, &cause));
-            }
-        }
-        self.ours(instead, out)
-    }
-
-    /// A body that is no message.
-    fn text(
-        &mut self,
-        now: Timestamp,
-        session: &mut Session,
-        body: &[u8],
-        judge: &mut Judge<'_>,
-        out: &mut Output,
-    ) -> Ended {
-        if is_success(self.status) && !self.waiting.answers.is_empty() {
-            let joined = self.joined();
-            return self.ours(joined, out);
-        }
-        if lines::is_blank(body) {
-            if !is_success(self.status) {
-                self.take_asked(session);
-            }
-            out.to_client.extend_from_slice(body);
-            return self.as_it_came();
-        }
-        // What was accepted only is answered elsewhere.
-        let asked = match self.status {
-            201..300 => Vec::new(),
-            _ => self.waiting.asked.clone(),
-        };
-        let Some(id) = asked.first() else {
-            return match text::judge(now, body, judge) {
-                Some(answer) => {
-                    out.to_client.extend_from_slice(&answer.body);
-                    Ended {
-                        status: if is_success(self.status) {
-                            answer.status
-                        } else {
-                            self.status
-                        },
-                        is_ours: true,
-                    }
-                }
-                None => {
-                    out.to_client.extend_from_slice(body);
-                    self.as_it_came()
-                }
-            };
-        };
-        let message = text::as_message(id, body);
-        let heard = Heard {
-            asked: &mut self.waiting.asked,
-            own: &session.own.waiting,
-        };
-        let mut exit = WholeExit::new(false, Joined::default(), heard, out);
-        let spoken = spoken(message.as_bytes(), Doubt::None);
-        session.reader.read(now, spoken, judge, &mut exit);
-        let (_, as_it_came, _, instead) = exit.finish();
-        self.take_asked(session);
-        for id in &asked {
-            session.own.give_up(id);
-        }
-        if as_it_came {
-            out.to_client.extend_from_slice(body);
-            return self.as_it_came();
-        }
-        self.ours(instead, out)
     }
 }
 
@@ -562,30 +367,5 @@ fn keep(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(), Fault> {
         return Err(Fault::TooLong { limit });
     }
     body.extend_from_slice(chunk);
-    Ok(())
-}
-
-/// The event that says where messages are posted: clients post them here, and the place is kept.
-fn announce(
-    told: &Endpoint,
-    known: &mut Option<String>,
-    event: &Event<'_>,
-    out: &mut Output,
-) -> Result<(), Fault> {
-    let data = event.data.as_deref().unwrap_or_default();
-    let reference = str::from_utf8(data).unwrap_or("\u{fffd}");
-    let place = endpoint(&told.server, reference)?;
-    if known.as_ref().is_some_and(|known| *known != place) {
-        return Err(Fault::Endpoint {
-            cause: "it was at another one before",
-        });
-    }
-    *known = Some(place);
-    if has_hidden_line(event.raw) {
-        return Err(Fault::Endpoint {
-            cause: "the event that says so is written in a way that readers take differently",
-        });
-    }
-    event_with_data(event.raw, &told.announced, &mut out.to_client);
     Ok(())
 }

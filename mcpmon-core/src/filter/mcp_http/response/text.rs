@@ -1,7 +1,7 @@
 //! A response that is no message: the page of a gateway, the text of an error. SDKs hand such a text on as the error's
 //! message, and so it is judged as one.
 
-use super::{super::message::Judge, post::Answer};
+use super::super::{super::message::Judge, post::Answer};
 use crate::{
     decode::json::quote_into,
     model::{
