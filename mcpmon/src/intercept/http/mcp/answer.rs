@@ -163,10 +163,7 @@ pub(super) fn missing(talk: &Talk, waiting: Waiting, problem: &Problem) -> Respo
     talk.fail(&mut reading, cause, &mut out);
     match out.to_client.is_empty() {
         true => problem.answer(),
-        false => own(&Answer {
-            status: status.as_u16(),
-            body: out.to_client,
-        }),
+        false => problem.answer_with(out.to_client),
     }
 }
 

@@ -1,9 +1,57 @@
 //! The transport of 2024-11-05: a stream that everything comes on, and a place that it names for what goes the other way.
 
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
+};
+
 use mcpmon_core::filter::mcp_http::Endpoint;
 use uuid::Uuid;
 
 use super::{call::Call, stream::Talk};
+
+/// Bytes of events that wait for a stream before no more messages are taken.
+const MOST_ASIDE: usize = 1 << 20;
+
+/// Events of our own for a client, until its stream takes them.
+#[derive(Debug, Default)]
+pub(super) struct Aside(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: Vec<u8>,
+    /// Who writes the stream.
+    waker: Option<Waker>,
+}
+
+impl Aside {
+    /// Whether there is room for more: who asks has to take the answers too.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().events.len() < MOST_ASIDE
+    }
+
+    pub(super) fn put(&self, events: &[u8]) {
+        let mut waiting = self.lock();
+        waiting.events.extend_from_slice(events);
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Takes them; where there are none, `context` is woken once there are.
+    pub(super) fn take(&self, context: &Context<'_>) -> Vec<u8> {
+        let mut waiting = self.lock();
+        if waiting.events.is_empty() {
+            waiting.waker = Some(context.waker().clone());
+        }
+        std::mem::take(&mut waiting.events)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Where a client posts the messages that are answered on a stream. It is known as long as this is there.
 #[derive(Debug)]

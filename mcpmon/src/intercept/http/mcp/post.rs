@@ -73,6 +73,10 @@ pub(super) async fn post_below(
         );
         return Err(Problem::new(StatusCode::NOT_FOUND, message));
     };
+    if !live.aside.has_room() {
+        let message = "answers wait that the client does not read from its stream";
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, message));
+    }
     call.uri = uri;
     send(call, live, body).await
 }
@@ -120,6 +124,9 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
         &mut out,
     );
     talk.settle(&mut out);
+    if !out.to_client.is_empty() {
+        talk.live.aside.put(&out.to_client);
+    }
     let forward = match posted {
         Posted::Forward(forward) => forward,
         Posted::Answer(answer) => return Ok(answer::own(&answer)),

@@ -68,20 +68,29 @@ impl Problem {
         &self.message
     }
 
+    /// The answer, to no request in particular.
     pub(in super::super) fn answer(&self) -> Response<Outgoing> {
         let fault = match self.status {
             StatusCode::GATEWAY_TIMEOUT => Fault::Timeout,
             status if status.is_server_error() => Fault::Answer,
             _ => Fault::Request,
         };
-        let body = refusal(None, fault, &self.message);
+        self.answer_with(refusal(None, fault, &self.message).into_bytes())
+    }
+
+    /// The answer with this body, which says the same to those that wait.
+    pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<Outgoing> {
         let mut response = Response::new(Outgoing::whole(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match self.status {
-            StatusCode::METHOD_NOT_ALLOWED => drop(headers.insert(ALLOW, METHODS)),
-            StatusCode::TOO_MANY_REQUESTS => drop(headers.insert(RETRY_AFTER, SOON)),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(ALLOW, METHODS);
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(RETRY_AFTER, SOON);
+            }
             _ => {}
         }
         response

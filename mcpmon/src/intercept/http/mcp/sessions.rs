@@ -13,7 +13,7 @@ use mcpmon_core::{
     model::ServerId,
 };
 
-use super::{ServerJudge, own::Lists};
+use super::{ServerJudge, old::Aside, own::Lists};
 
 /// How often those that nobody uses are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -35,16 +35,30 @@ pub(super) struct Conversation {
 pub(super) struct Live {
     pub(super) conversation: Arc<Conversation>,
     session: Mutex<Session>,
+    /// What comes of its messages on the stream that is all it is answered on.
+    pub(super) aside: Aside,
     used: Used,
 }
 
 impl Live {
     /// One in which nothing was said yet.
     pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits) -> Arc<Self> {
-        let session = Session::new(limits, conversation.learned.clone());
+        Self::with(conversation, Session::new(limits, conversation.learned.clone()))
+    }
+
+    /// One of the older transport, the same.
+    pub(super) fn old(conversation: &Arc<Conversation>, limits: Limits) -> Arc<Self> {
+        Self::with(
+            conversation,
+            Session::legacy(limits, conversation.learned.clone()),
+        )
+    }
+
+    fn with(conversation: &Arc<Conversation>, session: Session) -> Arc<Self> {
         Arc::new(Self {
             conversation: Arc::clone(conversation),
             session: Mutex::new(session),
+            aside: Aside::default(),
             used: Used::now(),
         })
     }

@@ -160,6 +160,12 @@ impl Judged {
                 State::Reading(chunks) => chunks,
                 State::Over(failure) => return Poll::Ready(failure.take().map(Err)),
             };
+            if self.place.is_some() {
+                let aside = self.talk.live.aside.take(context);
+                if !aside.is_empty() {
+                    return Poll::Ready(Some(Ok(aside.into())));
+                }
+            }
             self.out.to_client.clear();
             let mut came = Bytes::new();
             match chunks.poll_next(context) {
@@ -225,7 +231,11 @@ impl Judged {
             self.talk.call.failed(&Unanswered::Unreachable { cause });
         }
         self.talk.fail(&mut self.response, cause, &mut self.out);
-        self.state = State::Over(Some(error.into()));
+        // An error ends the connection before what is in `out` went out. Who was told there does not need it.
+        self.state = State::Over(match self.out.to_client.is_empty() {
+            true => Some(error.into()),
+            false => None,
+        });
     }
 
     /// Accounts for what waits in the filter; for nothing once nothing does.
