@@ -1,8 +1,8 @@
 //! Composition root: wires config, senses, core and store together; control socket and self-test.
 
 pub mod approval;
-pub(crate) mod clock;
 pub mod bridge;
+pub(crate) mod clock;
 pub mod control;
 pub mod daemon;
 mod declared;

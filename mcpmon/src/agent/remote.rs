@@ -7,14 +7,16 @@ use mcpmon_core::{
     policy::{Policy, Server, Transport},
 };
 
-pub use crate::intercept::http::client::{Header, HeaderError, Way};
 use crate::intercept::http::client::{Address, AddressError, Asking};
+pub use crate::intercept::http::client::{Header, HeaderError, Way};
 
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// What it is called: as declared, or as its URL says.
     pub id: ServerId,
+    /// What its pins belong to: its URL, as it is declared, without a query.
+    pub name: String,
     /// Where it is.
     pub address: Address,
     /// How it is spoken to.
@@ -45,9 +47,12 @@ pub fn destination(policy: &Policy, text: &str) -> Result<Destination, Destinati
     if text.contains("://") {
         let address = Address::new(text)?;
         let declared = policy.servers.iter().filter_map(declared);
-        let same = declared.filter_map(Result::ok).find(|known| known.address == address);
+        let same = declared
+            .filter_map(Result::ok)
+            .find(|known| known.address == address);
         return Ok(same.unwrap_or_else(|| Destination {
             id: id_of(&address),
+            name: address.shown(),
             address,
             way: Way::Http,
             pin: None,
@@ -75,6 +80,7 @@ pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>
     };
     Some(Address::new(url).map_err(Into::into).map(|address| Destination {
         id: server.id.clone(),
+        name: url.split(['?', '#']).next().unwrap_or(url).to_owned(),
         address,
         way: match server_type {
             ServerType::Sse => Way::Sse,
@@ -151,7 +157,8 @@ impl HeaderVariable {
     /// # Errors
     /// Where it has none that can stand in a header.
     pub fn header(&self) -> Result<Header, HeaderVariableError> {
-        let value = env::var(&self.variable).map_err(|_unset| HeaderVariableError::Unset(self.variable.clone()))?;
+        let value =
+            env::var(&self.variable).map_err(|_unset| HeaderVariableError::Unset(self.variable.clone()))?;
         Ok(Header::new(&self.name, &value)?)
     }
 }

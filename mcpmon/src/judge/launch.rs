@@ -9,7 +9,9 @@ use mcpmon_core::{
         pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     },
     inspect::mask::mask_arguments,
-    model::{Action, Denial, Event, EventKind, PinState, ProcessRef, ServerType, Severity, Timestamp, Verdict},
+    model::{
+        Action, Denial, Event, EventKind, PinState, ProcessRef, ServerType, Severity, Timestamp, Verdict,
+    },
     policy::{Admission, Gate, Mode, OnChange, Pinning},
 };
 

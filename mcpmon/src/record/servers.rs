@@ -162,8 +162,9 @@ fn take_in(
                 .prepare_cached(
                     "INSERT INTO servers (server_id, server_type, command, first_seen, last_seen, launches, last_pid, \
                          exe_sha256, package_sha256, pin) \
-                     VALUES (:server, 'stdio', :command, :seen, :seen, 1, :pid, :exe, :package, :pin)
-                     ON CONFLICT (server_id) DO UPDATE SET server_type = excluded.server_type,
+                     VALUES (:server, :type, :command, :seen, :seen, 1, :pid, :exe, :package, :pin)
+                     ON CONFLICT (server_id) DO UPDATE SET
+                         server_type = iif(excluded.server_type = 'http' AND server_type = 'sse', 'sse', excluded.server_type),
                          command = excluded.command, first_seen = coalesce(first_seen, excluded.first_seen),
                          last_seen = max(coalesce(last_seen, excluded.last_seen), excluded.last_seen),
                          launches = launches + 1, last_pid = excluded.last_pid, exe_sha256 = excluded.exe_sha256,
@@ -171,6 +172,10 @@ fn take_in(
                 )?
                 .execute(named_params! {
                     ":server": server,
+                    ":type": match event.layer {
+                        Layer::McpHttp => "http",
+                        Layer::Kernel | Layer::Stdio | Layer::Llm | Layer::Agent => "stdio",
+                    },
                     ":command": command_line(&command, &args),
                     ":seen": event.timestamp.0,
                     ":pid": pid,

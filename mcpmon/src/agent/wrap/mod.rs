@@ -157,7 +157,11 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     judge.serves(clock::now(), launch.process.clone());
     let server = judge.server().clone();
     let filter = Filter::new(limits(judge.policy().limits));
-    let mut told = false;
+    let mut told = options.remote.is_some();
+    if told {
+        // Nothing of it is still to be read.
+        let _verdict = judge.started(clock::now(), &launch);
+    }
     let mut seen = |now, seen: Seen<'_>| match seen {
         Seen::Message(message) => judge.message(now, message),
         Seen::Incident(incident) => {
@@ -264,7 +268,8 @@ fn stand_in(
     let found = remote.destination(policy)?;
     let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Guard)?;
     let mut launch = files::launch(options, stand.program.path.clone());
-    (launch.command, launch.arguments) = (stand.command, stand.arguments);
+    // What is started is the server, for whoever reads of it.
+    (launch.command, launch.arguments) = (found.name, Vec::new());
     let running = Server::start(stand.program, stand.environment, guarded.mask())?;
     launch.process.pid = running.pid();
     Ok(Running {

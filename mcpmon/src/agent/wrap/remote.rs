@@ -26,7 +26,7 @@ use crate::{
 
 /// This very program, whatever has become of its file.
 const OWN: &str = "/proc/self/exe";
-/// What it is called where its own name cannot be had.
+/// What it is called.
 const NAME: &str = "mcpmon";
 
 /// A remote server, as a user names it.
@@ -64,7 +64,7 @@ impl Remote {
         Ok(Conversation {
             identity: PinKey {
                 server: given.cloned().unwrap_or(found.id),
-                name: found.address.shown(),
+                name: found.name,
                 uid: nix::unistd::getuid().as_raw(),
             },
             server_type: match found.way {
@@ -81,33 +81,25 @@ impl Remote {
 pub(super) struct Stand {
     pub(super) program: Program,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// Its command, without a secret.
-    pub(super) command: String,
-    pub(super) arguments: Vec<String>,
 }
 
 impl Stand {
     /// For this destination. What this process has in its environment it may have as well: it is the same program, and
     /// proxies and certificates are named there.
     pub(super) fn of(remote: &Remote, found: &Destination, max_message: usize) -> io::Result<Self> {
-        let arguments = vec![VERB.to_owned(), found.address.shown()];
         let mut environment: Vec<_> = env::vars_os().filter(|(name, _)| name != SETTINGS).collect();
         let settings = settings(found, &remote.headers, max_message);
         environment.push((SETTINGS.into(), settings));
         let path = env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN));
-        let command = path
-            .file_name()
-            .map_or_else(|| NAME.to_owned(), |name| name.to_string_lossy().into_owned());
-        let argv = [&command].into_iter().chain(&arguments);
         Ok(Self {
             program: Program {
                 file: File::open(OWN)?,
-                arguments: argv.map(OsString::from).collect(),
+                arguments: [NAME.to_owned(), VERB.to_owned(), found.address.shown()]
+                    .map(OsString::from)
+                    .to_vec(),
                 path,
             },
             environment,
-            command,
-            arguments,
         })
     }
 }

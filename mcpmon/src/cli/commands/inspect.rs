@@ -101,8 +101,7 @@ fn asked(
     output: &mut Output<'_>,
 ) -> Result<Vec<Inspected>, CliError> {
     let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
-    let destination =
-        remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
+    let destination = remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
     let destination = options.over(destination);
     let headers = options.headers()?;
     let way = destination.way;

@@ -42,9 +42,7 @@ impl Bridge {
         if errand.left.is_empty() {
             tracing::warn!(url = %self.wire.address(), %fault, "a message did not reach the server");
         }
-        let told = told.unwrap_or_else(|| {
-            error(OWN, &format!("[mcpmon] {}: {fault}", self.wire.address()))
-        });
+        let told = told.unwrap_or_else(|| error(OWN, &format!("[mcpmon] {}: {fault}", self.wire.address())));
         for id in errand.left {
             // One that was cancelled is waited for by nobody.
             if self.waiting.answered(&id) {
@@ -65,7 +63,11 @@ impl Bridge {
         let is_handshake = matches!(errand.outline.what, What::Handshake(_));
         match self.post(line.clone(), errand.outline).await {
             Ok(reply) => self.bring(reply, errand).await,
-            Err(fault @ Fault::Status { status: 400..=499, .. }) if is_handshake => {
+            Err(
+                fault @ Fault::Status {
+                    status: 400..=499, ..
+                },
+            ) if is_handshake => {
                 // So says a server of the transport before, as the specification has it.
                 let Ok(endpoint) = self.open_mailbox().await else {
                     return Err(fault);
@@ -176,7 +178,10 @@ impl Bridge {
     async fn pass(&self, text: Vec<u8>, session: Option<&HeaderValue>, errand: &mut Errand<'_>) -> bool {
         let text = on_one_line(text);
         let Some(heard) = heard(&text) else {
-            tracing::warn!(bytes = text.len(), "what came from the server is no message, and goes nowhere");
+            tracing::warn!(
+                bytes = text.len(),
+                "what came from the server is no message, and goes nowhere"
+            );
             return false;
         };
         let answers_ours = heard.answers.iter().flatten().any(|id| errand.left.contains(id));

@@ -47,7 +47,13 @@ impl Bridge {
                     resume.retry = latest.retry.or(resume.retry);
                 }
                 // It is busy, or cannot be reached at the moment.
-                Ok(Err(Fault::Unreachable(_) | Fault::Status { status: 429 | 500.., .. })) | Err(_) => {}
+                Ok(Err(
+                    Fault::Unreachable(_)
+                    | Fault::Status {
+                        status: 429 | 500.., ..
+                    },
+                ))
+                | Err(_) => {}
                 // It does not say anything unasked.
                 Ok(Err(_)) => return,
             }
@@ -83,7 +89,10 @@ impl Bridge {
         let Said::Message(text) = said else { return };
         let text = on_one_line(text);
         let Some(heard) = heard(&text) else {
-            tracing::warn!(bytes = text.len(), "what came from the server is no message, and goes nowhere");
+            tracing::warn!(
+                bytes = text.len(),
+                "what came from the server is no message, and goes nowhere"
+            );
             return;
         };
         for id in heard.answers.iter().flatten() {

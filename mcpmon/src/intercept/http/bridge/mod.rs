@@ -125,16 +125,18 @@ pub async fn bridge(
 }
 
 async fn gone_for(gone: &mut watch::Receiver<Option<String>>) -> String {
-    match gone.wait_for(Option::is_some).await {
-        Ok(cause) => cause.clone().unwrap_or_default(),
-        Err(_nobody_tells) => std::future::pending().await,
+    loop {
+        if let Some(cause) = gone.borrow_and_update().clone() {
+            return cause;
+        }
+        if gone.changed().await.is_err() {
+            // Nobody can tell any more.
+            return std::future::pending().await;
+        }
     }
 }
 
-async fn write(
-    mut output: impl AsyncWrite + Unpin,
-    mut lines: mpsc::Receiver<Vec<u8>>,
-) -> io::Result<()> {
+async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
     while let Some(mut line) = lines.recv().await {
         line.push(b'\n');
         output.write_all(&line).await?;
@@ -203,7 +205,11 @@ impl Bridge {
         let ids = outline.requests.clone();
         if !self.waiting.has_room(ids.len()) {
             for id in &ids {
-                self.fail(id, &error(OWN, "[mcpmon] too many requests wait for their answers")).await;
+                self.fail(
+                    id,
+                    &error(OWN, "[mcpmon] too many requests wait for their answers"),
+                )
+                .await;
             }
             return;
         }

@@ -76,8 +76,7 @@ impl Bridge {
         }
         let params = session.handshake.ok_or(Fault::Forgotten)?;
         let name = format!("mcpmon-renewal-{number}");
-        let request =
-            format!(r#"{{"jsonrpc":"2.0","id":"{name}","method":"initialize","params":{params}}}"#);
+        let request = format!(r#"{{"jsonrpc":"2.0","id":"{name}","method":"initialize","params":{params}}}"#);
         let id = RequestId::Text(name.into());
         let shaking = async {
             let reply = self.wire.post(HeaderMap::new(), request.into_bytes()).await?;

@@ -49,7 +49,9 @@ pub enum Fault {
         text: String,
     },
     /// What came is no JSON and no stream of events.
-    #[error("it answered with `{0}`, which is neither JSON nor a stream of events: is this the URL of an MCP server?")]
+    #[error(
+        "it answered with `{0}`, which is neither JSON nor a stream of events: is this the URL of an MCP server?"
+    )]
     Type(String),
     /// What came is no message of MCP.
     #[error("what it answered is no message of MCP: {0}")]
@@ -109,7 +111,11 @@ fn told(text: &str) -> String {
         }
     }
     let line: String = line.chars().take(SHOWN).collect();
-    if line.is_empty() { line } else { format!(": {line}") }
+    if line.is_empty() {
+        line
+    } else {
+        format!(": {line}")
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +129,10 @@ mod tests {
             text: format!("<h1>no\r\n\u{1b}[31mway</h1> {}", "x".repeat(9000)),
         };
         let told = fault.to_string();
-        assert!(told.starts_with("it answered with HTTP status 500: <h1>no [31mway</h1> xxx"), "{told}");
+        assert!(
+            told.starts_with("it answered with HTTP status 500: <h1>no [31mway</h1> xxx"),
+            "{told}"
+        );
         assert!(told.len() < 300, "{}", told.len());
     }
 }

@@ -150,7 +150,11 @@ impl Client {
             };
             match self.ask("initialize", params.clone()).await {
                 // What a server of the transport before says to a POST, as the specification has it.
-                Err(fault @ Fault::Status { status: 400..=499, .. }) => {
+                Err(
+                    fault @ Fault::Status {
+                        status: 400..=499, ..
+                    },
+                ) => {
                     self.turns.clear();
                     let Ok(mailbox) = Mailbox::open(&self.wire).await else {
                         return Err(fault);
@@ -181,7 +185,11 @@ impl Client {
             };
             match result[member].take() {
                 Value::Array(page) => items.extend(page),
-                _ => return Err(Fault::Message(format!("the answer to {method} has no `{member}`"))),
+                _ => {
+                    return Err(Fault::Message(format!(
+                        "the answer to {method} has no `{member}`"
+                    )));
+                }
             }
             if items.len() > MOST_ITEMS {
                 return Err(Fault::Endless(MOST_ITEMS, member));
@@ -249,7 +257,10 @@ impl Client {
             Body::Accepted => Err(Fault::Ended),
             Body::Whole(text) => {
                 let answers = heard(&text).map(|heard| heard.answers).unwrap_or_default();
-                match answers.iter().any(|answered| answered.as_ref().is_none_or(|answered| answered == id)) {
+                match answers
+                    .iter()
+                    .any(|answered| answered.as_ref().is_none_or(|answered| answered == id))
+                {
                     true => Ok(on_one_line(text)),
                     false => Err(Fault::Message("it answers something else".to_owned())),
                 }
@@ -308,7 +319,10 @@ impl Client {
 }
 
 /// What every request of a session says.
-pub(in crate::intercept::http) fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderValue>) -> HeaderMap {
+pub(in crate::intercept::http) fn of_session(
+    version: Option<&HeaderValue>,
+    session: Option<&HeaderValue>,
+) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.extend(version.map(|version| (VERSION, version.clone())));
     headers.extend(session.map(|session| (SESSION, session.clone())));

@@ -13,7 +13,7 @@ mod params;
 mod wire;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use self::{
     address::{Address, AddressError},

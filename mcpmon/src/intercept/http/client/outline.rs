@@ -321,7 +321,9 @@ mod tests {
         );
         assert_eq!(answered(r#"[{"jsonrpc":"2.0","id":1,"result":{}},7]"#), one);
         assert_eq!(answered("<html>"), None);
-        let asks = heard(br#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#).unwrap().asks;
+        let asks = heard(br#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#)
+            .unwrap()
+            .asks;
         assert_eq!(asks, [(RequestId::Text("x".into()), "ping".to_owned())]);
     }
 }

@@ -119,7 +119,11 @@ impl Wire {
     }
 
     /// Sends a message whose answer, if there is one, comes on another stream.
-    pub(in crate::intercept::http) async fn deliver(&self, to: &Address, message: Vec<u8>) -> Result<(), Fault> {
+    pub(in crate::intercept::http) async fn deliver(
+        &self,
+        to: &Address,
+        message: Vec<u8>,
+    ) -> Result<(), Fault> {
         let mut request = self.request(Method::POST, to, HeaderMap::new());
         request
             .headers_mut()
@@ -132,10 +136,7 @@ impl Wire {
     }
 
     /// Opens a stream of what a server says unasked, or has left to say.
-    pub(in crate::intercept::http) async fn listen(
-        &self,
-        headers: HeaderMap,
-    ) -> Result<Stream, Fault> {
+    pub(in crate::intercept::http) async fn listen(&self, headers: HeaderMap) -> Result<Stream, Fault> {
         let mut request = self.request(Method::GET, self.address(), headers);
         request
             .headers_mut()
@@ -177,7 +178,10 @@ impl Wire {
     }
 
     async fn send(&self, request: Request<upstream::Sent>) -> Result<Response<Incoming>, Fault> {
-        self.upstream.send(request).await.map_err(|error| unreachable(&error))
+        self.upstream
+            .send(request)
+            .await
+            .map_err(|error| unreachable(&error))
     }
 
     async fn body(&self, response: Response<Incoming>) -> Result<Body, Fault> {
@@ -192,7 +196,11 @@ impl Wire {
                     }
                     whole.extend_from_slice(&chunk);
                 }
-                Ok(if whole.is_empty() { Body::Accepted } else { Body::Whole(whole) })
+                Ok(if whole.is_empty() {
+                    Body::Accepted
+                } else {
+                    Body::Whole(whole)
+                })
             }
             EVENTS => Ok(Body::Events(Box::new(self.stream(response)?))),
             // A notification is taken in with an empty 200 by some.
@@ -208,7 +216,10 @@ impl Wire {
     /// Why a status is no success.
     async fn refused(&self, response: Response<Incoming>) -> Fault {
         let status = response.status();
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+        if matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        ) {
             return Fault::Login(status.as_u16());
         }
         if status.is_redirection()
@@ -241,7 +252,9 @@ fn chunks(response: Response<Incoming>) -> Result<Chunks, Fault> {
 
 /// The media type, in lower case and without parameters.
 fn kind(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+    let value = headers
+        .get(CONTENT_TYPE)
+        .map(|value| value.to_str().unwrap_or("?"));
     let kind = value.unwrap_or_default().split(';').next().unwrap_or_default();
     kind.trim().to_ascii_lowercase()
 }
