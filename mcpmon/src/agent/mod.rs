@@ -7,6 +7,7 @@ pub mod control;
 pub mod daemon;
 mod declared;
 mod describe;
+mod discovery;
 pub mod doctor;
 mod engine;
 pub mod executable;

@@ -81,6 +81,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.prompts",
     "mcp.completion",
     "mcp.native_tools",
+    "mcp.discovery",
     "mcp.registry.pin_on_first_use",
     "mcp.limits.max_line",
     "mcp.limits.max_tools",

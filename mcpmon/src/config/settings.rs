@@ -11,6 +11,17 @@ pub struct Settings {
     pub proxy: Option<ProxySettings>,
     /// The store.
     pub record: RecordSettings,
+    /// Listing of declared remote servers.
+    pub discovery: DiscoverySettings,
+}
+
+/// The `mcp.discovery` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiscoverySettings {
+    /// Whether they are listed without a client asking.
+    pub enabled: bool,
+    /// How often.
+    pub interval: Duration,
 }
 
 /// The `record` section.

@@ -351,7 +351,7 @@ fn ended(closing: Option<&Closing>) -> Ended {
     }
 }
 
-const fn limits(limits: Limits) -> decode::Limits {
+pub(super) const fn limits(limits: Limits) -> decode::Limits {
     decode::Limits {
         max_line: limits.max_line,
         max_depth: limits.max_schema_depth,

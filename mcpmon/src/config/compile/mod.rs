@@ -3,6 +3,7 @@
 mod arguments;
 mod bypass;
 mod cross_server;
+mod discovery;
 mod guard;
 mod inspection;
 mod llm;
@@ -119,6 +120,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
     let settings = Settings {
         proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
         record: record(&config.record, &mut findings),
+        discovery: discovery::compile(&config.mcp.discovery, &mut findings),
     };
     Compiled {
         policy,

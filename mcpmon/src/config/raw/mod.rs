@@ -28,7 +28,7 @@ pub(crate) use self::{
         ArgumentInspection, Attack, ConfigGuard, CustomPattern, Detection, Level, OnArgument, OnDefinition,
         OnOutput, OutputInspection,
     },
-    mcp::{Approvals, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
+    mcp::{Approvals, Discovery, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, ProxyBypass, Scope, Watch},
     pinning::{OnChange, RateLimits, Registry, VersionPinning},
     proxy::{DlpMode, Proxy, ProxyMode},

@@ -7,7 +7,7 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
     thread,
     time::Duration,
 };
@@ -22,7 +22,7 @@ pub(super) use self::callers::Callers;
 use self::conversing::Conversing;
 use super::Tokens;
 use crate::{
-    agent::clock,
+    agent::{clock, discovery::Discovery},
     config::Loaded,
     intercept::http::{
         Who,
@@ -63,6 +63,7 @@ struct Shared {
     conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
     /// Held by whoever opens one, so that each is opened once.
     opening: Mutex<()>,
+    discovery: OnceLock<Discovery>,
 }
 
 /// Which conversation.
@@ -114,14 +115,19 @@ impl Remotes {
             policy: Policy::new(loaded),
             conversations: Mutex::default(),
             opening: Mutex::default(),
+            discovery: OnceLock::new(),
         }));
         remotes.keep_time();
+        remotes.discover();
         remotes
     }
 
     /// Puts another policy in force, for conversations that go on too.
     pub fn install(&self, loaded: &Loaded) {
         self.0.policy.install(loaded.clone());
+        if let Some(discovery) = self.0.discovery.get() {
+            discovery.install(self.0.policy.loaded());
+        }
     }
 
     /// Ids of the servers.
@@ -176,6 +182,16 @@ impl Remotes {
             });
         if let Err(error) = started {
             tracing::error!(%error, "approvals and changes of the policy reach MCP clients late");
+        }
+    }
+
+    /// Asks the servers what they offer, as long as there is this.
+    fn discover(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let servers = move || Some(Arc::new(Self(shared.upgrade()?)) as Arc<dyn Servers>);
+        match Discovery::start(self.0.policy.loaded(), servers) {
+            Ok(discovery) => drop(self.0.discovery.set(discovery)),
+            Err(error) => tracing::error!(%error, "servers are listed only when a client asks them"),
         }
     }
 

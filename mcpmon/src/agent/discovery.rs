@@ -1,0 +1,280 @@
+//! Asks declared remote servers what they offer, before anybody else does: what they say is judged, registered and
+//! pinned as if a client had asked.
+
+use std::{io, sync::Arc, thread, time::Duration};
+
+use mcpmon_core::{
+    decide::admission,
+    filter::stdio::{Filter, Output},
+    model::{Message, ServerId, Side},
+    policy::{Mode, Policy},
+};
+use tokio::{
+    runtime::{self, Runtime},
+    sync::watch,
+    task::{JoinSet, block_in_place},
+    time::sleep,
+};
+
+use super::{
+    clock,
+    remote::{Destination, declared},
+    wrap,
+};
+use crate::{
+    config::Loaded,
+    intercept::http::{
+        client::{ClientError, Fault, Offer, list},
+        mcp::{AskedServer, ServerJudge, Servers, Unanswered},
+    },
+};
+
+/// Servers that are asked at a time.
+const AT_ONCE: usize = 4;
+/// Soonest after one round that another begins, however often the policy changes.
+const PAUSE: Duration = Duration::from_secs(2);
+/// What it is called among those who ask.
+const AGENT: &str = "mcpmon";
+
+/// Asks again and again, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Discovery(watch::Sender<Arc<Loaded>>);
+
+impl Discovery {
+    /// Asks the servers that `servers` knows, as `loaded` says; on a thread of its own, because to judge may take a
+    /// moment. It ends where there are no more `servers`.
+    ///
+    /// # Errors
+    /// Where there can be no thread.
+    pub(super) fn start(
+        loaded: Arc<Loaded>,
+        servers: impl Fn() -> Option<Arc<dyn Servers>> + Send + 'static,
+    ) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mcpmon-list")
+            .enable_all()
+            .build()?;
+        let (sender, wanted) = watch::channel(loaded);
+        thread::Builder::new()
+            .name("mcpmon-discover".to_owned())
+            .spawn(move || run(&runtime, wanted, servers))?;
+        Ok(Self(sender))
+    }
+
+    /// Another policy holds: all are asked anew.
+    pub(super) fn install(&self, loaded: Arc<Loaded>) {
+        self.0.send_replace(loaded);
+    }
+}
+
+fn run(
+    runtime: &Runtime,
+    mut wanted: watch::Receiver<Arc<Loaded>>,
+    servers: impl Fn() -> Option<Arc<dyn Servers>>,
+) {
+    runtime.block_on(async {
+        loop {
+            let loaded = Arc::clone(&wanted.borrow_and_update());
+            let discovery = loaded.settings.discovery;
+            if discovery.enabled {
+                let Some(servers) = servers() else { return };
+                round(&servers, &loaded.policy).await;
+                sleep(PAUSE).await;
+            }
+            let changed = wanted.changed();
+            let is_over = match discovery.enabled {
+                false => changed.await.is_err(),
+                true => tokio::select! {
+                    changed = changed => changed.is_err(),
+                    () = sleep(discovery.interval) => false,
+                },
+            };
+            if is_over {
+                return;
+            }
+        }
+    });
+}
+
+/// Asks every server once.
+async fn round(servers: &Arc<dyn Servers>, policy: &Arc<Policy>) {
+    let mut asking = JoinSet::new();
+    for id in servers.ids() {
+        while asking.len() >= AT_ONCE {
+            asking.join_next().await;
+        }
+        let (servers, policy) = (Arc::clone(servers), Arc::clone(policy));
+        asking.spawn(async move { ask(&*servers, &policy, &id).await });
+    }
+    while asking.join_next().await.is_some() {}
+}
+
+async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
+    // One that nobody may use is not asked either.
+    let refused = admission(policy, id).denial(id).is_some();
+    if refused && policy.mode == Mode::Enforce {
+        return;
+    }
+    let server = policy.servers.iter().find(|server| server.id == *id);
+    let (Some(remote), Some(Ok(destination))) = (servers.remote(id.as_str()), server.and_then(declared))
+    else {
+        return;
+    };
+    let asked = AskedServer {
+        server: remote,
+        session: None,
+        peer: Default::default(),
+        agent: Some(AGENT.into()),
+    };
+    let judge = match servers.conversation(asked) {
+        Ok(judge) => judge,
+        Err(error) => return tracing::warn!(server = %id, %error, "what a server offers is not registered"),
+    };
+    let Destination { way, .. } = destination;
+    match list(destination.asking(Vec::new(), policy.limits.max_line), way).await {
+        Ok(offer) => block_in_place(|| tell(&offer, &*judge, policy)),
+        Err(ClientError { url, fault }) if fault.is_login() => {
+            // Its lists are read with the first request of a client that has one.
+            tracing::info!(server = %id, url, "a server needs a login: it is listed when a client asks it");
+        }
+        Err(ClientError { fault, .. }) => judge.failed(clock::now(), &unanswered(fault)),
+    }
+}
+
+/// Lets a judge hear what was said, as if a client had asked. What it makes of the answers nobody sees.
+fn tell(offer: &Offer, judge: &dyn ServerJudge, policy: &Policy) {
+    let mut filter = Filter::new(wrap::limits(policy.limits));
+    let mut out = Output::default();
+    for turn in &offer.turns {
+        let said = [
+            (Side::Client, turn.request.as_bytes()),
+            (Side::Server, &turn.answer),
+        ];
+        for (side, message) in said {
+            let now = clock::now();
+            let line = [message, b"\n"].concat();
+            let mut judged = |message: &Message<'_>| judge.message(now, message);
+            filter.push(now, side, &line, &mut judged, &mut out);
+            for incident in out.incidents.drain(..) {
+                judge.incident(now, &incident);
+            }
+            out = Output::default();
+        }
+    }
+}
+
+fn unanswered(fault: Fault) -> Unanswered {
+    match fault {
+        Fault::Certificate { expected, actual } => Unanswered::Certificate {
+            pinned: expected,
+            shown: actual,
+        },
+        Fault::Unreachable(_) | Fault::Late(_) | Fault::Ended => Unanswered::Unreachable {
+            cause: fault.to_string(),
+        },
+        Fault::Login(_)
+        | Fault::Moved(_)
+        | Fault::Status { .. }
+        | Fault::Type(_)
+        | Fault::Message(_)
+        | Fault::Refused { .. }
+        | Fault::TooLong(_)
+        | Fault::Endless(..)
+        | Fault::Forgotten
+        | Fault::Address(_)
+        | Fault::Tls(_) => Unanswered::Unfit {
+            cause: fault.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, sync::Mutex};
+
+    use mcpmon_core::model::{Content, FromServer, Incident, ListKind, Timestamp, Verdict};
+
+    use super::*;
+    use crate::intercept::http::client::Turn;
+
+    #[derive(Debug, Default)]
+    struct Ears(Mutex<Vec<String>>);
+
+    impl Ears {
+        fn note(&self, said: String) {
+            self.0.lock().unwrap().push(said);
+        }
+    }
+
+    impl ServerJudge for Ears {
+        fn message(&self, _: Timestamp, message: &Message<'_>) -> Verdict {
+            self.note(match &message.content {
+                Content::Client(_) => "asked".to_owned(),
+                Content::Server(FromServer::Introduction(introduction)) => {
+                    format!("{:?}", introduction.instructions.as_deref().unwrap_or_default())
+                }
+                Content::Server(FromServer::Listing(listing)) => {
+                    let (continued, more) = (listing.continued, listing.more);
+                    let names: Vec<_> = listing.items.iter().map(|item| &*item.name).collect();
+                    format!("{:?} {names:?} continued {continued} more {more}", listing.kind)
+                }
+                Content::Server(_) => "something else".to_owned(),
+            });
+            Verdict::Allow
+        }
+
+        fn incident(&self, _: Timestamp, incident: &Incident) {
+            self.note(format!("{incident:?}"));
+        }
+
+        fn changed(&self, _: Timestamp) -> BTreeSet<ListKind> {
+            BTreeSet::new()
+        }
+
+        fn knows(&self, _: &str) -> bool {
+            false
+        }
+
+        fn failed(&self, _: Timestamp, _: &Unanswered) {}
+    }
+
+    fn turn(method: &str, params: &str, result: &str) -> Turn {
+        Turn {
+            request: format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#),
+            answer: format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#).into_bytes(),
+        }
+    }
+
+    #[test]
+    fn a_judge_hears_what_was_said() {
+        let offer = Offer {
+            turns: vec![
+                turn(
+                    "initialize",
+                    r#"{"protocolVersion":"2025-11-25"}"#,
+                    r#"{"protocolVersion":"2025-11-25","instructions":"Be kind."}"#,
+                ),
+                turn(
+                    "tools/list",
+                    "{}",
+                    r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"x"}"#,
+                ),
+                turn("tools/list", r#"{"cursor":"x"}"#, r#"{"tools":[{"name":"c"}]}"#),
+            ],
+            ..Offer::default()
+        };
+        let ears = Ears::default();
+        tell(&offer, &ears, &Policy::default());
+        let heard = ears.0.into_inner().unwrap();
+        let expected = [
+            "asked",
+            r#""Be kind.""#,
+            "asked",
+            r#"Tools ["a", "b"] continued false more true"#,
+            "asked",
+            r#"Tools ["c"] continued true more false"#,
+        ];
+        assert_eq!(heard, expected);
+    }
+}
