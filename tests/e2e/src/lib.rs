@@ -16,6 +16,7 @@ pub mod network;
 pub mod program;
 pub mod proxy;
 pub mod real;
+pub mod remote;
 pub mod servers;
 pub mod site;
 pub mod wait;

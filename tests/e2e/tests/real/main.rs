@@ -10,4 +10,5 @@
 mod attacks;
 mod differentials;
 mod listings;
+mod remote;
 mod traffic;
