@@ -35,7 +35,8 @@ pub use self::{
     own::on_top,
     reload::Reloader,
     settings::{
-        BodyStorageSettings, DiscoverySettings, ProviderSettings, ProxySettings, RecordSettings, Settings, WebhookSettings,
+        BodyStorageSettings, DiscoverySettings, ProviderSettings, ProxySettings, RecordSettings, Settings,
+        WebhookSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},

@@ -43,7 +43,10 @@ fn a_client_cannot_tell_that_the_server_is_remote(sdk: Sdk, transport: Transport
     let seen = scene.events("mcp_tool_seen")?;
     assert!(seen.iter().all(|event| event["layer"] == "mcp_http"), "{seen:?}");
     let servers = scene.list(&["servers"])?;
-    assert_eq!((&servers[0]["server_id"], &servers[0]["command"]), (&json!("remote"), &json!(server.url)));
+    assert_eq!(
+        (&servers[0]["server_id"], &servers[0]["command"]),
+        (&json!("remote"), &json!(server.url))
+    );
     Ok(())
 }
 
@@ -111,15 +114,25 @@ fn what_the_policy_blocks_does_not_reach_the_server(transport: Transport) -> Res
     assert_eq!(blocked["result"]["isError"], true, "{blocked}");
     assert!(blocked.to_string().contains("mcp.blocked_tools"), "{blocked}");
     let sum = client.call(2, "get-sum", &json!({"a": 2, "b": 3}))?;
-    assert_eq!(sum["result"]["content"][0]["text"], "The sum of 2 and 3 is 5.", "{sum}");
+    assert_eq!(
+        sum["result"]["content"][0]["text"], "The sum of 2 and 3 is 5.",
+        "{sum}"
+    );
 
     // What the server asks for is answered in the client's place, on the way back.
-    let sampled = client.call(3, "trigger-sampling-request", &json!({"prompt": "hi", "maxTokens": 5}))?;
+    let sampled = client.call(
+        3,
+        "trigger-sampling-request",
+        &json!({"prompt": "hi", "maxTokens": 5}),
+    )?;
     assert!(sampled.to_string().contains("[mcpmon]"), "{sampled}");
     let (status, rest, errors) = client.0.finish()?;
     assert_eq!((status, rest.as_str()), (0, ""), "{errors}");
     let called: Vec<_> = scene.events("mcp_tool_called")?;
-    let tools: BTreeSet<_> = called.iter().filter_map(|event| event["tool_name"].as_str()).collect();
+    let tools: BTreeSet<_> = called
+        .iter()
+        .filter_map(|event| event["tool_name"].as_str())
+        .collect();
     assert_eq!(tools, BTreeSet::from(["get-sum", "trigger-sampling-request"]));
     Ok(())
 }
@@ -205,7 +218,10 @@ fn a_server_that_is_gone_is_told_by_its_cause(transport: Transport) -> Result<()
     server.kill()?;
     let answer = client.hear_until(|message| message["id"] == 1)?;
     let cause = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(cause.starts_with(&format!("[mcpmon] {}: ", server.url)), "{answer}");
+    assert!(
+        cause.starts_with(&format!("[mcpmon] {}: ", server.url)),
+        "{answer}"
+    );
     match transport {
         // The next call is tried all the same: it may be there again.
         Transport::Http => {
@@ -240,7 +256,9 @@ fn what_a_server_is_told_in_secret_is_nowhere_else() -> Result<()> {
     }
 
     let mut command = Command::new(&wrapped[0]);
-    let unset = scene.prepare(command.args(&wrapped[1..]).env_remove("TOKEN")).output()?;
+    let unset = scene
+        .prepare(command.args(&wrapped[1..]).env_remove("TOKEN"))
+        .output()?;
     let told = String::from_utf8_lossy(&unset.stderr).into_owned();
     assert_eq!(unset.status.code(), Some(2), "{told}");
     assert!(told.contains("the variable TOKEN is not set"), "{told}");
@@ -258,9 +276,18 @@ fn a_remote_server_is_inspected(transport: Transport) -> Result<()> {
     let run = program::run(["inspect", "--server", &server.url, "--json"])?;
     assert_eq!(run.code, Some(0), "{run:?}");
     let found = run.objects()?;
-    let kinds: BTreeSet<_> = found.iter().filter_map(|object| object["definition"].as_str()).collect();
-    assert_eq!(kinds, BTreeSet::from(["instructions", "prompt", "resource", "template", "tool"]));
-    assert!(found.iter().any(|object| object["tool_name"] == "echo"), "{found:?}");
+    let kinds: BTreeSet<_> = found
+        .iter()
+        .filter_map(|object| object["definition"].as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        BTreeSet::from(["instructions", "prompt", "resource", "template", "tool"])
+    );
+    assert!(
+        found.iter().any(|object| object["tool_name"] == "echo"),
+        "{found:?}"
+    );
     // The instructions of this server speak to the model.
     let run = program::run(["inspect", "--server", &server.url, "--threshold", "medium"])?;
     assert_eq!(run.code, Some(1), "{run:?}");

@@ -9,13 +9,15 @@ use tokio::time::{sleep, timeout};
 use super::{Bridge, OWN, lock};
 use crate::intercept::http::client::{
     Body, Fault, LAST_EVENT, Outline, Reply, Resume, Said, Stream, Way, What, error, error_of, heard,
-    of_session, on_one_line,
+    is_header_mismatch, learn, of_session, on_one_line,
 };
 
 /// How long to wait before a stream is taken up again, where the server does not say.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// How often in a row that may bring nothing.
 const MOST_RESUMED: u32 = 8;
+/// How long the list of tools may take that a call needs.
+const RELIST: Duration = Duration::from_secs(20);
 /// How long a stream is read on once all answers came.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
@@ -89,7 +91,26 @@ impl Bridge {
                 self.renew(session.number).await?;
                 self.wire.post(self.session().headers(outline), line).await
             }
+            Err(Fault::Status { status: 400, text }) if is_header_mismatch(text.as_bytes()) => {
+                let mismatch = Fault::Status { status: 400, text };
+                self.post_as_listed(line, outline).await.unwrap_or(Err(mismatch))
+            }
             posted => posted,
+        }
+    }
+
+    /// Posts a call again whose headers were not what the server wants: its client knows the list of tools from earlier,
+    /// and nothing here does. `None` where the list says nothing new. The server has not looked at the call.
+    async fn post_as_listed(&self, line: Vec<u8>, outline: &Outline) -> Option<Result<Reply, Fault>> {
+        let version = outline.version.as_deref()?;
+        let learned = timeout(RELIST, learn(&self.wire, version)).await;
+        let tools = learned.ok()?.ok()?;
+        let anew = Outline::read(&line, &tools)?;
+        lock(&self.tools).extend(tools);
+        let differs = anew.headers != outline.headers;
+        match differs {
+            true => Some(self.wire.post(anew.headers, line).await),
+            false => None,
         }
     }
 

@@ -364,6 +364,39 @@ async fn a_request_without_a_session_is_cancelled_by_the_end_of_its_stream() {
     assert_eq!(site.story(), ["tools/list", "tools/call"]);
 }
 
+#[tokio::test]
+async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_list_says() {
+    let site = Site::new(|asked| match (asked.what().as_str(), asked.header("mcp-param-region")) {
+        ("tools/list", _) => {
+            let tool = json!({"name": "q", "inputSchema": {"type": "object", "properties":
+                {"region": {"type": "string", "x-mcp-header": "Region"}}}});
+            Told::result(asked, &json!({"tools": [tool]}))
+        }
+        ("tools/call", "eu") => Told::result(asked, &json!({"content": []})),
+        _ => {
+            let error = json!({"jsonrpc": "2.0", "id": asked.message()["id"], "error": {"code": -32_020, "message": "a header is missing"}});
+            Told::new(400, "application/json", error.to_string())
+        }
+    })
+    .await;
+    let mut client = Client::new(&site, Way::Http);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let call = |region: &str| json!({"name": "q", "arguments": {"region": region}, "_meta": meta});
+    let answer = client.ask(request(1, "tools/call", call("eu"))).await;
+    assert_eq!(answer["result"]["content"], json!([]), "{answer}");
+    let answer = client.ask(request(2, "tools/call", call("us"))).await;
+    assert_eq!(answer["error"]["message"], "a header is missing", "{answer}");
+    client.leave().await.unwrap();
+    let calls = [
+        "tools/call",
+        "tools/list",
+        "tools/call",
+        "tools/call",
+        "tools/list",
+    ];
+    assert_eq!(site.story(), calls);
+}
+
 /// A server of 2024-11-05, and the one stream of it.
 async fn mailbox() -> (Site, Arc<Mutex<Option<mpsc::Sender<Bytes>>>>) {
     let stream = Arc::new(Mutex::new(None::<mpsc::Sender<Bytes>>));

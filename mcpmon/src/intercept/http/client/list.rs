@@ -59,10 +59,31 @@ pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
     offer.map_err(|fault| ClientError { url, fault })
 }
 
+/// Asks for the list of tools, in the revision `version` without a handshake, and learns which of their arguments
+/// stand in headers.
+pub(in crate::intercept::http) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Fault> {
+    let mut client = Client {
+        wire: wire.clone(),
+        line: Line::Stateless,
+        version: version.to_owned(),
+        next: 1,
+        read: 0,
+        turns: Vec::new(),
+    };
+    client.pages("tools/list", "tools").await?;
+    let mut tools = ToolHeaders::default();
+    for turn in &client.turns {
+        tools.learn(&turn.answer);
+    }
+    Ok(tools)
+}
+
 /// A conversation in which only lists are asked for.
 struct Client {
     wire: Wire,
     line: Line,
+    /// The revision without a handshake.
+    version: String,
     next: u64,
     read: usize,
     turns: Vec<Turn>,
@@ -86,6 +107,7 @@ impl Client {
         Ok(Self {
             wire: Wire::new(asking)?,
             line: Line::Stateless,
+            version: STATELESS.to_owned(),
             next: 1,
             read: 0,
             turns: Vec::new(),
@@ -211,7 +233,7 @@ impl Client {
         self.next += 1;
         if let Line::Stateless = self.line {
             params["_meta"] = json!({
-                META_VERSION: STATELESS,
+                META_VERSION: self.version,
                 "io.modelcontextprotocol/clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
                 "io.modelcontextprotocol/clientCapabilities": {},
             });

@@ -26,8 +26,8 @@ pub use self::{
 pub(super) use self::{
     events::{Resume, Said, Stream},
     legacy::Mailbox,
-    list::{Back, of_session, on_one_line, until_answered},
-    outline::{Outline, What, agreed, error, error_of, heard, tells_changes, with_error},
+    list::{Back, learn, of_session, on_one_line, until_answered},
+    outline::{Outline, What, agreed, error, error_of, heard, is_header_mismatch, tells_changes, with_error},
     params::ToolHeaders,
     wire::{Body, LAST_EVENT, Reply, Wire},
 };

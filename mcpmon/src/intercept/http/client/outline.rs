@@ -21,6 +21,8 @@ use super::{params::ToolHeaders, wire::VERSION};
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// Code of an error: a header is not what the body says, or is missing.
+const HEADER_MISMATCH: &str = "-32020";
 /// Longest name that stands in a header, bytes: what servers take of a head is bounded.
 const LONGEST_NAME: usize = 4096;
 
@@ -214,6 +216,17 @@ pub(in crate::intercept::http) fn error_of(text: &[u8]) -> Option<String> {
     let code = error.member("code")?;
     let is_error = code.kind() == ValueKind::Number && error.member("message")?.string().is_some();
     is_error.then(|| error.text().to_owned())
+}
+
+/// Whether a server refused a request because headers and body of it differ.
+pub(in crate::intercept::http) fn is_header_mismatch(text: &[u8]) -> bool {
+    let mut scanner = Scanner::new(DEEPEST);
+    let root = scanner
+        .scan(text, LoneSurrogate::Replace)
+        .ok()
+        .map(|scan| scan.document.root());
+    let code = root.and_then(|root| root.member("error")?.member("code"));
+    code.is_some_and(|code| code.text() == HEADER_MISMATCH)
 }
 
 /// The revision that a server agrees to in its answer to `initialize`.

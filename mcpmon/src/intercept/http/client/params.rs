@@ -54,6 +54,15 @@ impl ToolHeaders {
         }
     }
 
+    /// Takes in what another one knows.
+    pub(in crate::intercept::http) fn extend(&mut self, other: Self) {
+        for (tool, places) in other.0 {
+            if self.0.len() < MOST_TOOLS || self.0.contains_key(&tool) {
+                self.0.insert(tool, places);
+            }
+        }
+    }
+
     /// The headers of a call.
     pub(super) fn of_call(&self, tool: &str, arguments: Value<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let places = self.0.get(tool).map(Vec::as_slice).unwrap_or_default();
