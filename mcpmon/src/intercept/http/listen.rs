@@ -21,7 +21,8 @@ use hyper_util::{
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    runtime::{Handle, Runtime},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::MissedTickBehavior,
 };
@@ -51,8 +52,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(60);
 /// Name of its threads.
 const THREAD: &str = "mcpmon-llm";
-/// Threads; more do not make answers come earlier.
-const MOST_THREADS: usize = 4;
+/// Lanes; more do not make answers come earlier.
+const MOST_LANES: usize = 4;
 /// How often a timer fires that does nothing.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -116,19 +117,18 @@ impl Running {
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
-                let (runtime, proxy) = match prepare(settings, exchanges) {
-                    Ok(prepared) => prepared,
+                let lanes = match Lane::all(&settings, &exchanges) {
+                    Ok(lanes) => lanes,
                     Err(error) => {
                         report(tell_started.send(Err(error)));
                         return;
                     }
                 };
                 report(tell_started.send(Ok(())));
-                runtime.spawn(beat());
-                if let Err(error) = runtime.block_on(bound.serve(proxy, stopped, tell_closed)) {
-                    tracing::error!(%error, "the LLM proxy cannot accept connections");
+                serve(&lanes, bound, stopped, tell_closed);
+                for lane in lanes {
+                    lane.runtime.shutdown_background();
                 }
-                runtime.shutdown_background();
             })
             .map_err(StartError::Start)?;
         let running = Self {
@@ -186,32 +186,75 @@ impl Drop for Running {
     }
 }
 
-fn prepare(
-    settings: Settings,
-    exchanges: Arc<dyn super::Exchanges>,
-) -> io::Result<(tokio::runtime::Runtime, Arc<Proxy>)> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.min(MOST_THREADS))
-        .thread_name(THREAD)
-        .enable_all()
-        .build()?;
-    let room = Room::new(settings.room);
-    let upstream = Upstream::new()?;
-    let mcp = settings
-        .mcp
-        .map(|mcp| Arc::new(mcp::Proxy::new(mcp, room.clone(), upstream.clone())));
-    let proxy = Proxy {
-        providers: settings.providers,
-        limits: settings.limits,
-        patience: settings.patience,
-        head: settings.head,
-        room,
-        upstream,
-        exchanges,
-        mcp,
+/// A thread with the connections that were given to it, and its own to providers.
+///
+/// A request has to do with three tasks, and each wakes the next: on one thread that costs nothing, while a second one
+/// with nothing to do would be woken to take the task over each time. What takes long steps aside
+/// ([`tokio::task::block_in_place`]), and another thread goes on with the rest.
+struct Lane {
+    runtime: Runtime,
+    proxy: Arc<Proxy>,
+}
+
+impl Lane {
+    fn all(settings: &Settings, exchanges: &Arc<dyn super::Exchanges>) -> io::Result<Vec<Self>> {
+        let room = Room::new(settings.room);
+        let mcp = match &settings.mcp {
+            Some(servers) => {
+                let proxy = mcp::Proxy::new(servers.clone(), room.clone(), Upstream::new()?);
+                Some(Arc::new(proxy))
+            }
+            None => None,
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let lanes = (0..threads.min(MOST_LANES)).map(|_| {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name(THREAD)
+                .enable_all()
+                .build()?;
+            runtime.spawn(beat());
+            let proxy = Proxy {
+                providers: settings.providers.clone(),
+                limits: settings.limits,
+                patience: settings.patience,
+                head: settings.head,
+                room: room.clone(),
+                upstream: Upstream::new()?,
+                exchanges: Arc::clone(exchanges),
+                mcp: mcp.clone(),
+            };
+            let proxy = Arc::new(proxy);
+            Ok(Self { runtime, proxy })
+        });
+        lanes.collect()
+    }
+
+    fn door(&self) -> Door {
+        Door {
+            runtime: self.runtime.handle().clone(),
+            proxy: Arc::clone(&self.proxy),
+        }
+    }
+}
+
+/// Accepts connections on the first of the lanes, until it is to stop and answers are through.
+fn serve(
+    lanes: &[Lane],
+    bound: Bound,
+    stopped: watch::Receiver<bool>,
+    tell_closed: mpsc::Sender<()>,
+) {
+    let doors: Vec<Door> = lanes.iter().map(Lane::door).collect();
+    let Some(Lane { runtime, .. }) = lanes.first() else {
+        return;
     };
-    Ok((runtime, Arc::new(proxy)))
+    let accepting = runtime.spawn(bound.serve(doors, stopped, tell_closed));
+    match runtime.block_on(accepting) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "the LLM proxy cannot accept connections"),
+        Err(error) => tracing::error!(%error, "the LLM proxy does not accept connections any more"),
+    }
 }
 
 fn report<T>(told: Result<(), mpsc::SendError<T>>) {
@@ -268,7 +311,7 @@ impl Bound {
 
     async fn serve(
         self,
-        proxy: Arc<Proxy>,
+        doors: Vec<Door>,
         mut stopped: watch::Receiver<bool>,
         tell_closed: mpsc::Sender<()>,
     ) -> io::Result<()> {
@@ -284,19 +327,20 @@ impl Bound {
             Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
             None => None,
         };
-        if let Some(mcp) = &proxy.mcp {
+        if let Some(mcp) = doors.first().and_then(|door| door.proxy.mcp.as_ref()) {
             tokio::spawn(sweep(Arc::downgrade(mcp)));
         }
         let graceful = GracefulShutdown::new();
         let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        loop {
+        // Each takes the next connection in its turn.
+        for door in doors.iter().cycle() {
             let slot = tokio::select! {
                 slot = Arc::clone(&slots).acquire_owned() => slot,
-                _ = stopped.wait_for(|stopped| *stopped) => break,
+                () = end(&mut stopped) => break,
             };
             let Ok(slot) = slot else { break };
             tokio::select! {
-                _ = stopped.wait_for(|stopped| *stopped) => break,
+                () = end(&mut stopped) => break,
                 accepted = tcp.accept() => match accepted {
                     Ok((stream, client)) => {
                         if let Err(error) = stream.set_nodelay(true) {
@@ -310,7 +354,8 @@ impl Bound {
                         let peer = entry.peer.clone();
                         // Whoever asks first who it is should not have to wait.
                         tokio::task::spawn_blocking(move || peer.who());
-                        serve(&proxy, entry, stream, slot, graceful.watcher());
+                        let open = move || TcpStream::from_std(stream.into_std()?);
+                        door.serve(entry, open, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
                 },
@@ -321,7 +366,8 @@ impl Bound {
                             token: None,
                             peer: at_socket(&stream),
                         };
-                        serve(&proxy, entry, stream, slot, graceful.watcher());
+                        let open = move || UnixStream::from_std(stream.into_std()?);
+                        door.serve(entry, open, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
                 },
@@ -364,7 +410,7 @@ async fn pause(error: &io::Error) {
 }
 
 /// Who is at the other end of a Unix socket.
-fn at_socket(stream: &tokio::net::UnixStream) -> Peer {
+fn at_socket(stream: &UnixStream) -> Peer {
     let credentials = stream.peer_cred().ok();
     let pid = credentials.and_then(|peer| peer.pid());
     Peer::at_socket(
@@ -373,36 +419,60 @@ fn at_socket(stream: &tokio::net::UnixStream) -> Peer {
     )
 }
 
-async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<tokio::net::UnixStream> {
+/// Waits until the proxy is to stop.
+async fn end(stopped: &mut watch::Receiver<bool>) {
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        tracing::debug!("whoever started the LLM proxy is gone");
+    }
+}
+
+async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<UnixStream> {
     match unix {
         Some((listener, _)) => Ok(listener.accept().await?.0),
         None => std::future::pending().await,
     }
 }
 
-fn serve<S>(proxy: &Arc<Proxy>, entry: Entry, stream: S, slot: OwnedSemaphorePermit, watcher: Watcher)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let entry = Arc::new(entry);
-    let served = Arc::clone(proxy);
-    let service = service_fn(move |request| {
-        let (proxy, entry) = (Arc::clone(&served), Arc::clone(&entry));
-        async move { Ok::<_, std::convert::Infallible>(proxy.answer(&entry, request).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(proxy.head)
-        .max_buf_size(LONGEST_HEAD)
-        .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(Unstalled::new(stream, proxy.patience)), service);
-    let connection = watcher.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection of an agent ended");
-        }
-        drop(slot);
-    });
+/// Where a lane takes connections.
+struct Door {
+    runtime: Handle,
+    proxy: Arc<Proxy>,
+}
+
+impl Door {
+    /// Serves the connection that `open` makes one of this lane.
+    fn serve<S>(
+        &self,
+        entry: Entry,
+        open: impl FnOnce() -> io::Result<S> + Send + 'static,
+        slot: OwnedSemaphorePermit,
+        watcher: Watcher,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (proxy, entry) = (Arc::clone(&self.proxy), Arc::new(entry));
+        self.runtime.spawn(async move {
+            let stream = match open() {
+                Ok(stream) => stream,
+                Err(error) => return pause(&error).await,
+            };
+            let (head, patience) = (proxy.head, proxy.patience);
+            let service = service_fn(move |request| {
+                let (proxy, entry) = (Arc::clone(&proxy), Arc::clone(&entry));
+                async move { Ok::<_, std::convert::Infallible>(proxy.answer(&entry, request).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(head)
+                .max_buf_size(LONGEST_HEAD)
+                .max_headers(MOST_HEADERS)
+                .serve_connection(TokioIo::new(Unstalled::new(stream, patience)), service);
+            if let Err(error) = watcher.watch(connection).await {
+                tracing::debug!(%error, "a connection of an agent ended");
+            }
+            drop(slot);
+        });
+    }
 }
 
 /// A socket for its owner, and for `group` where there is one.

@@ -13,6 +13,7 @@ use mcpmon_core::{
     filter::llm::{self, Framing, Limits, Route},
     model::{Dialect, SessionId},
 };
+use tokio::task::block_in_place;
 
 use super::{
     Asked, ExchangeJudge, Exchanges,
@@ -27,6 +28,8 @@ use super::{
     upstream::{Sent, Upstream, whole},
 };
 
+/// Longest body that is read while others wait for it, bytes: about a millisecond.
+const LONG: usize = 64 << 10;
 /// Longest name of an agent that is looked at.
 const LONGEST_AGENT: usize = 256;
 
@@ -205,7 +208,11 @@ impl Proxy {
         share: Share,
     ) -> Result<Response<Outgoing>, Problem> {
         let dialect = ask.dialect;
-        let body = ask.read(body)?;
+        // The other answers on this thread do not wait until a long conversation is read.
+        let body = match body.len() > LONG {
+            true => block_in_place(|| ask.read(body))?,
+            false => ask.read(body)?,
+        };
         ask.judge.sent(&body);
         let mut request = self.request(parts, target, whole(body), Some(dialect))?;
         headers::forget_bytes(request.headers_mut());

@@ -106,7 +106,9 @@ impl Proxy {
         body: Incoming,
     ) -> Result<Response<Outgoing>, Problem> {
         let presented = route.as_ref().ok().and_then(|route| route.token);
-        admission::admit(entry, &parts.uri, &parts.headers, presented).map_err(Problem::of_admission)?;
+        let is_session = |token: &str| self.settings.servers.session(token).is_some();
+        admission::admit(entry, &parts.uri, &parts.headers, presented, is_session)
+            .map_err(Problem::of_admission)?;
         let route = route.map_err(|error| self.nowhere(error))?;
         let session = self.session(entry, &route)?;
         let server = self.server(&route.server)?;
