@@ -231,8 +231,9 @@ pub fn has_hidden_line(raw: &[u8]) -> bool {
     lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
 }
 
-/// The ends of lines that Python knows beside those of the standard.
-fn has_line_end(line: &[u8]) -> bool {
+/// Whether there is an end of a line in it that Python knows beside those of the standard.
+#[must_use]
+pub fn has_line_end(line: &[u8]) -> bool {
     (0..line.len()).any(|at| {
         let is_control = matches!(line[at], 0x0b | 0x0c | 0x1c..=0x1e);
         let ends = ["\u{85}", "\u{2028}", "\u{2029}"];

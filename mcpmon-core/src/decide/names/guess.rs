@@ -54,10 +54,10 @@ impl Scheme {
     /// The tool that `name` stands for if it is one of `server`.
     fn tool_of<'n>(&self, server: &ServerId, name: &'n str) -> Option<&'n str> {
         let server = self.server(server.as_str());
-        let rest = name.strip_prefix(self.prefix)?;
+        let rest = behind(name, self.prefix)?;
         let tool = match self.order {
-            Order::ServerFirst => rest.strip_prefix(server.as_str())?.strip_prefix(self.between)?,
-            Order::ToolFirst => rest.strip_suffix(server.as_str())?.strip_suffix(self.between)?,
+            Order::ServerFirst => behind(behind(rest, &server)?, self.between)?,
+            Order::ToolFirst => before(before(rest, &server)?, self.between)?,
             Order::ToolOnly => return None,
         };
         (!tool.is_empty()).then_some(tool)
@@ -69,10 +69,11 @@ impl Scheme {
     }
 
     fn splits(&self, name: &str) -> Vec<Guess> {
-        let Some(rest) = name.strip_prefix(self.prefix) else {
+        let Some(rest) = behind(name, self.prefix) else {
             return Vec::new();
         };
-        let places = rest.match_indices(self.between).take(MAX_SPLITS);
+        let lower = rest.to_ascii_lowercase();
+        let places = lower.match_indices(self.between).take(MAX_SPLITS);
         let pairs = places.map(|(at, between)| match self.order {
             Order::ToolFirst => (&rest[at + between.len()..], &rest[..at]),
             Order::ServerFirst | Order::ToolOnly => (&rest[..at], &rest[at + between.len()..]),
@@ -87,6 +88,18 @@ impl Scheme {
     }
 }
 
+/// What stands behind `start` in a name. Marks count however they are spelled: agents find tools in any case.
+fn behind<'n>(name: &'n str, start: &str) -> Option<&'n str> {
+    let (head, rest) = name.split_at_checked(start.len())?;
+    head.eq_ignore_ascii_case(start).then_some(rest)
+}
+
+/// What stands before `end`.
+fn before<'n>(name: &'n str, end: &str) -> Option<&'n str> {
+    let (rest, tail) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
+    tail.eq_ignore_ascii_case(end).then_some(rest)
+}
+
 /// Server and tool by the name alone, wherever it can be divided.
 fn divided(name: &str, client: Option<Client>) -> Vec<Guess> {
     let is_meant = |scheme: &&Scheme| {
@@ -96,7 +109,7 @@ fn divided(name: &str, client: Option<Client>) -> Vec<Guess> {
     // `mcp__a__b` is no `mcp_` name.
     let prefixes = schemes.iter().map(|scheme| scheme.prefix);
     let prefix = prefixes
-        .filter(|prefix| name.starts_with(prefix))
+        .filter(|prefix| behind(name, prefix).is_some())
         .max_by_key(|prefix| prefix.len())
         .unwrap_or_default();
     let own = schemes.iter().filter(|scheme| scheme.prefix == prefix);
@@ -133,6 +146,9 @@ mod tests {
     #[test_case("srv_new", Some(Client::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
     #[test_case("srv_new", None, &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
     #[test_case("mcp__evil__run", None, &["fs"] => vec!["evil run"]; "an unknown server")]
+    #[test_case("MCP__Evil__Run", None, &["fs"] => vec!["Evil Run"]; "in capitals")]
+    #[test_case("Mcp__My_Srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server in capitals")]
+    #[test_case("a0MCP0b", None, &[] => vec!["a b"]; "a mark in the middle in capitals")]
     #[test_case("mcp__a__b__c", None, &[] => vec!["a b__c", "a__b c"]; "more than one way")]
     #[test_case("mcp_a_b", None, &[] => vec!["a b"]; "another prefix")]
     #[test_case("mcp--a--b", None, &[] => vec!["a b"]; "one more")]

@@ -214,14 +214,34 @@ impl Response {
         let Err(fault) = read else {
             return Ok(());
         };
+        // What went on last may be a piece whose end never came: what is said now is none of it.
+        let is_open = !out.is_empty();
         match &self.body {
             Body::Unread | Body::Whole(_) => {}
-            Body::Events(_, stream) | Body::Lines(_, stream) => stream.broken(&fault, out),
+            Body::Events(_, stream) => {
+                if is_open && !is_ended(out) {
+                    out.extend_from_slice(b"\n\n");
+                }
+                stream.broken(&fault, out);
+            }
+            Body::Lines(_, stream) => {
+                if is_open && !out.ends_with(b"\n") {
+                    out.push(b'\n');
+                }
+                stream.broken(&fault, out);
+            }
         }
         self.body = Body::Whole(Vec::new());
         self.fault = Some(fault.clone());
         Err(fault)
     }
+}
+
+/// Whether a blank line ends it: what follows is another event.
+fn is_ended(raw: &[u8]) -> bool {
+    let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
+    line.or_else(|| raw.strip_suffix(b"\r"))
+        .is_some_and(|line| line.is_empty() || line.ends_with(b"\n") || line.ends_with(b"\r"))
 }
 
 /// Puts `bytes` behind what is in `out`.

@@ -47,6 +47,25 @@ pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial
     }
 }
 
+/// A piece of a stream that holds an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw<'a> {
+    /// The one that was read.
+    pub(super) read: &'a [u8],
+    /// What goes on where nothing in it changes and it waits for nothing.
+    pub(super) unchanged: &'a [u8],
+}
+
+impl<'a> Raw<'a> {
+    /// One that was read as it came.
+    pub(super) const fn exact(raw: &'a [u8]) -> Self {
+        Self {
+            read: raw,
+            unchanged: raw,
+        }
+    }
+}
+
 /// Arguments that an API carries as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Arguments<'t> {
@@ -119,13 +138,6 @@ pub(super) fn error_members(fault: &Fault) -> (String, String) {
     quote_into(&format!("[mcpmon] {fault}"), &mut message);
     let told = format!("\"message\":{message},\"param\":null,\"code\":\"mcpmon\"");
     (format!("\"error\":{{\"type\":\"server_error\",{told}}}"), told)
-}
-
-/// Whether a blank line ends it: what follows is another event.
-pub(super) fn is_ended(raw: &[u8]) -> bool {
-    let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
-    line.or_else(|| raw.strip_suffix(b"\r"))
-        .is_some_and(|line| line.is_empty() || line.ends_with(b"\n") || line.ends_with(b"\r"))
 }
 
 /// What becomes of a body that came whole once its calls are judged; `None` where it stays as it is.

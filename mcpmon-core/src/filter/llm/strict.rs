@@ -4,9 +4,12 @@ use std::borrow::Cow;
 
 use super::Fault;
 use crate::{
-    decode::json::{
-        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, ValueKind,
-        canonical,
+    decode::{
+        json::{
+            DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, ValueKind,
+            canonical,
+        },
+        sse::has_line_end,
     },
     model::RawJson,
 };
@@ -60,6 +63,12 @@ fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
 /// What is not JSON and cannot be read as any: nothing, or the word with which some gateways end every stream.
 pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
+}
+
+/// Whether an event that holds no call may go on as it came though it has half of a pair of surrogates in it: the other
+/// half may be in the next one, and what reads both puts them together.
+pub(super) fn is_half(doubt: Doubt, raw: &[u8]) -> bool {
+    doubt == Doubt::Surrogate && !has_line_end(raw)
 }
 
 /// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.

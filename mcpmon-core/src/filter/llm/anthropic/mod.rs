@@ -18,7 +18,7 @@ use self::{
     waiting::Waiting,
     whole::{Judged, is_tool_use},
 };
-use super::{Fault, Judge, Limits, Piece, Stream, error_body};
+use super::{Fault, Judge, Limits, Piece, Stream, error_body, strict};
 use crate::{
     decode::{
         json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
@@ -62,9 +62,13 @@ impl Stream for Reading {
             let event = scan.document.root();
             return self.content.read(event, piece.name, piece.raw, judge, out);
         }
+        let doubt = scan.doubt;
         let anew = canonical(scan.document);
         let scan = self.scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse);
         let event = scan.map_err(Fault::malformed)?.document.root();
+        if strict::is_half(doubt, piece.raw) && is_text(event) {
+            return self.content.read(event, piece.name, piece.raw, judge, out);
+        }
         let mut raw = Vec::with_capacity(anew.len() + 64);
         let name = piece.name.map(String::from_utf8_lossy);
         write_event(name.as_deref(), &anew, &mut raw);
@@ -83,11 +87,21 @@ impl Stream for Reading {
     }
 
     fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
-        // What was last may be an event whose end never came.
-        out.extend_from_slice(b"\n\n");
         let error = error_body(Dialect::Anthropic, fault.response_status(), &fault.to_string());
         write_event(Some("error"), &String::from_utf8_lossy(&error), out);
     }
+}
+
+/// Whether an event adds to a text.
+fn is_text(event: Value<'_>) -> bool {
+    let read = Event::read(event);
+    matches!(
+        read,
+        Ok(Event::Delta {
+            delta: Delta::Text,
+            ..
+        })
+    )
 }
 
 /// The content of the message, as far as it was told.

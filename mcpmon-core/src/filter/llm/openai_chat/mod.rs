@@ -17,7 +17,9 @@ use self::{
 };
 use super::{
     Fault, Judge, Limits, Piece, Stream,
-    openai::{DONE, MOST, error_members, is_ended, malformed, scan, scanner, too_many},
+    is_ended,
+    openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many},
+    strict,
 };
 use crate::{
     decode::{
@@ -65,13 +67,18 @@ impl Stream for Reading {
         }
         let read = scan(&mut self.scanner, data)?;
         if read.form == Form::Exact {
-            self.said.chunk(read.document.root(), piece.raw, judge, out)?;
+            let raw = Raw::exact(piece.raw);
+            self.said.chunk(read.document.root(), raw, judge, out)?;
         } else {
+            let is_half = strict::is_half(read.doubt, piece.raw);
             let text = canonical(read.document);
             let read = scan(&mut self.scanner, text.as_bytes())?;
-            let raw = event(&text);
-            self.said
-                .chunk(read.document.root(), raw.as_bytes(), judge, out)?;
+            let anew = event(&text);
+            let raw = Raw {
+                read: anew.as_bytes(),
+                unchanged: if is_half { piece.raw } else { anew.as_bytes() },
+            };
+            self.said.chunk(read.document.root(), raw, judge, out)?;
         }
         let limit = self.limits.max_held;
         if self.said.held.bytes() > limit {
@@ -98,7 +105,7 @@ impl Said {
     fn chunk(
         &mut self,
         root: Value<'_>,
-        raw: &[u8],
+        raw: Raw<'_>,
         judge: &mut dyn Judge,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
@@ -115,10 +122,10 @@ impl Said {
             self.release(judge, out)?;
         }
         let calls = self.held.take(&choices, &self.answers)?;
-        if has_calls || self.must_wait(&choices, raw) {
-            self.held.push(Chunk::new(root, raw, &choices, calls));
+        if has_calls || self.must_wait(&choices, raw.read) {
+            self.held.push(Chunk::new(root, raw.read, &choices, calls));
         } else {
-            self.pass(root, &choices, raw, out);
+            self.pass(root, &choices, raw.unchanged, out);
         }
         for choice in choices.iter().filter(|choice| choice.finish.is_some()) {
             self.held.end(choice.index);

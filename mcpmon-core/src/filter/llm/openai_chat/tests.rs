@@ -322,6 +322,33 @@ fn chunks_are_rewritten_where_readers_differ(stream: &str) -> String {
     told.out
 }
 
+/// Whoever cuts a text into parts may cut a character in two: whoever joins them has it again.
+#[test]
+fn half_a_character_goes_on_as_it_came() {
+    let halves = ["\\ud83d", "\\ude00"].map(|half| text("x").replace("\"x\"", &format!("\"{half}\"")));
+    let stream = delta(&json!({"role": "assistant", "content": ""})) + &halves.concat() + &finish("stop") + END;
+    let told = streamed(CHAT, &["write"], &stream);
+    assert_eq!((told.fault, told.out), (None, stream));
+    // In a call it is written as what most readers make of it.
+    let calls = delta(&begin(0, "call_a", "read")) + &delta(&more(0, "x")).replace("\"x\"", "\"\\ud83d\"");
+    let told = streamed(CHAT, &[], &(calls + &finish("tool_calls") + END));
+    assert!(!told.out.contains("\\ud83d"), "{told:?}");
+}
+
+#[test_case("data: {\"id\"" => "data: {\"id\"\n\n"; "an event without an end")]
+#[test_case("data: {}\n" => "data: {}\n\n\n"; "a line")]
+#[test_case("data: {}\r\n\r\n" => "data: {}\r\n\r\n"; "an event")]
+#[test_case("" => ""; "nothing")]
+fn an_error_is_no_part_of_what_went_on_last(last: &str) -> String {
+    let mut response = Response::new(CHAT, Framing::Events, LIMITS);
+    let mut out = last.as_bytes().to_vec();
+    let read = response.push(b"data: {]\n\n", &mut Words::default(), &mut out);
+    assert!(matches!(read, Err(Fault::Malformed { .. })));
+    let out = String::from_utf8(out).unwrap();
+    let (before, _error) = out.split_at(out.find("data: {\"error\"").unwrap());
+    before.to_owned()
+}
+
 #[test_case("data: {\"choices\"\n\n"; "no JSON")]
 #[test_case("data: []\n\n"; "no object")]
 #[test_case("data: {\"choices\":{}}\n\n"; "no array")]

@@ -16,7 +16,8 @@ use self::{
 };
 use super::{
     Fault, Judge, Limits, Piece, Stream,
-    openai::{DONE, MOST, error_members, malformed, scan, scanner, too_many, whole_body},
+    openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many, whole_body},
+    strict,
 };
 use crate::{
     decode::{
@@ -100,11 +101,18 @@ impl Stream for Reading {
         }
         let read = scan(&mut self.scanner, data)?;
         if read.form == Form::Exact {
-            take(held, settled, read.document.root(), piece.raw, judge, out)?;
+            let raw = Raw::exact(piece.raw);
+            take(held, settled, read.document.root(), raw, judge, out)?;
         } else {
+            let is_half = strict::is_half(read.doubt, piece.raw);
             let text = canonical(read.document);
             let root = scan(&mut self.scanner, text.as_bytes())?.document.root();
-            take(held, settled, root, named(root, &text).as_bytes(), judge, out)?;
+            let anew = named(root, &text);
+            let raw = Raw {
+                read: anew.as_bytes(),
+                unchanged: if is_half { piece.raw } else { anew.as_bytes() },
+            };
+            take(held, settled, root, raw, judge, out)?;
         }
         let limit = self.limits.max_held;
         if held.bytes() > limit {
@@ -138,7 +146,7 @@ fn take(
     held: &mut Held,
     settled: &mut Settled,
     root: Value<'_>,
-    raw: &[u8],
+    raw: Raw<'_>,
     judge: &mut dyn Judge,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
@@ -167,8 +175,12 @@ fn take(
     }
     match owner {
         Owner::Blocked => {}
-        Owner::Nobody if held.is_empty() => settled.pass(root, event.response, raw, judge, out)?,
-        Owner::Nobody | Owner::Held(_) => held.push(Waiting::new(root, raw, &event, owner, told)),
+        Owner::Nobody if held.is_empty() => {
+            let is_bare = event.response.is_none() && item.is_none();
+            let raw = if is_bare { raw.unchanged } else { raw.read };
+            settled.pass(root, event.response, raw, judge, out)?;
+        }
+        Owner::Nobody | Owner::Held(_) => held.push(Waiting::new(root, raw.read, &event, owner, told)),
     }
     if held.is_over() {
         std::mem::take(held).release(settled, judge, out)?;
