@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Hit, issued,
+    Hit, code, issued,
     names::{self, Claim},
     value::{self, Strength},
 };
@@ -75,6 +75,8 @@ struct Assigned<'t> {
 enum Separator {
     /// `=`, `:` and the like.
     Sign,
+    /// A comma: a name and a value, or two of a list.
+    Comma,
     /// Nothing but space.
     Space,
 }
@@ -122,10 +124,13 @@ pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>
     let Some(mut claim) = claims.of(spelled) else {
         return (0, None);
     };
-    if claim == Claim::Key && is_second_word(text, name) {
-        claim = Claim::Generated;
+    if claim == Claim::Key && text[name.clone()].eq_ignore_ascii_case("key") {
+        let Some(kind) = names::claim(&format!("{}-key", word_before(text, name.start))) else {
+            return (0, None);
+        };
+        claim = kind.min(claim);
     }
-    let Some(assigned) = follow(text, name.end) else {
+    let Some(assigned) = follow(text, name) else {
         return (0, None);
     };
     let is_flag = text[name.clone()].starts_with('-');
@@ -166,18 +171,12 @@ fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
     })
 }
 
-/// `private key`, `Activation key`: the word before says what kind of key it is.
-fn is_second_word(text: &str, name: &Range<usize>) -> bool {
-    if !text[name.clone()].eq_ignore_ascii_case("key") {
-        return false;
-    }
-    let before =
-        text[text.ceil_char_boundary(name.start.saturating_sub(LONGEST_NAME))..name.start].trim_end();
-    let word = before
-        .rsplit(|c: char| !c.is_ascii_alphanumeric())
-        .next()
-        .unwrap_or_default();
-    names::claim(&format!("{word}-key")).is_some_and(|claim| claim < Claim::Key)
+/// The word before a name: of `private key`, `Activation key` it says what kind of key it is.
+fn word_before(text: &str, end: usize) -> &str {
+    let before = &text[text.ceil_char_boundary(end.saturating_sub(LONGEST_NAME))..end];
+    let before = before.trim_end_matches([' ', '\t']);
+    let length = before.bytes().rev().take_while(u8::is_ascii_alphanumeric).count();
+    &before[before.len() - length..]
 }
 
 /// The password that a phrase of SQL or of another language introduces; `end` is where the phrase ends.
@@ -194,7 +193,7 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
             end += skipped + 8;
         }
     }
-    judge(Claim::Password, &follow(text, end)?, true, true, "password")
+    judge(Claim::Password, &follow(text, &(end..end))?, true, true, "password")
 }
 
 /// What a parameter or member of this name holds.
@@ -252,19 +251,36 @@ fn grade(
     if value::is_reference(value) || !quoted && value.contains(['(', '[', '{']) {
         return None;
     }
+    let is_status = !quoted && value.contains('/') && name.eq_ignore_ascii_case("pass");
+    if code::is_telling(value) || !quoted && code::is_bare_code(value) || is_status {
+        return None;
+    }
     let is_shown = |strength: Strength| match separator {
         Separator::Sign => true,
+        Separator::Comma => match claim {
+            Claim::Password => strength > Strength::None && !code::repeats(name, value),
+            Claim::Generated | Claim::Key | Claim::Hint => {
+                let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
+                strength == Strength::Random || strength == Strength::Mixed && has_digit
+            }
+        },
         Separator::Space => {
             is_flag || quoted || is_loud && strength >= Strength::Mixed || strength == Strength::Random
         }
     };
-    let strength = value::strength(value, quoted);
+    // Another assignment stands there, as in a sentence or in a cookie: what it assigns counts.
+    let is_another = claim == Claim::Generated || separator == Separator::Space && !is_flag;
+    let given = code::assigned(value).filter(|_| is_another).unwrap_or(value);
+    let strength = value::strength(given, quoted);
     if claim <= Claim::Key && value.len() >= 6 && (value::is_placeholder(value) || value::is_patterned(value))
     {
         return (separator == Separator::Sign || is_flag).then_some(Severity::Low);
     }
-    if !is_shown(strength) {
+    if !is_shown(strength) || claim != Claim::Password && code::repeats(name, value) {
         return None;
+    }
+    if claim == Claim::Generated && value::is_made_up(value) {
+        return Some(Severity::Low);
     }
     // An issuer's token that was cut, or never was one.
     if claim != Claim::Password && issued::begins(value) {
@@ -328,8 +344,9 @@ fn unscheduled<'t>(assigned: &Assigned<'t>) -> Assigned<'t> {
     }
 }
 
-/// The value behind a name that ends at `end`.
-fn follow(text: &str, end: usize) -> Option<Assigned<'_>> {
+/// The value behind the name at `name`.
+fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
+    let end = name.end;
     let mut gap = Gap {
         text,
         at: end,
@@ -337,7 +354,7 @@ fn follow(text: &str, end: usize) -> Option<Assigned<'_>> {
     };
     let closed = gap.closers();
     let spaced = gap.spaces();
-    let mut separator = gap.sign();
+    let mut separator = gap.sign().map(|()| Separator::Sign);
     if separator.is_none() && closed {
         // `name="…" value="…"`, `{"name": "…", "value": "…"}`, `("…", "…")`.
         gap.one_of(b",");
@@ -346,35 +363,35 @@ fn follow(text: &str, end: usize) -> Option<Assigned<'_>> {
         if gap.word("value") {
             gap.closers();
             gap.spaces();
-            separator = gap.sign();
+            separator = gap.sign().map(|()| Separator::Sign);
         } else if text
             .as_bytes()
             .get(gap.at.wrapping_sub(1))
             .is_some_and(|byte| matches!(byte, b'"' | b'\''))
         {
             let (start, quote) = (gap.at, &text[gap.at - 1..gap.at]);
-            return value_at(text, start, Some(quote), Separator::Sign);
+            return value_at(text, start, Some(quote), Separator::Comma);
         }
     }
     // `password is …`
     if separator.is_none() && spaced && (gap.word("is ") || gap.word("was ")) {
-        separator = Some(());
+        separator = Some(Separator::Sign);
     }
     // `set(PASSWORD, "…")`, `password("…")`: what is quoted only.
     if separator.is_none() && !closed {
-        let from = gap.at;
-        gap.one_of(b",(");
+        let is_call = gap.one_of(b"(");
+        let is_listed = !is_call && gap.one_of(b",");
         gap.spaces();
-        if gap.at > from
-            && gap.peek().is_some_and(|byte| matches!(byte, b'"' | b'\''))
-            && !text[from..gap.at].trim().is_empty()
-        {
-            separator = Some(());
+        if is_call && code::asks(&text[name.clone()]) {
+            return None;
+        }
+        if (is_call || is_listed) && gap.peek().is_some_and(|byte| matches!(byte, b'"' | b'\'')) {
+            separator = Some(if is_call { Separator::Sign } else { Separator::Comma });
         }
     }
     let is_tag = text[end..gap.at].trim() == ">";
     let separator = match separator {
-        Some(()) => Separator::Sign,
+        Some(separator) => separator,
         None if spaced => Separator::Space,
         None => return None,
     };

@@ -107,11 +107,11 @@ const fn is_part(byte: u8) -> bool {
 /// What follows `bearer`, which ends at `end`.
 pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
     let (token, span) = word(text, end)?;
-    if token.len() < 12 || value::is_reference(token) {
+    if token.len() < 12 || value::is_reference(token) || token.contains(['(', '[', ']']) {
         return None;
     }
     let severity = match value::strength(token, true) {
-        _ if value::is_placeholder(token) || is_header(token) => Severity::Low,
+        _ if value::is_placeholder(token) || value::is_made_up(token) || is_header(token) => Severity::Low,
         Strength::Random | Strength::Mixed => Severity::High,
         Strength::Chosen if token.len() >= 20 => Severity::High,
         Strength::Chosen | Strength::None => return None,

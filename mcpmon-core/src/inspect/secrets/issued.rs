@@ -314,12 +314,19 @@ pub(super) const ISSUED: &[Issued] = &[
     row("private_key", "b3BlbnNzaC1rZXktdjEA", Wide, 60, LONG),
 ];
 
-/// Whether a value begins as one of an issuer does, by a prefix that is long enough to say so.
+/// Whether a value begins as one of an issuer does, by a prefix that is long enough to say so, and goes on.
 pub(super) fn begins(value: &str) -> bool {
     let first = value.bytes().next();
     let known = first.and_then(|first| TELLING.get(&first));
-    known.is_some_and(|known| known.iter().any(|prefix| value.starts_with(prefix)))
+    let goes_on = |prefix: &&str| {
+        let rest = value.strip_prefix(prefix).unwrap_or_default();
+        rest.bytes().filter(u8::is_ascii_alphanumeric).count() >= SHOWN
+    };
+    known.is_some_and(|known| known.iter().any(goes_on))
 }
+
+/// Letters and digits behind a prefix that are more than documents show of a token.
+const SHOWN: usize = 4;
 
 /// Prefixes that say so by themselves, by their first byte.
 static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {

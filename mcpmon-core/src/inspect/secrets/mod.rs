@@ -7,6 +7,7 @@ mod anchors;
 mod assignment;
 mod blob;
 mod checks;
+mod code;
 mod environment;
 mod found;
 mod header;

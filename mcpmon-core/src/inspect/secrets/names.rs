@@ -89,14 +89,16 @@ const PLAIN_PASSES: [&str; 7] = [
 ];
 
 /// Words of keys that open nothing.
-const PLAIN_KEYS: [&str; 12] = [
+const PLAIN_KEYS: [&str; 14] = [
     "cache",
     "column",
     "foreign",
+    "gpg",
     "index",
     "map",
     "object",
     "partition",
+    "pgp",
     "primary",
     "schema",
     "sequence",
@@ -146,7 +148,7 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
     match last {
         "cookie" | "pat" | "bearer" => return Some(Claim::Generated),
         "pass" | "pw" | "psw" | "pin" if last != "pin" || previous == "card" => return Some(Claim::Password),
-        _ if last.ends_with("pass") && last.len() > 5 && !PLAIN_PASSES.contains(&last) => {
+        _ if last.ends_with("pass") && last.len() > 5 && !ends_with_any(last, &PLAIN_PASSES) => {
             return Some(Claim::Password);
         }
         "sig" | "signature" | "credential" | "credentials" | "authorization" => {
@@ -257,6 +259,8 @@ mod tests {
     #[test_case("some_key" => Some(Claim::Key); "a key")]
     #[test_case("sortKey" => None; "a key that opens nothing")]
     #[test_case("public_key" => None; "public")]
+    #[test_case("IFLA_VXLAN_LOCALBYPASS" => None; "a word that ends as passwords do")]
+    #[test_case("gpg-key" => None; "a key that is known by its fingerprint")]
     #[test_case("pattern" => None; "no word of it")]
     #[test_case("two words" => None; "no name")]
     fn names_claim(name: &str) -> Option<Claim> {

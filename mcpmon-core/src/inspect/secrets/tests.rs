@@ -170,6 +170,11 @@ fn web_tokens() {
 #[test_case("passwd: str = \"{}\"", "generic_secret high"; "annotated")]
 #[test_case("пароль: {}", "generic_secret high"; "another language")]
 #[test_case("machine a.example login ann password {}", "credential_file high"; "netrc")]
+#[test_case("login(user, password, \"{}\")", "generic_secret high"; "behind a comma")]
+#[test_case("[(\"password\", \"{}\")]", "generic_secret high"; "a pair")]
+#[test_case("setPassword(\"{}\")", "generic_secret high"; "given to a function")]
+#[test_case("headers.add('Cookie', 'session={}')", "generic_secret high"; "cookie")]
+#[test_case("use `token={}` there", "generic_secret high"; "assignment in a sentence")]
 fn named(text: &str, expected: &str) {
     let text = text.replace("{{", "{").replace("}}", "}");
     holds(&text.replace("{}", "h7Gq2pqW4xKm3T"), expected);
@@ -264,6 +269,22 @@ fn what_says_nothing() {
 #[test_case("git@github.com:owner/repo.git"; "ssh remote")]
 #[test_case("docker run -u 1000:1000 -e NODE_ENV=production image"; "user of a container")]
 #[test_case(".token { color: #fff0f0; background: url(data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP) }"; "style sheet")]
+#[test_case("pass `include=members` to list them; pass token=NAME, or `spec=True`"; "assignments in sentences")]
+#[test_case("('', Token, '#pop'), (r'[a-z]+', bygroups(token), \"#pop:2\")"; "a lexer")]
+#[test_case("# token          = 1*tchar\n# cookie-header  = *cookie-octet"; "a grammar")]
+#[test_case("styles = {Token: '#ABB2BF', Token.String: \"#d8dee9\"}"; "colours")]
+#[test_case("(ECDSA_P256_CLIENT_KEY, \"ecdsa-p256\", \"client.key\")"; "names of what is listed")]
+#[test_case("['triggerToken', 'sfntCMapEncoding'], ['crc-16-buypass', 'Crc16Buypass']"; "lists of names")]
+#[test_case("pub const IFLA_INET6_TOKEN: _bindgen_ty_7 = 4; fn f(password: Uint8Array, salt: Uint8Array)"; "types")]
+#[test_case("const UNAUTHENTICATED_KEY = 0b10000000000000000;"; "a number")]
+#[test_case("self.hide_cookie2 = hide_cookie2"; "a variable of the same name")]
+#[test_case("getAccessToken(\"context7\")"; "a question for a token")]
+#[test_case("t.pass(\"tests/pass/*.rs\"); --- PASS: TestE2E/Initialize (0.09s)"; "results of tests")]
+#[test_case("NOTION_TOKEN=ntn_..., --token ghp_…, `key := \"sk-ant-\" + rest`"; "prefixes alone")]
+#[test_case("headers.add('Set-Cookie', 'foo=bar'); Set-Cookie: keebler=\"E=everybody\""; "cookies that say nothing")]
+#[test_case("Release GPG key: DD8F2338BAE7501E3DD5AC78C273792F7D83545D"; "a fingerprint")]
+#[test_case("[with a Bearer Token](#test-5-cross-gateway-invocation-with-bearer-token)"; "a link")]
+#[test_case("Authorization: Bearer github_test_token_123"; "a token that is made up")]
 #[test_case("Please reset my password and send the key to reception."; "sentence")]
 fn near_misses(text: &str) {
     let kinds = kinds(text);

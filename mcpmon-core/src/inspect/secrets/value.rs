@@ -249,6 +249,13 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     is_repetitive(value)
 }
 
+/// Whether words and numbers make up `value`, among them some that only placeholders have: `github_token_123`.
+pub(super) fn is_made_up(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let mut parts = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    is_wordy(value) && lower.contains(['_', '-']) && parts.any(|part| MEANINGLESS.contains(&part))
+}
+
 /// `changeme123` was changed, if not by much.
 fn has_changeme_suffix(lower: &str) -> bool {
     lower.strip_prefix("changeme").is_some_and(|rest| rest.len() >= 2)
@@ -367,6 +374,14 @@ mod tests {
     #[test_case("changeme123" => false; "changed")]
     fn placeholders(value: &str) -> bool {
         is_placeholder(value)
+    }
+
+    #[test_case("github_token_123" => true; "words and a number")]
+    #[test_case("shared-test-secret-12345" => true; "more words")]
+    #[test_case("correct-horse-battery-staple" => false; "words of no such meaning")]
+    #[test_case("token_k9Xw2Lm4Qz7P" => false; "a word before a secret")]
+    fn made_up(value: &str) -> bool {
+        is_made_up(value)
     }
 
     #[test]
