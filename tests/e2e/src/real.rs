@@ -211,21 +211,34 @@ impl Real {
     /// # Errors
     /// Where the SDK fails.
     pub fn drive(&self, sdk: Sdk, scene: &Scene, calls: &str, command: &[String]) -> Result<Value> {
-        let mut driver = match sdk {
-            Sdk::Python => {
-                let mut driver = Command::new(self.python("python"));
-                driver.arg(self.script("drive.py"));
-                driver
-            }
-            Sdk::TypeScript => {
-                let mut driver = Command::new("node");
-                driver.arg(self.script("drive.mjs"));
-                driver
-            }
+        self.drive_by(&[], sdk, scene, calls, command)
+    }
+
+    /// The same, with the SDK started by another command: these words go in front.
+    ///
+    /// # Errors
+    /// Where the SDK fails.
+    pub fn drive_by(
+        &self,
+        by: &[String],
+        sdk: Sdk,
+        scene: &Scene,
+        calls: &str,
+        command: &[String],
+    ) -> Result<Value> {
+        let mut words = by.to_vec();
+        let (interpreter, script) = match sdk {
+            Sdk::Python => (self.python("python"), "drive.py"),
+            Sdk::TypeScript => ("node".into(), "drive.mjs"),
         };
-        let calls = calls.replace('@', &scene.data().display().to_string());
-        scene.prepare(driver.arg(calls).args(command));
-        let output = driver
+        words.push(interpreter.display().to_string());
+        words.push(self.script(script).display().to_string());
+        words.push(calls.replace('@', &scene.data().display().to_string()));
+        words.extend_from_slice(command);
+        let (program, arguments) = words.split_first().context("a command")?;
+        let mut driver = Command::new(program);
+        let output = scene
+            .prepare(driver.args(arguments))
             .stdin(Stdio::null())
             .output()
             .context("cannot start the SDK")?;

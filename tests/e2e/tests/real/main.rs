@@ -11,4 +11,5 @@ mod attacks;
 mod differentials;
 mod listings;
 mod remote;
+mod shims;
 mod traffic;

@@ -1,0 +1,113 @@
+//! Servers that an agent of `mcpmon run` starts by a launcher are wrapped by themselves; nothing else is touched.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::{
+    program,
+    real::{Real, Scene, Sdk},
+};
+use test_case::test_case;
+
+const CALLS: &str = r#"[["echo", {"message": "hello"}], ["get-sum", {"a": 2, "b": 3}]]"#;
+
+/// `mcpmon run` with the store of the scene, and no proxy that could be in another's way.
+fn run(scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
+    let mut words = vec![program::path()?.display().to_string(), "run".to_owned()];
+    words.extend(options.iter().map(|&option| option.to_owned()));
+    words.extend(["--socket", "/nonexistent/mcpmon.sock", "--db"].map(str::to_owned));
+    words.push(scene.store().display().to_string());
+    words.push("--".to_owned());
+    Ok(words)
+}
+
+/// A server by `npx`, as clients start them.
+fn by_npx(real: &Real) -> Vec<String> {
+    let prefix = real.npm("../..").display().to_string();
+    ["npx", "--prefix", &prefix, "mcp-server-everything"].map(str::to_owned).to_vec()
+}
+
+#[test_case(Sdk::Python; "python")]
+#[test_case(Sdk::TypeScript; "typescript")]
+fn a_server_by_npx_is_wrapped(sdk: Sdk) -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let command = by_npx(&real);
+    let through = real.drive_by(&run(&scene, &[])?, sdk, &scene, CALLS, &command)?;
+    let bare = Scene::new()?;
+    let alone = real.drive(sdk, &bare, CALLS, &command)?;
+    assert_eq!(through, alone, "the client sees no difference");
+    let started = scene.events("mcp_server_started")?;
+    assert_eq!(started.len(), 1, "wrapped once: {started:?}");
+    assert_eq!(started[0]["wrapped"], true);
+    assert_eq!(scene.events("mcp_tool_called")?.len(), 2);
+    assert_eq!(scene.events("mcp_enforcement_degraded")?.len(), 0, "no wrapper steps aside");
+    Ok(())
+}
+
+#[test]
+fn without_launchers_nothing_is_wrapped() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let by = run(&scene, &["--no-shims"])?;
+    real.drive_by(&by, Sdk::Python, &scene, CALLS, &by_npx(&real))?;
+    assert_eq!(scene.events("mcp_tool_called")?.len(), 0);
+    Ok(())
+}
+
+/// A server that has its wrapper already gets no second one.
+#[test]
+fn a_wrapped_server_stays_as_it_is() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let wrapped = scene.wrapped("everything", &[], &by_npx(&real))?;
+    real.drive_by(&run(&scene, &[])?, Sdk::Python, &scene, CALLS, &wrapped)?;
+    assert_eq!(scene.events("mcp_server_started")?.len(), 1);
+    assert_eq!(scene.events("mcp_tool_called")?.len(), 2);
+    assert_eq!(scene.events("mcp_enforcement_degraded")?.len(), 0);
+    Ok(())
+}
+
+/// Whatever is no conversation with a server is the real launcher's: its words, its streams, its status, its name.
+#[test_case("npx cowsay 'two words'", "npx|cowsay|two words", 7; "no server")]
+#[test_case("npx mcp-server-everything </dev/null", "npx|mcp-server-everything", 7; "nobody speaks to it")]
+#[test_case("npx mcp-server-everything --help", "npx|mcp-server-everything|--help", 7; "asked about itself")]
+#[test_case("uvx --version", "", 127; "a launcher that is not there")]
+#[test_case("command -v uvx || exit 9", "", 9; "it is not found either")]
+fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()> {
+    let scene = Scene::new()?;
+    let bin = scene.file("bin");
+    fs::create_dir(&bin)?;
+    let npx = bin.join("npx");
+    // Speaks no protocol: the name it has, and what it is given.
+    fs::write(&npx, "#!/bin/sh\nprintf '%s' \"${0##*/}\"; printf '|%s' \"$@\"; exit 7\n")?;
+    fs::set_permissions(&npx, fs::Permissions::from_mode(0o755))?;
+    let by = run(&scene, &[])?;
+    let (program, arguments) = by.split_first().context("a command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).args(["sh", "-c", script]);
+    let mut child = scene
+        .prepare(&mut command)
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let held = child.stdin.take();
+    let output = child.wait_with_output()?;
+    drop(held);
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(code), "{:?}: {told}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{told}");
+    Ok(())
+}
