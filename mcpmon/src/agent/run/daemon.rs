@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What the daemon made of this session.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(in crate::agent) enum Found {
     /// It is behind the daemon's proxy, for as long as the connection lasts.
     Behind(UnixStream, Box<Reach>),
     /// It has a proxy of its own, which the daemon knows of for as long.
@@ -39,7 +39,7 @@ pub(super) enum Found {
 
 /// Why nothing came of it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DaemonError {
+pub(in crate::agent) enum DaemonError {
     /// Nobody listens.
     #[error("no daemon is listening")]
     NotRunning,
@@ -55,7 +55,7 @@ pub(super) enum DaemonError {
 }
 
 /// Introduces this process to the daemon at `path`.
-pub(super) fn introduce(path: &Path, hello: &RunHello) -> Result<Found, DaemonError> {
+pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<Found, DaemonError> {
     let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DaemonError::NotRunning,
         io::ErrorKind::PermissionDenied => DaemonError::Denied(path.to_owned()),

@@ -2,7 +2,7 @@
 
 mod cgroup;
 mod child;
-mod daemon;
+pub(super) mod daemon;
 mod environment;
 mod shims;
 

@@ -2,6 +2,8 @@
 
 mod group;
 pub(crate) mod protocol;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeMap,

@@ -9,11 +9,14 @@ use mcpmon_core::{
     },
     policy::Mode,
 };
-use tokio::{runtime::Runtime, sync::mpsc};
+use tokio::{
+    runtime::Runtime,
+    sync::{mpsc, watch},
+};
 
 use super::*;
 use crate::{
-    agent::control,
+    agent::{control, runs::Runs},
     config::{LocalConfig, Search, Trust, load_sources},
     judge::{Judge, Options},
     record::{Access, Filter, Reader, Settings, StoredEvent, sample},
@@ -57,10 +60,11 @@ impl Host {
         let (ask, _asked) = mpsc::channel(1);
         let socket = directory.path().join("daemon.sock");
         let served = wrappers.clone();
+        let runs = Runs::without_engine(&wrappers, watch::channel(None).1);
         runtime.block_on(async {
             let (listener, file) = control::listen(&socket, None).expect("socket");
             tokio::spawn(async move {
-                control::serve(listener, ask, served).await;
+                control::serve(listener, ask, served, runs).await;
                 drop(file);
             });
         });

@@ -50,7 +50,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        types: vec!["mcp_network_connection".to_owned()],
+        types: ["mcp_network_connection", "mcp_proxy_bypass"].map(str::to_owned).to_vec(),
         action: options.action,
         ..Filter::default()
     };
@@ -75,6 +75,14 @@ fn row(event: &StoredEvent) -> Row {
             ..
         }) => (
             direction_name(direction),
+            summary::remote(remote_name.as_deref(), remote_addr, count),
+        ),
+        Some(EventKind::ProxyBypass {
+            remote_addr,
+            remote_name,
+            count,
+        }) => (
+            "bypass",
             summary::remote(remote_name.as_deref(), remote_addr, count),
         ),
         // Of a later version.
@@ -143,5 +151,20 @@ mod tests {
         11-20 12:00:03  would_block  egress     internal-…  4194303 n…  [2001:db8:1234:5678:9abc:…  deny-ev…
         ---
         ");
+    }
+
+    #[test]
+    fn what_goes_round_a_proxy_is_a_connection_too() {
+        let kind = EventKind::ProxyBypass {
+            remote_addr: "203.0.113.9:443".parse().expect("an address"),
+            remote_name: Some("api.example.com".to_owned()),
+            count: 3,
+        };
+        let mut event = sample::blocked_connection();
+        (event.kind, event.rule) = (kind, Some("network.proxy_bypass".to_owned()));
+        let shown = scene::shown(vec![event], Form::Table, |reader, output| {
+            LISTING.show(&reader, &Filter::default(), 10, output)
+        });
+        insta::assert_snapshot!(shown, @"");
     }
 }

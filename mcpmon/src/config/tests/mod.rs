@@ -8,7 +8,32 @@ mod places;
 mod rules;
 mod shipped;
 
+use mcpmon_core::policy::{Bypass, ModelHost, OnBypass};
+
 use super::{ConfigError, Invalid, Loaded};
+
+/// Where models are unless a file says otherwise: the usual providers.
+fn usual_models() -> Bypass {
+    let named = |name: &str| ModelHost {
+        hosts: vec![name.parse().expect("a name")],
+        addresses: Vec::new(),
+        ports: vec![443],
+    };
+    let ollama = ModelHost {
+        hosts: Vec::new(),
+        addresses: vec![std::net::Ipv4Addr::LOCALHOST.into()],
+        ports: vec![11434],
+    };
+    Bypass {
+        action: OnBypass::Alert,
+        models: vec![
+            named("api.anthropic.com"),
+            named("generativelanguage.googleapis.com"),
+            ollama,
+            named("api.openai.com"),
+        ],
+    }
+}
 
 /// Makes sense of `files`, given as name and text.
 fn compile(files: &[(&str, &str)]) -> Result<Loaded, Invalid> {

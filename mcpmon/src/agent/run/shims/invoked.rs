@@ -263,7 +263,7 @@ mod tests {
         let words: Vec<&str> = command.get_args().filter_map(OsStr::to_str).collect();
         assert_eq!(
             words.join(" "),
-            "wrap --server memory --socket /s.sock --config /c.yaml --db /d.db --allow-local-config -- \
+            "wrap --server server-memory --socket /s.sock --config /c.yaml --db /d.db --allow-local-config -- \
              /usr/bin/npx -y @modelcontextprotocol/server-memory"
         );
     }

@@ -86,7 +86,8 @@ fn a_session_is_told_by_its_token_and_no_other() {
 #[test_case("", "" => "401"; "without")]
 #[test_case("", "x-mcpmon-token: 0123456789abcdef\r\n" => "200"; "in a header")]
 #[test_case("/s/0123456789abcdef", "" => "200"; "in the path")]
-#[test_case("/s/known", "" => "401"; "a session alone")]
+#[test_case("/s/known", "" => "200"; "a session, whose token is one")]
+#[test_case("/s/unknown", "" => "401"; "no session")]
 #[test_case("/s/known", "x-mcpmon-token: 0123456789abcdef\r\n" => "200"; "a session with it")]
 #[test_case("", "x-mcpmon-token: 0123456789abcdeX\r\n" => "401"; "another")]
 fn where_a_token_is_demanded(prefix: &str, headers: &str) -> String {
