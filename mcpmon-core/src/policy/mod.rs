@@ -27,7 +27,9 @@ pub use inspection::{
     Suppression,
 };
 pub use llm::{DlpMode, LlmPolicy, ProxyMode};
-pub use network::{Bypass, Cidr, Endpoint, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction, Scope};
+pub use network::{
+    Bypass, Cidr, Endpoint, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction, Scope,
+};
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
 pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};

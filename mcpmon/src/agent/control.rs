@@ -20,6 +20,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
+pub use super::runs::protocol::RunHello;
 use super::{
     approval::{Subject, Word},
     kill,
@@ -28,7 +29,6 @@ use super::{
     status::Status,
     wrappers::Wrappers,
 };
-pub use super::runs::protocol::RunHello;
 use crate::judge::Hello;
 
 /// Where the daemon listens unless told otherwise.
@@ -221,7 +221,12 @@ fn start_listening(socket: OwnedFd) -> io::Result<UnixListener> {
 }
 
 /// Serves clients until the daemon's main task is gone.
-pub(crate) async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>, wrappers: Wrappers, runs: Runs) {
+pub(crate) async fn serve(
+    listener: UnixListener,
+    asked: mpsc::Sender<Asked>,
+    wrappers: Wrappers,
+    runs: Runs,
+) {
     let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));
     loop {
         let Ok(slot) = std::sync::Arc::clone(&slots).acquire_owned().await else {
@@ -255,6 +260,23 @@ enum Guest {
     Run(RunHello),
 }
 
+impl Guest {
+    /// Who introduces itself, if anybody does.
+    fn of(request: &Request) -> Option<Self> {
+        match request {
+            Request::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
+            Request::Run { hello } => Some(Self::Run(hello.clone())),
+            Request::Status
+            | Request::SelfTest
+            | Request::ResetPins { .. }
+            | Request::TrustPins { .. }
+            | Request::TrustExecutable { .. }
+            | Request::Decide { .. }
+            | Request::Kill { .. } => None,
+        }
+    }
+}
+
 /// Answers one request, or hands the connection of who keeps it back.
 async fn answer(
     stream: tokio::net::UnixStream,
@@ -272,12 +294,12 @@ async fn answer(
                 Answer::Error("only root may ask for this".to_owned())
             }
             // It waits for an answer before it says more, so that nothing of it is in the buffer.
-            Ok(request) => match guest(request) {
-                Ok(guest) => {
+            Ok(request) => match Guest::of(&request) {
+                Some(guest) => {
                     let read = reader.into_inner().into_inner();
                     return read.reunite(write).ok().map(|stream| (stream, guest));
                 }
-                Err(request) => ask(request, asked).await,
+                None => ask(request, asked).await,
             },
         },
     };
@@ -287,15 +309,6 @@ async fn answer(
         tracing::debug!(%error, "a client of the control socket left before its answer");
     }
     None
-}
-
-/// Who introduces itself; a request that is answered is given back.
-fn guest(request: Request) -> Result<Guest, Request> {
-    match request {
-        Request::Wrap { hello } => Ok(Guest::Wrapper(hello)),
-        Request::Run { hello } => Ok(Guest::Run(hello)),
-        request => Err(request),
-    }
 }
 
 async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {

@@ -18,8 +18,8 @@ use std::{
 use entry::candidate_age;
 use launches::settle;
 pub use observe::Observation;
-use proxied::ProxiedSessions;
 pub use proxied::Proxied;
+use proxied::ProxiedSessions;
 
 use super::{
     instances::{Instance, Instances, Phase, Serving},

@@ -93,15 +93,18 @@ impl Coalescer {
 
 impl Connection {
     fn of(process: ProcessId, event: &Event) -> Option<Self> {
-        let (remote, kind) = match event.kind {
-            EventKind::NetworkConnection {
-                remote_addr,
-                direction,
-                protocol,
-                ..
-            } => (remote_addr, Kind::Connection(protocol, direction)),
-            EventKind::ProxyBypass { remote_addr, .. } => (remote_addr, Kind::Bypass),
-            _ => return None,
+        let (remote, kind) = if let EventKind::NetworkConnection {
+            remote_addr,
+            direction,
+            protocol,
+            ..
+        } = event.kind
+        {
+            (remote_addr, Kind::Connection(protocol, direction))
+        } else if let EventKind::ProxyBypass { remote_addr, .. } = event.kind {
+            (remote_addr, Kind::Bypass)
+        } else {
+            return None;
         };
         Some(Self {
             process,
@@ -220,5 +223,35 @@ mod tests {
         assert!(coalescer.admit(start, PROCESS, last).is_some());
         assert!(coalescer.admit(start, PROCESS, to("192.0.2.1:1")).is_none());
         assert_eq!(counts(&coalescer.over(start + WINDOW)), [(sample::NOON, 1)]);
+    }
+
+    #[test]
+    fn what_goes_round_a_proxy_is_counted_apart_from_other_connections() {
+        let bypass = || Event {
+            kind: EventKind::ProxyBypass {
+                remote_addr: "192.0.2.1:443".parse().expect("an address"),
+                remote_name: None,
+                count: 1,
+            },
+            ..to("192.0.2.1:443")
+        };
+        let now = Instant::now();
+        let mut coalescer = Coalescer::default();
+        assert!(coalescer.admit(now, PROCESS, to("192.0.2.1:443")).is_some());
+        assert!(coalescer.admit(now, PROCESS, bypass()).is_some());
+        for _ in 0..3 {
+            assert!(coalescer.admit(now, PROCESS, bypass()).is_none());
+        }
+        let told = coalescer.over(now + WINDOW);
+        assert!(
+            matches!(
+                told[..],
+                [Event {
+                    kind: EventKind::ProxyBypass { count: 3, .. },
+                    ..
+                }]
+            ),
+            "{told:?}"
+        );
     }
 }

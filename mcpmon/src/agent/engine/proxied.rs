@@ -20,7 +20,9 @@ impl Core {
             }
             self.groups.push((proxied.clone(), group));
         }
-        let judgement = self.monitor.proxied(proxied, std::iter::once(root).chain(members));
+        let judgement = self
+            .monitor
+            .proxied(proxied, std::iter::once(root).chain(members));
         self.carry_out(judgement, None);
     }
 

@@ -56,10 +56,18 @@ pub(in crate::agent) enum DaemonError {
 
 /// Introduces this process to the daemon at `path`.
 pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<Found, DaemonError> {
-    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DaemonError::NotRunning,
-        io::ErrorKind::PermissionDenied => DaemonError::Denied(path.to_owned()),
-        _ => DaemonError::Broken(error),
+    let stream = UnixStream::connect(path).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return DaemonError::Denied(path.to_owned());
+        }
+        let is_nobody = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        );
+        match is_nobody {
+            true => DaemonError::NotRunning,
+            false => DaemonError::Broken(error),
+        }
     })?;
     let hello = Request::Run { hello: hello.clone() };
     let heard = converse(&stream, &hello).map_err(DaemonError::Broken)?;
@@ -126,11 +134,15 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
                 }
                 kept.put(Some(stream));
             }
-            (Ok(Found::NoProxy(cause)), _) => told.once(&format!("the daemon's LLM proxy is not there: {cause}")),
+            (Ok(Found::NoProxy(cause)), _) => {
+                told.once(&format!("the daemon's LLM proxy is not there: {cause}"))
+            }
             (Ok(Found::Known(_) | Found::Behind(..)), _) => return,
             (Err(DaemonError::NotRunning), _) => {}
             (Err(error @ (DaemonError::Denied(_) | DaemonError::Refused(_))), _) => {
-                tracing::warn!("{error}: it does not report or refuse what goes round the LLM proxy");
+                told.once(&format!(
+                    "{error}: what goes round the LLM proxy is neither reported nor refused"
+                ));
                 return;
             }
             (Err(error), _) => told.once(&error.to_string()),

@@ -148,7 +148,10 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
     let hello = RunHello {
         name: name.clone(),
         group: group.as_ref().and_then(OwnGroup::name),
-        providers: named.iter().map(|(name, url)| ((*name).to_owned(), url.clone())).collect(),
+        providers: named
+            .iter()
+            .map(|(name, url)| ((*name).to_owned(), url.clone()))
+            .collect(),
         ..RunHello::default()
     };
     let keep = Keep::default();
@@ -194,7 +197,9 @@ fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, Se
             );
         }
         Ok(Found::Known(_)) | Err(DaemonError::NotRunning) => {}
-        Err(error) => tracing::warn!("{error}; the agent has an LLM proxy of its own"),
+        Err(error) => tracing::warn!(
+            "{error}; the agent has an LLM proxy of its own, and what goes round it is neither reported nor refused"
+        ),
     }
     let tokens = Tokens::default();
     let token = tokens.issue(session.clone()).map_err(RunError::Prepare)?;
@@ -263,7 +268,10 @@ async fn served(
         Proxy::Daemon(_) => child::wait(agent?).await.map_err(RunError::Prepare),
         Proxy::Own(mut proxy, _) => {
             let ended = match agent {
-                Ok(agent) => proxy.serve_until(child::wait(agent)).await.map_err(RunError::Prepare),
+                Ok(agent) => proxy
+                    .serve_until(child::wait(agent))
+                    .await
+                    .map_err(RunError::Prepare),
                 Err(error) => Err(error),
             };
             proxy.stop();

@@ -92,7 +92,11 @@ mod tests {
         fs::create_dir_all(path.join("below")).expect("directories");
         let group = Group::find(root.path(), run, uid, &name).expect("it is there");
         assert_eq!(group.id, fs::metadata(&path).expect("it is").ino());
-        assert_eq!(Group::find(root.path(), run, uid + 1, &name), None, "another user's");
+        assert_eq!(
+            Group::find(root.path(), run, uid + 1, &name),
+            None,
+            "another user's"
+        );
         for other in ["below", "../x", "mcpmon-run-7/below"] {
             assert_eq!(Group::find(root.path(), run, uid, other), None, "{other}");
         }

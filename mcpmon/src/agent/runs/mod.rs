@@ -168,7 +168,8 @@ impl Runs {
             return Err(RunRefusal::TooMany);
         }
         let ancestors = host::ancestors(run);
-        let session = session(&ancestors, hello.name.as_deref(), &host::boot()).ok_or(RunRefusal::NoSession)?;
+        let session =
+            session(&ancestors, hello.name.as_deref(), &host::boot()).ok_or(RunRefusal::NoSession)?;
         let group = hello
             .group
             .as_deref()
@@ -245,8 +246,15 @@ impl Runs {
 
     async fn enter(&self, proxied: Proxied, group: Option<Group>) -> Result<(), RunRefusal> {
         let (reply, entered) = oneshot::channel();
-        let message = Message::EnterSession { proxied, group, reply };
-        self.0.engine.send(message).map_err(|_| RunRefusal::Engine)?;
+        let message = Message::EnterSession {
+            proxied,
+            group,
+            reply,
+        };
+        self.0
+            .engine
+            .send(message)
+            .map_err(|_closed| RunRefusal::Engine)?;
         match timeout(PATIENCE, entered).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(RunRefusal::Engine),
@@ -263,7 +271,10 @@ impl Runs {
     /// What it started stays held to its list: whoever outlives a session does not get out of it.
     fn leave(&self, number: u64) {
         let mut connected = self.lock();
-        let Some(Connected { token: Some(token), .. }) = connected.remove(&number) else {
+        let Some(Connected {
+            token: Some(token), ..
+        }) = connected.remove(&number)
+        else {
             return;
         };
         let is_held = connected.values().any(|run| run.token.as_ref() == Some(&token));

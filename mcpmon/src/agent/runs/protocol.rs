@@ -77,7 +77,9 @@ impl Offer {
             url.starts_with(&own) || self.providers.get(name).is_none_or(|known| known == url)
         };
         let (name, _) = environment.iter().find(|(name, url)| !fits(name, url))?;
-        Some(format!("the environment names another `{name}` than it speaks to"))
+        Some(format!(
+            "the environment names another `{name}` than it speaks to"
+        ))
     }
 }
 

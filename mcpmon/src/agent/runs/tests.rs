@@ -23,7 +23,14 @@ impl Runs {
     pub(in crate::agent) fn without_engine(wrappers: &Wrappers, offered: watch::Receiver<Offered>) -> Self {
         let (engine, _) = inbox(1).expect("a queue");
         let tokens = Tokens::default();
-        Self::new(wrappers.clone(), tokens, engine, offered, PathBuf::new(), PathBuf::new())
+        Self::new(
+            wrappers.clone(),
+            tokens,
+            engine,
+            offered,
+            PathBuf::new(),
+            PathBuf::new(),
+        )
     }
 }
 
@@ -55,7 +62,7 @@ impl Host {
                 while let Some(message) = inbox.next() {
                     if let Message::EnterSession { proxied, reply, .. } = message {
                         seen.lock().expect("no panic").push(proxied.root);
-                        drop(reply.send(()));
+                        let _told = reply.send(());
                     }
                 }
                 thread::sleep(Duration::from_millis(2));
@@ -160,7 +167,10 @@ fn a_token_comes_back_to_its_session_alone() {
     assert_eq!(again, reach);
     drop(first);
     until(|| host.runs.status().len() == 1);
-    assert!(host.tokens.session(token).is_some(), "the other connection has it too");
+    assert!(
+        host.tokens.session(token).is_some(),
+        "the other connection has it too"
+    );
     for (token, name) in [(token, "another"), ("../x", "review")] {
         let refused = host.introduce(&with(token, name)).expect_err("refused");
         assert!(matches!(refused, DaemonError::Refused(_)), "{refused}");
@@ -173,7 +183,10 @@ fn a_token_comes_back_to_its_session_alone() {
 fn without_a_proxy_the_agent_is_known() {
     let host = Host::new(Err("it is switched off"));
     let answer = host.introduce(&RunHello::default());
-    assert!(matches!(&answer, Ok(Found::NoProxy(cause)) if cause == "it is switched off"), "{answer:?}");
+    assert!(
+        matches!(&answer, Ok(Found::NoProxy(cause)) if cause == "it is switched off"),
+        "{answer:?}"
+    );
     assert_eq!(host.roots(), []);
     let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
     let agent = host::identify(child.id()).expect("it lives");
@@ -185,7 +198,10 @@ fn without_a_proxy_the_agent_is_known() {
     assert!(matches!(known, Ok(Found::Known(_))), "{known:?}");
     assert_eq!(host.roots(), [agent]);
     let other = host.introduce(&of(own()));
-    assert!(matches!(other, Err(DaemonError::Refused(_))), "no child: {other:?}");
+    assert!(
+        matches!(other, Err(DaemonError::Refused(_))),
+        "no child: {other:?}"
+    );
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
 }
@@ -198,6 +214,9 @@ fn a_gateway_of_the_users_own_is_not_passed_over() {
         ..RunHello::default()
     };
     let answer = host.introduce(&hello);
-    assert!(matches!(&answer, Ok(Found::NoProxy(cause)) if cause.contains("`openai`")), "{answer:?}");
+    assert!(
+        matches!(&answer, Ok(Found::NoProxy(cause)) if cause.contains("`openai`")),
+        "{answer:?}"
+    );
     assert_eq!((host.roots(), host.runs.status()), (Vec::new(), Vec::new()));
 }

@@ -50,7 +50,9 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        types: ["mcp_network_connection", "mcp_proxy_bypass"].map(str::to_owned).to_vec(),
+        types: ["mcp_network_connection", "mcp_proxy_bypass"]
+            .map(str::to_owned)
+            .to_vec(),
         action: options.action,
         ..Filter::default()
     };
@@ -165,6 +167,9 @@ mod tests {
         let shown = scene::shown(vec![event], Form::Table, |reader, output| {
             LISTING.show(&reader, &Filter::default(), 10, output)
         });
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"
+        TIME (UTC)      ACTION  DIRECTION  SERVER   PROCESS    REMOTE                          RULE
+        11-20 12:00:00  block   bypass     weather  4242 node  203.0.113.9:443 ×3 api.exampl…  network.prox…
+        ");
     }
 }

@@ -176,9 +176,16 @@ fn llm_proxy(status: &Status) -> String {
 /// Sessions whose models are behind a proxy.
 fn runs(status: &Status) -> String {
     let list = status.runs.iter().map(|run| {
-        let proxy = if run.behind_daemon { "" } else { ", a proxy of its own" };
+        let proxy = if run.behind_daemon {
+            ""
+        } else {
+            ", a proxy of its own"
+        };
         let group = if run.own_group { "" } else { ", no control group" };
-        format!("{} (pid {}, user {}{proxy}{group})", run.session, run.pid, run.uid)
+        format!(
+            "{} (pid {}, user {}{proxy}{group})",
+            run.session, run.pid, run.uid
+        )
     });
     let list: Vec<String> = list.collect();
     format!("{} behind an LLM proxy: {}", list.len(), list.join(", "))

@@ -127,7 +127,9 @@ mod tests {
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        match admit(entry, &uri.parse().unwrap(), &headers, presented, |token| token == SESSION) {
+        match admit(entry, &uri.parse().unwrap(), &headers, presented, |token| {
+            token == SESSION
+        }) {
             Ok(()) => "in".to_owned(),
             Err(refusal) => format!("{refusal:?}"),
         }

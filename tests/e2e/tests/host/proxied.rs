@@ -50,9 +50,26 @@ def child(port):
     code = f"import socket; socket.create_connection(('127.0.0.1', {port}))"
     return "refused" if subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode else "connected"
 
+def orphan(port, said):
+    # Whoever starts it ends at once: nothing but its control group says where it comes from.
+    code = f"""
+import os, socket, time
+while not os.path.exists({said!r} + ".go"):
+    time.sleep(0.05)
+try:
+    socket.create_connection(("127.0.0.1", {port}))
+    result = "connected"
+except OSError as error:
+    result = type(error).__name__
+open({said!r} + ".new", "w").write(result)
+os.rename({said!r} + ".new", {said!r})
+"""
+    subprocess.run(["sh", "-c", 'setsid "$0" -c "$1" >/dev/null 2>&1 </dev/null &', sys.executable, code])
+    return "left behind"
+
 for line in sys.stdin:
     word, *rest = line.split()
-    print(json.dumps({"ask": ask, "dial": dial, "child": child}[word](*rest)), flush=True)
+    print(json.dumps({"ask": ask, "dial": dial, "child": child, "orphan": orphan}[word](*rest)), flush=True)
 "#;
 
 /// A daemon whose models are a script, and what is needed to run agents beside it.
@@ -63,7 +80,8 @@ struct Scene {
 
 impl Scene {
     fn new() -> Result<Self> {
-        let turn = json!([{"text": "hello there"}, {"tool": "Bash", "id": "call_1", "input": {"command": "id"}}]);
+        let turn =
+            json!([{"text": "hello there"}, {"tool": "Bash", "id": "call_1", "input": {"command": "id"}}]);
         let script: Script = serde_json::from_value(json!({"turns": [turn]}))?;
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         Ok(Self {
@@ -161,7 +179,11 @@ fn who_goes_round_the_proxy(bypass: &str, dialled: &str, by_child: &str, action:
     let mut run = Run::start(&daemon.site)?;
     let said = run.say("ask")?;
     assert!(is_blocked(&said), "{said}");
-    assert_eq!(bypasses(&daemon.site)?, Vec::<Value>::new(), "the proxy itself goes round nothing");
+    assert_eq!(
+        bypasses(&daemon.site)?,
+        Vec::<Value>::new(),
+        "the proxy itself goes round nothing"
+    );
 
     assert_eq!(run.say(&format!("dial {}", scene.port()))?, dialled);
     assert_eq!(run.say(&format!("child {}", scene.port()))?, by_child);
@@ -183,7 +205,10 @@ fn who_goes_round_the_proxy(bypass: &str, dialled: &str, by_child: &str, action:
     }
     let told = run.end()?;
     assert!(told.contains(&format!("mcpmon: session {session}: ")), "{told}");
-    assert!(told.contains(": 0 servers, 1 call, "), "the daemon's store is looked at: {told}");
+    assert!(
+        told.contains(": 0 servers, 1 call, "),
+        "the daemon's store is looked at: {told}"
+    );
     wait::until("the session's end", || {
         Ok((daemon.status()?["runs"] == json!([])).then_some(()))
     })
@@ -237,6 +262,32 @@ fn a_restart_loses_no_block_and_no_session() -> Result<()> {
     Ok(())
 }
 
+/// After a restart the daemon finds what lost its parents by its control group.
+#[test]
+fn who_lost_its_parents_is_found_by_its_control_group() -> Result<()> {
+    let Some(host) = Host::take(&["python3", "setsid"])? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let daemon = Daemon::start(&host, &scene.policy("deny"))?;
+    let mut run = Run::start(&daemon.site)?;
+    let said = daemon.site.path("orphan");
+    run.say(&format!("orphan {} {}", scene.port(), said.display()))?;
+    let daemon = daemon.restart(&host)?;
+    let status = wait::until("the session with the daemon that is new", || {
+        let status = daemon.status()?;
+        Ok((status["runs"] != json!([])).then_some(status))
+    })?;
+    fs::write(said.with_extension("go"), "")?;
+    let result = wait::until("what the orphan says", || Ok(fs::read_to_string(&said).ok()))?;
+    let told = run.end()?;
+    // Not every host lets a group be made.
+    let own_group = status["runs"][0]["own_group"] == true;
+    assert_eq!(own_group, !told.contains("no control group"), "{status}\n{told}");
+    assert_eq!(result, if own_group { "PermissionError" } else { "connected" });
+    Ok(())
+}
+
 /// A gateway of the user's own is spoken to by a proxy of the agent's own; the daemon knows of it all the same.
 #[test]
 fn a_proxy_of_its_own_is_known_to_the_daemon() -> Result<()> {
@@ -248,7 +299,10 @@ fn a_proxy_of_its_own_is_known_to_the_daemon() -> Result<()> {
     let policy = policy.replace("proxy:\n", "proxy:\n  mode: disabled\n");
     let policy = policy.replace(
         "network: {",
-        &format!("network: {{watch: [{{name: model, cidrs: [127.0.0.1], ports: [{}]}}], ", scene.port()),
+        &format!(
+            "network: {{watch: [{{name: model, cidrs: [127.0.0.1], ports: [{}]}}], ",
+            scene.port()
+        ),
     );
     let daemon = Daemon::start(&host, &policy)?;
     let own = daemon.site.path("own/mcpmon");

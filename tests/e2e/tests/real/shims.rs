@@ -28,7 +28,9 @@ fn run(scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
 /// A server by `npx`, as clients start them.
 fn by_npx(real: &Real) -> Vec<String> {
     let prefix = real.npm("../..").display().to_string();
-    ["npx", "--prefix", &prefix, "mcp-server-everything"].map(str::to_owned).to_vec()
+    ["npx", "--prefix", &prefix, "mcp-server-everything"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 #[test_case(Sdk::Python; "python")]
@@ -47,7 +49,11 @@ fn a_server_by_npx_is_wrapped(sdk: Sdk) -> Result<()> {
     assert_eq!(started.len(), 1, "wrapped once: {started:?}");
     assert_eq!(started[0]["wrapped"], true);
     assert_eq!(scene.events("mcp_tool_called")?.len(), 2);
-    assert_eq!(scene.events("mcp_enforcement_degraded")?.len(), 0, "no wrapper steps aside");
+    assert_eq!(
+        scene.events("mcp_enforcement_degraded")?.len(),
+        0,
+        "no wrapper steps aside"
+    );
     Ok(())
 }
 
@@ -90,7 +96,10 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     fs::create_dir(&bin)?;
     let npx = bin.join("npx");
     // Speaks no protocol: the name it has, and what it is given.
-    fs::write(&npx, "#!/bin/sh\nprintf '%s' \"${0##*/}\"; printf '|%s' \"$@\"; exit 7\n")?;
+    fs::write(
+        &npx,
+        "#!/bin/sh\nprintf '%s' \"${0##*/}\"; printf '|%s' \"$@\"; exit 7\n",
+    )?;
     fs::set_permissions(&npx, fs::Permissions::from_mode(0o755))?;
     let by = run(&scene, &[])?;
     let (program, arguments) = by.split_first().context("a command")?;

@@ -69,11 +69,18 @@ pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
     let (model, other): (SocketAddr, SocketAddr) = ((DENIED4, PORT).into(), (ALLOWED4, PORT).into());
     hold(lab, ProcessEntry::default(), &[], &[model])?;
     let records = lab.connections()?;
-    ensure!(records.iter().all(|record| record.record.port != PORT), "{records:#?}");
+    ensure!(
+        records.iter().all(|record| record.record.port != PORT),
+        "{records:#?}"
+    );
     hold(lab, proxied(), &[], &[model, other])?;
     let mut records = lab.connections()?;
     records.retain(|record| record.record.port == PORT);
-    ensure!(records.len() == probe::RELATIVES.len(), "{} records", records.len());
+    ensure!(
+        records.len() == probe::RELATIVES.len(),
+        "{} records",
+        records.len()
+    );
     let rule = tables.lookup(LIST_PROXIED, model.ip(), PORT).watch;
     for record in records {
         let entry = record.record.entry;
@@ -104,5 +111,10 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
         flags: ProcessEntry::FLAG_AGENT | ProcessEntry::FLAG_PENDING,
         ..proxied()
     };
-    hold(lab, pending, &[(DENIED4, PORT).into()], &[(ALLOWED4, PORT).into()])
+    hold(
+        lab,
+        pending,
+        &[(DENIED4, PORT).into()],
+        &[(ALLOWED4, PORT).into()],
+    )
 }

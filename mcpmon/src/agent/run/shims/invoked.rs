@@ -190,12 +190,16 @@ fn is_input(word: &&str) -> bool {
 /// `-d` and `-t`: nobody talks to it, or a person does.
 fn is_apart(word: &&str) -> bool {
     letters(word).is_some_and(|letters| letters.contains(['d', 't']) && letters.contains('i'))
-        || matches!(*word, "-d" | "--detach" | "-t" | "--tty" | "--detach=true" | "--tty=true")
+        || matches!(
+            *word,
+            "-d" | "--detach" | "-t" | "--tty" | "--detach=true" | "--tty=true"
+        )
 }
 
 fn letters<'a>(word: &&'a str) -> Option<&'a str> {
     let letters = word.strip_prefix('-')?;
-    let is_short = !letters.is_empty() && letters.len() <= 3 && letters.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_short =
+        !letters.is_empty() && letters.len() <= 3 && letters.bytes().all(|byte| byte.is_ascii_lowercase());
     is_short.then_some(letters)
 }
 

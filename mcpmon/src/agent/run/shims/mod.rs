@@ -6,7 +6,7 @@
 mod invoked;
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{self, DirBuilder},
     io,
     os::unix::fs::{DirBuilderExt as _, symlink},
@@ -82,7 +82,7 @@ impl Shims {
     pub(super) fn in_front_of(&self, path: Option<OsString>) -> OsString {
         let mut joined = self.0.clone().into_os_string();
         joined.push(":");
-        joined.push(path.as_deref().unwrap_or(OsStr::new(DEFAULT_PATH)));
+        joined.push(path.unwrap_or_else(|| DEFAULT_PATH.into()));
         joined
     }
 }
@@ -132,7 +132,10 @@ mod tests {
             assert!(first.0.join(name).is_symlink(), "{name}");
         }
         let read = fs::read(first.0.join(INHERITED)).expect("written");
-        assert_eq!(serde_json::from_slice::<Inherited>(&read).expect("JSON"), inherited);
+        assert_eq!(
+            serde_json::from_slice::<Inherited>(&read).expect("JSON"),
+            inherited
+        );
         let path = first.in_front_of(Some("/bin".into()));
         assert_eq!(path, OsString::from(format!("{}:/bin", first.0.display())));
         let gone = first.0.clone();
