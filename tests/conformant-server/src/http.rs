@@ -81,9 +81,11 @@ fn service(answers: Answers) -> Service {
         .with_sse_retry(Some(RETRY))
         .with_legacy_session_mode(!is_json)
         .with_json_response(is_json);
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.sse_retry = Some(RETRY);
     let shared = Arc::new(Shared::new());
     let server = move || Ok(Server::new(Arc::clone(&shared)));
-    StreamableHttpService::new(server, Arc::default(), configuration)
+    StreamableHttpService::new(server, Arc::new(sessions), configuration)
 }
 
 async fn accept(listener: std::net::TcpListener, service: Service) -> Result<()> {

@@ -23,6 +23,8 @@ use crate::{
 
 /// Between two messages of one call.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a client may be away whose stream was closed: the SDK keeps no answer for later.
+const AWAY: Duration = Duration::from_millis(1500);
 /// How long a call lasts that nobody cancels.
 const LONG: Duration = Duration::from_secs(60);
 /// The most letters that are returned.
@@ -186,7 +188,7 @@ impl Call<'_> {
         if let Some(line) = in_session.and_then(|head| head.extensions.get::<Line>()) {
             sleep(PAUSE).await;
             line.hang_up();
-            sleep(PAUSE).await;
+            sleep(AWAY).await;
         }
         text("The client is back.")
     }
