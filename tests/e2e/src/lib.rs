@@ -7,11 +7,13 @@
     reason = "tests of the system"
 )]
 
+pub mod background;
 pub mod client;
 pub mod daemon;
 pub mod host;
 pub mod json;
 pub mod kernel;
+pub mod mcp_proxy;
 pub mod network;
 pub mod program;
 pub mod proxy;

@@ -23,6 +23,12 @@ pub fn path() -> Result<&'static PathBuf> {
     Ok(&PATH)
 }
 
+/// Another program of this workspace, which is built beside it.
+#[must_use]
+pub fn beside(name: &str) -> String {
+    assert_cmd::cargo::cargo_bin(name).display().to_string()
+}
+
 /// How a run of the program ended.
 #[derive(Clone, Debug)]
 pub struct Run {

@@ -1,19 +1,18 @@
 //! A running `mcpmon proxy` between real SDKs and a model that follows a script; ended at the latest with its test.
 
 use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
+    net::{Ipv4Addr, SocketAddr},
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mcpmon_fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
 use crate::{
+    background::{Background, free_address},
     program,
     real::{Real, Scene},
-    wait,
 };
 
 /// A proxy, and the model behind it.
@@ -23,8 +22,7 @@ pub struct Proxy {
     pub scene: Scene,
     /// The model.
     pub model: FakeLlm,
-    address: SocketAddr,
-    process: Child,
+    process: Background,
 }
 
 /// An official SDK of a model.
@@ -59,43 +57,24 @@ impl Proxy {
         command
             .args(["proxy", "--config", &configuration, "--db"])
             .arg(scene.store());
-        let log = fs::File::create(scene.file("proxy.log"))?;
-        let process = scene
-            .prepare(&mut command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .context("cannot start the proxy")?;
-        let mut proxy = Self {
+        let process = Background::start(scene.prepare(&mut command), address, scene.file("proxy.log"))?;
+        Ok(Self {
             scene,
             model,
-            address,
             process,
-        };
-        proxy.wait_until_it_listens()?;
-        Ok(proxy)
-    }
-
-    fn wait_until_it_listens(&mut self) -> Result<()> {
-        wait::until("the proxy to listen", || {
-            if let Some(status) = self.process.try_wait()? {
-                bail!("the proxy ended with {status}:\n{}", self.log());
-            }
-            Ok(TcpStream::connect(self.address).ok().map(drop))
         })
     }
 
-    /// What it wrote to standard error.
+    /// What it said.
     #[must_use]
     pub fn log(&self) -> String {
-        fs::read_to_string(self.scene.file("proxy.log")).unwrap_or_default()
+        self.process.log()
     }
 
     /// Where it listens.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.process.address)
     }
 
     /// What an SDK makes of the model's answer, with these members in its request.
@@ -132,16 +111,4 @@ impl Proxy {
         );
         serde_json::from_slice(&output.stdout).context("the SDK tells what it saw as JSON")
     }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-/// An address that nobody listens on: a port that was free a moment ago.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

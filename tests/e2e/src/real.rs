@@ -153,6 +153,12 @@ impl Real {
         self.root.join("npm/node_modules/.bin").join(program)
     }
 
+    /// A Node that is new enough for the conformance suite, which that of a distribution need not be.
+    #[must_use]
+    pub fn node22(&self) -> PathBuf {
+        self.npm("node")
+    }
+
     /// A program of the Python environment with the first line of the SDK.
     #[must_use]
     pub fn python(&self, program: &str) -> PathBuf {

@@ -1,0 +1,13 @@
+//! MCP servers over HTTP behind `mcpmon proxy`: the official conformance suite, the official SDKs, and what nobody
+//! official would send. Needs no root.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
+#![cfg(test)]
+
+mod conformance;
+mod sdks;
+mod suite;
