@@ -1,4 +1,14 @@
-//! Statistics that every benchmark shares: percentiles within a round, ratios and their noise over rounds.
+//! What benchmarks share: percentiles within a round, ratios and their noise over rounds, and how they are shown.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "starts programs, and looks at the clock"
+)]
+
+pub mod proxied;
+pub mod report;
+pub mod site;
 
 use std::fmt;
 

@@ -6,17 +6,17 @@
     clippy::disallowed_types,
     reason = "connects, and looks at the clock"
 )]
-#![expect(clippy::print_stdout, reason = "a measurement is its output")]
 
 mod loopback;
 mod program;
 mod report;
 mod setting;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use mcpmon_bench::report::Output;
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     unistd::Pid,
@@ -38,12 +38,8 @@ struct Options {
     /// Connects for each measurement
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     connects: u32,
-    /// Write the figures as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Exit with 1 where a target is missed by more than the noise
-    #[arg(long)]
-    gate: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn main() -> Result<ExitCode> {
@@ -61,17 +57,7 @@ fn main() -> Result<ExitCode> {
         options.connects,
         &program::measure(&loopback, processors)?,
     );
-    print!("{report}");
-    if let Some(output) = &options.output {
-        let json = serde_json::to_string_pretty(&report)?;
-        fs::write(output, json + "\n").with_context(|| format!("could not write {}", output.display()))?;
-    }
-    let failed = options.gate && report.is_missed();
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    options.output.finish(&report)
 }
 
 /// Keeps the connects on one processor: one that moves is a different one. Returns those the reader may use.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mcpmon_bench::{Interval, Outcome, Target, median, median_interval};
+use mcpmon_bench::{Interval, Outcome, Target, median, median_interval, report};
 use serde::Serialize;
 
 use crate::setting::Setting;
@@ -88,9 +88,10 @@ impl Report {
             rows: Setting::ALL.map(row).into(),
         }
     }
+}
 
-    /// Whether a target is missed by more than the noise.
-    pub(crate) fn is_missed(&self) -> bool {
+impl report::Report for Report {
+    fn is_missed(&self) -> bool {
         self.rows.iter().any(|row| row.outcome == Outcome::Missed)
     }
 }
@@ -150,6 +151,8 @@ fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_bench::report::Report as _;
+
     use super::*;
 
     fn round(before: f64, with: f64, after: f64) -> Round {

@@ -6,30 +6,20 @@
     clippy::disallowed_types,
     reason = "starts programs, and looks at the clock"
 )]
-#![expect(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a measurement is its output, and who is missing in it is told"
-)]
+#![expect(clippy::print_stderr, reason = "who is missing in a measurement is told")]
 
-mod answer;
-mod bare;
-mod clock;
 mod contender;
 mod question;
 mod report;
 mod round;
-mod upstream;
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use mcpmon_bench::{proxied, report::Output, site::Site};
 
-use self::{
-    contender::{Contender, Site},
-    report::Report,
-};
+use self::report::Report;
 
 /// Cost of the LLM proxy, as ratios to a bare reverse proxy in the same round.
 #[derive(Debug, Parser)]
@@ -74,38 +64,25 @@ struct Options {
     /// Requests for each measurement, one after another; those at a time are as many for each connection
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(32..))]
     requests: u32,
-    /// Write the figures as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Exit with 1 where a target is missed by more than the noise
-    #[arg(long)]
-    gate: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(options) => run(&options),
-        Command::Upstream { listen } => upstream::serve(listen).map(|()| ExitCode::SUCCESS),
-        Command::Bare { listen, upstream } => bare::serve(listen, upstream).map(|()| ExitCode::SUCCESS),
+        Command::Upstream { listen } => proxied::serve(listen, question::reply).map(|()| ExitCode::SUCCESS),
+        Command::Bare { listen, upstream } => {
+            proxied::serve_bare(listen, upstream).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
     let site = Site::new()?;
-    let contenders = Contender::all(options, &site)?;
+    let contenders = contender::all(options, &site)?;
     let rounds = (0..options.rounds)
         .map(|number| round::measure(&contenders, options.requests, number))
         .collect::<Result<Vec<_>>>()?;
-    let report = Report::new(&rounds);
-    print!("{report}");
-    if let Some(output) = &options.output {
-        let json = serde_json::to_string_pretty(&report)?;
-        fs::write(output, json + "\n").with_context(|| format!("could not write {}", output.display()))?;
-    }
-    let failed = options.gate && report.is_missed();
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    options.output.finish(&Report::new(&rounds))
 }

@@ -1,13 +1,8 @@
 //! What is asked of the provider, and what it answers.
 
+use mcpmon_bench::proxied::{Asked, EVENTS, Reply, Said, Script, stamp};
 use serde_json::{Value, json};
 
-/// Events with text in a stream.
-pub(crate) const EVENTS: u32 = 200;
-/// What stands in front of the moment at which an event left.
-pub(crate) const STAMP: &str = "left at ";
-/// Digits of that moment.
-pub(crate) const DIGITS: usize = 20;
 /// About how long bodies are.
 const BODY: usize = 2048;
 /// The one tool that is offered.
@@ -99,8 +94,24 @@ impl Question {
     }
 }
 
+/// What the provider says.
+pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
+    match Question::of(asked.body) {
+        Some(Question::Stream) => Reply::of(Said::Events(Script {
+            beginning,
+            event: text,
+            end,
+        })),
+        Some(question @ (Question::Text | Question::Call)) => Reply::of(Said::Whole(question.answer())),
+        None => Reply {
+            status: 400,
+            ..Reply::of(Said::Whole(String::new()))
+        },
+    }
+}
+
 /// The first events of a stream.
-pub(crate) fn beginning() -> String {
+fn beginning() -> String {
     let start = message(Question::Stream.model(), &json!([]), None);
     let block = json!({"type": "text", "text": ""});
     event(&json!({"type": "message_start", "message": start}))
@@ -108,14 +119,14 @@ pub(crate) fn beginning() -> String {
 }
 
 /// An event with text that left at `moment`.
-pub(crate) fn text(moment: u64) -> String {
-    let text = format!("{STAMP}{moment:0DIGITS$}, in fair weather");
+fn text(moment: u64) -> String {
+    let text = format!("{}, in fair weather", stamp(moment));
     let delta = json!({"type": "text_delta", "text": text});
     event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
 }
 
 /// The last events of a stream.
-pub(crate) fn end() -> String {
+fn end() -> String {
     let delta = json!({"stop_reason": "end_turn", "stop_sequence": null});
     event(&json!({"type": "content_block_stop", "index": 0}))
         + &event(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": EVENTS}}))

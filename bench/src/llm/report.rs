@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use mcpmon_bench::{Interval, Outcome, Target, median, median_interval};
+use mcpmon_bench::report::{self, Rows, over, ways};
 use serde::Serialize;
 
 use crate::{
@@ -16,7 +16,7 @@ pub(crate) struct Report {
     rounds: usize,
     /// Medians over the rounds.
     ways: BTreeMap<Way, Medians>,
-    rows: Vec<Row>,
+    rows: Rows,
 }
 
 /// Medians of one way. What is added is the difference from nothing between them, within each round.
@@ -29,46 +29,15 @@ struct Medians {
     added_event_us: f64,
 }
 
-/// One promise, and whether it is kept.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: &'static str,
-    figure: f64,
-    interval: Interval,
-    target: f64,
-    #[serde(serialize_with = "as_text")]
-    outcome: Outcome,
-}
-
-/// Figures of one round, against those of its floor and of nothing between.
-struct Scene<'r> {
-    round: &'r Round,
-}
-
-impl Scene<'_> {
-    fn added(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
-        self.taken(way, what) - self.taken(Way::Direct, what)
-    }
-
-    fn taken(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
-        self.round.get(&way).map_or(f64::NAN, what)
-    }
-
-    /// What mcpmon adds, in terms of what the bare proxy adds.
-    fn ratio(&self, what: fn(&Taken) -> f64) -> f64 {
-        self.added(Way::Mcpmon, what) / self.added(Way::Bare, what)
-    }
-}
-
-/// What it is about, what it must not exceed, and its figure in one round.
-type Promise = (&'static str, f64, fn(&Scene<'_>) -> f64);
+/// Of one round.
+type Promise = report::Promise<Way, Taken>;
 
 const PROMISES: [Promise; 5] = [
     ("2 KB of text, added, to bare proxy", 1.2, |scene| {
-        scene.ratio(|taken| taken.text)
+        scene.ratio(Way::Bare, |taken| taken.text)
     }),
     ("2 KB with a call, added, to bare proxy", 1.2, |scene| {
-        scene.ratio(|taken| taken.call)
+        scene.ratio(Way::Bare, |taken| taken.call)
     }),
     (
         "32 connections, time for a request, to bare",
@@ -76,53 +45,35 @@ const PROMISES: [Promise; 5] = [
         |scene| scene.taken(Way::Bare, |taken| taken.rate) / scene.taken(Way::Mcpmon, |taken| taken.rate),
     ),
     ("stream, first bytes, added, to bare proxy", 1.2, |scene| {
-        scene.ratio(|taken| taken.first)
+        scene.ratio(Way::Bare, |taken| taken.first)
     }),
     ("stream, an event, added, to bare proxy", 1.2, |scene| {
-        scene.ratio(|taken| taken.event)
+        scene.ratio(Way::Bare, |taken| taken.event)
     }),
 ];
 
 impl Report {
     pub(crate) fn new(rounds: &[Round]) -> Self {
-        let ways = rounds.first().map(|round| round.keys().copied());
-        let ways = ways.into_iter().flatten();
         Self {
             rounds: rounds.len(),
-            ways: ways.map(|way| (way, medians(rounds, way))).collect(),
-            rows: PROMISES
-                .into_iter()
-                .map(|(what, target, figure)| {
-                    let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene { round })).collect();
-                    let (figure, interval) = (median(&figures), median_interval(&figures));
-                    Row {
-                        what,
-                        figure,
-                        interval,
-                        target,
-                        outcome: Target(target).judge(figure, interval),
-                    }
-                })
-                .collect(),
+            ways: ways(rounds).map(|way| (way, medians(rounds, way))).collect(),
+            rows: Rows::new(rounds, &PROMISES),
         }
     }
+}
 
-    /// Whether a target is missed by more than the noise.
-    pub(crate) fn is_missed(&self) -> bool {
-        self.rows.iter().any(|row| row.outcome == Outcome::Missed)
+impl report::Report for Report {
+    fn is_missed(&self) -> bool {
+        self.rows.is_missed()
     }
 }
 
 fn medians(rounds: &[Round], way: Way) -> Medians {
-    let over = |figure: &dyn Fn(&Scene<'_>) -> f64| {
-        let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene { round })).collect();
-        median(&figures)
-    };
-    let added = |what: fn(&Taken) -> f64| over(&|scene| scene.added(way, what) / 1e3);
+    let added = |what: fn(&Taken) -> f64| over(rounds, |scene| scene.added(way, what) / 1e3);
     Medians {
         added_text_us: added(|taken| taken.text),
         added_call_us: added(|taken| taken.call),
-        requests_per_second: over(&|scene| scene.taken(way, |taken| taken.rate)),
+        requests_per_second: over(rounds, |scene| scene.taken(way, |taken| taken.rate)),
         added_first_us: added(|taken| taken.first),
         added_event_us: added(|taken| taken.event),
     }
@@ -152,28 +103,14 @@ impl fmt::Display for Report {
                 medians.added_event_us,
             )?;
         }
-        writeln!(
-            f,
-            "\n{:<44} {:>7} {:>16} {:>7}",
-            "mcpmon", "figure", "95 %", "target"
-        )?;
-        for row in &self.rows {
-            writeln!(
-                f,
-                "{:<44} {:>7.2} {:>7.2} – {:>6.2} {:>7.2}  {}",
-                row.what, row.figure, row.interval.low, row.interval.high, row.target, row.outcome
-            )?;
-        }
-        Ok(())
+        self.rows.fmt(f)
     }
-}
-
-fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(outcome)
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_bench::report::Report as _;
+
     use super::*;
 
     fn round(mcpmon: f64, rate: f64) -> Round {
@@ -194,7 +131,13 @@ mod tests {
     #[test]
     fn what_is_added_is_compared_with_what_the_bare_proxy_adds_in_the_same_round() {
         let report = Report::new(&[round(112.0, 900.0), round(112.0, 900.0)]);
-        assert!((report.rows[0].figure - 1.2).abs() < 1e-9, "{report}");
+        assert!(
+            report
+                .rows
+                .get("2 KB of text")
+                .is_some_and(|row| (row.figure - 1.2).abs() < 1e-9),
+            "{report}"
+        );
         assert!(!report.is_missed(), "{report}");
     }
 

@@ -1,12 +1,16 @@
 //! What is measured: ways from a client to the far side.
 
 use std::{
-    env, fs,
-    path::{self, Path, PathBuf},
+    env,
+    path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use mcpmon_bench::{
+    report,
+    site::{Site, absolute},
+};
 use serde::Serialize;
 
 use crate::Options;
@@ -36,56 +40,26 @@ pub(crate) enum Way {
     Assay,
 }
 
+impl report::Way for Way {
+    const DIRECT: Self = Self::Direct;
+    const MCPMON: Self = Self::Mcpmon;
+}
+
 /// A way, and how it is taken.
 #[derive(Debug)]
-pub(crate) struct Contender {
+pub(crate) struct Contender<'s> {
     pub(crate) way: Way,
     command: Vec<String>,
-    home: PathBuf,
+    site: &'s Site,
 }
 
-/// Directory with everything the programs write and read.
-#[derive(Debug)]
-pub(crate) struct Site(PathBuf);
-
-impl Site {
-    pub(crate) fn new() -> Result<Self> {
-        let path = env::temp_dir().join(format!("mcpmon-bench-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// A file in it.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn file(&self, name: &str, text: &str) -> Result<String> {
-        let path = self.path(name);
-        fs::write(&path, text)?;
-        Ok(path.display().to_string())
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        // What is left in a temporary directory is not worth a failure.
-        let _left = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Contender {
+impl<'s> Contender<'s> {
     /// All that can be had, the floors first.
-    pub(crate) fn all(options: &Options, site: &Site) -> Result<Vec<Self>> {
+    pub(crate) fn all(options: &Options, site: &'s Site) -> Result<Vec<Self>> {
         let bench = env::current_exe()?.display().to_string();
-        // They are started from a directory of their own.
-        let text = |path: &Path| {
-            path::absolute(path)
-                .unwrap_or_else(|_relative| path.to_owned())
-                .display()
-                .to_string()
-        };
-        let policy = site.file("mcpmon.yaml", MCPMON_POLICY)?;
+        let shown = |path: &Path| path.display().to_string();
+        let text = |path: &PathBuf| absolute(path).map(|path| shown(&path));
+        let policy = shown(&site.file("mcpmon.yaml", MCPMON_POLICY)?);
         let mut ways = vec![
             (Way::Direct, Vec::new()),
             (
@@ -99,7 +73,7 @@ impl Contender {
             (
                 Way::Mcpmon,
                 words(&[
-                    &text(&options.mcpmon),
+                    &text(&options.mcpmon)?,
                     "wrap",
                     "--server",
                     "bench",
@@ -114,13 +88,13 @@ impl Contender {
             ),
         ];
         if let Some(kvlar) = &options.kvlar {
-            let policy = site.file("kvlar.yaml", KVLAR_POLICY)?;
-            let command = [&text(kvlar), "proxy", "--stdio", "--policy", &policy, "--"];
+            let policy = shown(&site.file("kvlar.yaml", KVLAR_POLICY)?);
+            let command = [&text(kvlar)?, "proxy", "--stdio", "--policy", &policy, "--"];
             ways.push((Way::Kvlar, words(&command)));
         }
         if let Some(assay) = &options.assay {
-            let policy = site.file("assay.yaml", ASSAY_POLICY)?;
-            let command = [&text(assay), "mcp", "wrap", "--policy", &policy, "--"];
+            let policy = shown(&site.file("assay.yaml", ASSAY_POLICY)?);
+            let command = [&text(assay)?, "mcp", "wrap", "--policy", &policy, "--"];
             ways.push((Way::Assay, words(&command)));
         }
         let contender = |(way, before): (Way, Vec<String>)| Self {
@@ -129,23 +103,14 @@ impl Contender {
                 .into_iter()
                 .chain([bench.clone(), "echo".to_owned()])
                 .collect(),
-            home: site.0.clone(),
+            site,
         };
         Ok(ways.into_iter().map(contender).collect())
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).current_dir(&self.home);
-        for (name, directory) in [
-            ("HOME", "."),
-            ("XDG_CONFIG_HOME", "config"),
-            ("XDG_STATE_HOME", "state"),
-            ("XDG_CACHE_HOME", "cache"),
-        ] {
-            command.env(name, self.home.join(directory));
-        }
-        command.env_remove("MCPMON_CONFIG").env_remove("RUST_LOG");
+        let mut command = self.site.command(Path::new(&self.command[0]));
+        command.args(&self.command[1..]);
         command
     }
 }

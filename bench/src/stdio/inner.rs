@@ -9,9 +9,8 @@ use std::{
 
 use anyhow::Result;
 use mcpmon::record::{Generation, Recorder, Settings};
+use mcpmon_bench::site::Site;
 use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
-
-use crate::contender::Site;
 
 /// Times each is measured.
 const BLOCKS: u32 = 51;

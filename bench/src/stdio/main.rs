@@ -6,7 +6,6 @@
     clippy::disallowed_types,
     reason = "starts programs, and looks at the clock"
 )]
-#![expect(clippy::print_stdout, reason = "a measurement is its output")]
 
 mod contender;
 mod conversation;
@@ -17,10 +16,11 @@ mod memory;
 mod report;
 mod round;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use mcpmon_bench::{report::Output, site::Site};
 
 use self::{contender::Contender, report::Report};
 
@@ -68,12 +68,8 @@ struct Options {
     /// Calls of 300 bytes for each measurement; the larger ones are fewer
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..))]
     calls: u32,
-    /// Write the figures as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Exit with 1 where a target is missed by more than the noise
-    #[arg(long)]
-    gate: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn main() -> Result<ExitCode> {
@@ -86,21 +82,11 @@ fn main() -> Result<ExitCode> {
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
-    let site = contender::Site::new()?;
+    let site = Site::new()?;
     let contenders = Contender::all(options, &site)?;
     let rounds = (0..options.rounds)
         .map(|_| round::measure(&contenders, options.calls))
         .collect::<Result<Vec<_>>>()?;
     let report = Report::new(&rounds, &round::growth(&contenders)?, &inner::measure(&site)?);
-    print!("{report}");
-    if let Some(output) = &options.output {
-        let json = serde_json::to_string_pretty(&report)?;
-        fs::write(output, json + "\n").with_context(|| format!("could not write {}", output.display()))?;
-    }
-    let failed = options.gate && report.is_missed();
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    options.output.finish(&report)
 }

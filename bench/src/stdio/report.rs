@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use mcpmon_bench::{Interval, Outcome, Target, median, median_interval};
+use mcpmon_bench::{
+    Interval,
+    report::{self, Rows, Scene, over, ways},
+};
 use serde::Serialize;
 
 use crate::{
@@ -17,7 +20,7 @@ pub(crate) struct Report {
     rounds: usize,
     /// Medians over the rounds.
     ways: BTreeMap<Way, Medians>,
-    rows: Vec<Row>,
+    rows: Rows,
 }
 
 /// Medians of one way. What is added is the difference from nothing between them, within each round.
@@ -33,39 +36,8 @@ struct Medians {
     growth: f64,
 }
 
-/// One promise, and whether it is kept.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: &'static str,
-    figure: f64,
-    interval: Interval,
-    target: f64,
-    #[serde(serialize_with = "as_text")]
-    outcome: Outcome,
-}
-
-/// Figures of one round, against those of its floor and of its direct conversation.
-struct Scene<'r> {
-    round: &'r Round,
-}
-
-impl Scene<'_> {
-    fn added(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
-        self.taken(way, what) - self.taken(Way::Direct, what)
-    }
-
-    fn taken(&self, way: Way, what: fn(&Taken) -> f64) -> f64 {
-        self.round.get(&way).map_or(f64::NAN, what)
-    }
-
-    /// What mcpmon adds, in terms of what another way adds.
-    fn ratio(&self, other: Way, what: fn(&Taken) -> f64) -> f64 {
-        self.added(Way::Mcpmon, what) / self.added(other, what)
-    }
-}
-
-/// A promise of PERFORMANCE.md: what it is about, what it must not exceed, and its figure in one round.
-type Promise = (&'static str, f64, fn(&Scene<'_>) -> f64);
+/// Of one round.
+type Promise = report::Promise<Way, Taken>;
 
 const PROMISES: [Promise; 8] = [
     ("300 B, added, to relay", 1.25, |scene| {
@@ -97,72 +69,41 @@ const PROMISES: [Promise; 8] = [
 
 impl Report {
     pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>, inner: &Inner) -> Self {
-        let ways = rounds
-            .first()
-            .map(|round| round.keys().copied())
-            .into_iter()
-            .flatten();
-        let ways: BTreeMap<Way, Medians> = ways.map(|way| (way, medians(rounds, way, growth))).collect();
-        let mut rows: Vec<Row> = PROMISES
-            .into_iter()
-            .filter_map(|(what, target, figure)| {
-                let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene { round })).collect();
-                figures
-                    .iter()
-                    .all(|figure| figure.is_finite())
-                    .then(|| Row::new(what, median(&figures), median_interval(&figures), target))
-            })
-            .collect();
+        let mut rows = Rows::new(rounds, &PROMISES);
         if let (Some(own), Some(floor)) = (growth.get(&Way::Mcpmon), growth.get(&Way::Direct)) {
             let noise = (floor - 1.0).abs();
             let interval = Interval {
                 low: own - noise,
                 high: own + noise,
             };
-            rows.push(Row::new("300 B, call 10,000 to call 100", *own, interval, 1.1));
+            rows.push_within("300 B, call 10,000 to call 100", *own, interval, 1.1);
         }
         for (what, figures, target) in [
             ("event push, ns", &inner.push, 100.0),
             ("generation read, ns", &inner.generation, 1000.0),
         ] {
             if !figures.is_empty() {
-                rows.push(Row::new(what, median(figures), median_interval(figures), target));
+                rows.push(what, figures, target);
             }
         }
         Self {
             rounds: rounds.len(),
-            ways,
+            ways: ways(rounds)
+                .map(|way| (way, medians(rounds, way, growth)))
+                .collect(),
             rows,
         }
     }
-
-    /// Whether a target is missed by more than the noise.
-    pub(crate) fn is_missed(&self) -> bool {
-        self.rows.iter().any(|row| row.outcome == Outcome::Missed)
-    }
 }
 
-impl Row {
-    fn new(what: &'static str, figure: f64, interval: Interval, target: f64) -> Self {
-        Self {
-            what,
-            figure,
-            interval,
-            target,
-            outcome: Target(target).judge(figure, interval),
-        }
+impl report::Report for Report {
+    fn is_missed(&self) -> bool {
+        self.rows.is_missed()
     }
 }
 
 fn medians(rounds: &[Round], way: Way, growth: &BTreeMap<Way, f64>) -> Medians {
-    let over = |figure: &dyn Fn(&Scene<'_>) -> f64| {
-        median(
-            &rounds
-                .iter()
-                .map(|round| figure(&Scene { round }))
-                .collect::<Vec<_>>(),
-        )
-    };
+    let over = |figure: &dyn Fn(&Scene<'_, Way, Taken>) -> f64| over(rounds, figure);
     let added = |what: fn(&Taken) -> f64| over(&|scene| scene.added(way, what) / 1e3);
     Medians {
         added_start_us: added(|taken| taken.start),
@@ -199,28 +140,14 @@ impl fmt::Display for Report {
                 medians.growth,
             )?;
         }
-        writeln!(
-            f,
-            "\n{:<42} {:>7} {:>16} {:>7}",
-            "mcpmon", "figure", "95 %", "target"
-        )?;
-        for row in &self.rows {
-            writeln!(
-                f,
-                "{:<42} {:>7.2} {:>7.2} – {:>6.2} {:>7.2}  {}",
-                row.what, row.figure, row.interval.low, row.interval.high, row.target, row.outcome
-            )?;
-        }
-        Ok(())
+        self.rows.fmt(f)
     }
-}
-
-fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(outcome)
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_bench::{Outcome, report::Report as _};
+
     use super::*;
 
     fn round(mcpmon: f64) -> Round {
@@ -239,18 +166,14 @@ mod tests {
             .collect()
     }
 
-    fn figure<'r>(report: &'r Report, what: &str) -> Option<&'r Row> {
-        report.rows.iter().find(|row| row.what.starts_with(what))
-    }
-
     #[test]
     fn what_is_added_is_compared_with_what_a_relay_adds_in_the_same_round() {
         let report = Report::new(&[round(112.0), round(112.0)], &BTreeMap::new(), &Inner::default());
-        let row = figure(&report, "300 B, added, to relay").expect("a row");
+        let row = report.rows.get("300 B, added, to relay").expect("a row");
         assert!((row.figure - 1.2).abs() < 1e-9, "{row:?}");
         assert!(!report.is_missed(), "{report}");
         assert!(
-            figure(&report, "300 B, added, to kvlar").is_none(),
+            report.rows.get("300 B, added, to kvlar").is_none(),
             "it was not there"
         );
     }
@@ -264,6 +187,11 @@ mod tests {
         );
         let growth = BTreeMap::from([(Way::Direct, 1.0), (Way::Mcpmon, 2.0)]);
         let report = Report::new(&[round(111.0)], &growth, &Inner::default());
-        assert!(figure(&report, "300 B, call 10,000").is_some_and(|row| row.outcome == Outcome::Missed));
+        assert!(
+            report
+                .rows
+                .get("300 B, call 10,000")
+                .is_some_and(|row| row.outcome == Outcome::Missed)
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use mcpmon_bench::median;
+use mcpmon_bench::{median, report};
 
 use crate::{
     contender::{Contender, Way},
@@ -41,10 +41,10 @@ pub(crate) struct Taken {
 }
 
 /// A round: what each contender took.
-pub(crate) type Round = BTreeMap<Way, Taken>;
+pub(crate) type Round = report::Round<Way, Taken>;
 
 /// Measures every contender once.
-pub(crate) fn measure(contenders: &[Contender], calls: u32) -> Result<Round> {
+pub(crate) fn measure(contenders: &[Contender<'_>], calls: u32) -> Result<Round> {
     contenders
         .iter()
         .map(|contender| {
@@ -54,7 +54,7 @@ pub(crate) fn measure(contenders: &[Contender], calls: u32) -> Result<Round> {
         .collect()
 }
 
-fn take(contender: &Contender, calls: u32) -> Result<Taken> {
+fn take(contender: &Contender<'_>, calls: u32) -> Result<Taken> {
     let began = Instant::now();
     let (mut conversation, start) = Conversation::start(&mut contender.command())?;
     typical(&mut conversation, WARM_UP, 150)?;
@@ -82,8 +82,8 @@ fn typical(conversation: &mut Conversation, count: u32, bytes: usize) -> Result<
 }
 
 /// By how much calls get slower from the beginning to the end of a long conversation, as a ratio.
-pub(crate) fn growth(contenders: &[Contender]) -> Result<BTreeMap<Way, f64>> {
-    let of = |contender: &Contender| {
+pub(crate) fn growth(contenders: &[Contender<'_>]) -> Result<BTreeMap<Way, f64>> {
+    let of = |contender: &Contender<'_>| {
         let (mut conversation, _) = Conversation::start(&mut contender.command())?;
         let took = (0..LONG + PART).map(|_| conversation.call(150));
         let took: Vec<f64> = took.collect::<Result<_>>()?;

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 /// An answer that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(super) struct Answer {
     bytes: Vec<u8>,
     /// Where the body starts, and how it is framed.
     head: Option<(usize, Length)>,
@@ -18,7 +18,7 @@ enum Length {
 
 impl Answer {
     /// Takes what came; whether that was all of it.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<bool> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<bool> {
         self.bytes.extend_from_slice(bytes);
         if self.head.is_none() {
             let Some(end) = position(&self.bytes, b"\r\n\r\n") else {
@@ -35,12 +35,12 @@ impl Answer {
     }
 
     /// All that came, head and framing too.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The body, of an answer that came whole.
-    pub(crate) fn body(&self) -> Result<Vec<u8>> {
+    pub(super) fn body(&self) -> Result<Vec<u8>> {
         let (start, length) = self.head.context("no head")?;
         let mut rest = &self.bytes[start..];
         if let Length::Known(_) = length {
@@ -60,7 +60,7 @@ impl Answer {
     }
 
     /// Ready for another.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.head = None;
     }
@@ -83,7 +83,7 @@ fn length(head: &str) -> Result<Length> {
     bail!("an answer without a length")
 }
 
-pub(crate) fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+pub(super) fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 

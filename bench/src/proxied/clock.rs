@@ -4,7 +4,7 @@ use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since some moment, the same for all processes.
-pub(crate) fn now() -> Result<u64> {
+pub(super) fn now() -> Result<u64> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
     Ok(u64::try_from(time.tv_sec())? * 1_000_000_000 + u64::try_from(time.tv_nsec())?)
 }

@@ -10,10 +10,13 @@ use hyper_util::{
 };
 use tokio::net::TcpListener;
 
-use crate::upstream::runtime;
+use super::far_side::runtime;
 
 /// Forwards until it is killed.
-pub(crate) fn serve(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
+///
+/// # Errors
+/// Where it cannot listen.
+pub fn serve(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
     runtime()?.block_on(async {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);

@@ -1,0 +1,189 @@
+//! Clients with a clock.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{
+    DIGITS, EVENTS, STAMP,
+    answer::{Answer, position},
+    clock,
+};
+use crate::median;
+
+/// Requests before anything is measured.
+const WARM_UP: u32 = 50;
+/// Connections at a time.
+const AT_ONCE: u32 = 32;
+/// Events of a stream that stops after them.
+pub(super) const BURST: u32 = 20;
+/// How long is waited for what a stream that stopped may still bring; less than it stops.
+const LATE: Duration = Duration::from_millis(150);
+
+/// What is sent again and again, and where to.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where.
+    pub address: SocketAddr,
+    /// A whole request, head and body.
+    pub bytes: Vec<u8>,
+}
+
+/// The body of one answer.
+///
+/// # Errors
+/// Where there is none.
+pub fn ask(request: &Request) -> Result<Vec<u8>> {
+    let mut connection = Connection::new(request)?;
+    connection.ask()?;
+    connection.answer.body()
+}
+
+/// The median of so many requests, one after another, nanoseconds.
+///
+/// # Errors
+/// Where one is not answered.
+pub fn typical(request: &Request, count: u32) -> Result<f64> {
+    let mut connection = Connection::new(request)?;
+    for _ in 0..WARM_UP {
+        connection.ask()?;
+    }
+    let took = (0..count).map(|_| {
+        let begun = Instant::now();
+        connection.ask()?;
+        Ok(begun.elapsed().as_nanos() as f64)
+    });
+    Ok(median(&took.collect::<Result<Vec<_>>>()?))
+}
+
+/// Requests in a second, over 32 connections at a time, each of which asks so often.
+///
+/// # Errors
+/// Where one is not answered.
+pub fn rate(request: &Request, each: u32) -> Result<f64> {
+    let barrier = Barrier::new(AT_ONCE as usize + 1);
+    thread::scope(|scope| {
+        let work = || {
+            let connection = Connection::new(request).and_then(|mut connection| {
+                connection.ask()?;
+                Ok(connection)
+            });
+            barrier.wait();
+            let mut connection = connection?;
+            (0..each).try_for_each(|_| connection.ask())
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        barrier.wait();
+        let begun = Instant::now();
+        for worker in workers {
+            worker.join().expect("a client panicked")?;
+        }
+        Ok(f64::from(each * AT_ONCE) / begun.elapsed().as_secs_f64())
+    })
+}
+
+/// How long a stream's first event took, and each of its events from the far side to here, nanoseconds.
+///
+/// # Errors
+/// Where not all events come.
+pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
+    let mut connection = Connection::new(request)?;
+    let begun = Instant::now();
+    let mut first = None;
+    let mut events = Vec::with_capacity(EVENTS as usize);
+    let mut seen = 0;
+    connection.exchange(|came| {
+        let now = clock::now()?;
+        let rest = &came[seen..];
+        if first.is_none() && position(rest, b"data: ").is_some() {
+            first = Some(begun.elapsed().as_nanos() as f64);
+        }
+        while let Some((moment, length)) = left(&came[seen..]) {
+            events.push(now.saturating_sub(moment) as f64);
+            seen += length;
+        }
+        Ok(())
+    })?;
+    ensure!(events.len() == EVENTS as usize, "{} events came", events.len());
+    Ok((first.context("no event")?, events))
+}
+
+/// How many bytes of the events that left are not here while the far side is silent; `length` is that of one.
+///
+/// # Errors
+/// Where no answer comes.
+pub fn held(request: &Request, length: usize) -> Result<f64> {
+    let mut connection = Connection::new(request)?;
+    connection.stream.write_all(&request.bytes)?;
+    let mut came = Vec::new();
+    loop {
+        let length = match connection.stream.read(&mut connection.buffer) {
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+            Err(error) => return Err(error.into()),
+        };
+        ensure!(length > 0, "the connection ended in an answer");
+        came.extend_from_slice(&connection.buffer[..length]);
+        connection.stream.set_read_timeout(Some(LATE))?;
+    }
+    let mut seen = 0;
+    let mut events = 0;
+    while let Some((_, length)) = left(&came[seen..]) {
+        seen += length;
+        events += 1;
+    }
+    Ok(f64::from(BURST.saturating_sub(events)) * length as f64)
+}
+
+/// The first moment that is told of, and where it ends.
+fn left(bytes: &[u8]) -> Option<(u64, usize)> {
+    let start = position(bytes, STAMP.as_bytes())? + STAMP.len();
+    let digits = std::str::from_utf8(bytes.get(start..start + DIGITS)?).ok()?;
+    Some((digits.parse().ok()?, start + DIGITS))
+}
+
+/// A connection on which the same is asked again and again.
+struct Connection<'r> {
+    stream: TcpStream,
+    request: &'r Request,
+    answer: Answer,
+    buffer: Vec<u8>,
+}
+
+impl<'r> Connection<'r> {
+    fn new(request: &'r Request) -> Result<Self> {
+        let stream = TcpStream::connect(request.address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            request,
+            answer: Answer::default(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        self.exchange(|_| Ok(()))
+    }
+
+    /// Asks, and tells of all that came after every read.
+    fn exchange(&mut self, mut came: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.answer.clear();
+        self.stream.write_all(&self.request.bytes)?;
+        loop {
+            let length = self.stream.read(&mut self.buffer)?;
+            ensure!(length > 0, "the connection ended in an answer");
+            let is_whole = self.answer.push(&self.buffer[..length])?;
+            came(self.answer.bytes())?;
+            if is_whole {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! From rounds to ratios, and how they are shown: what is the same for every benchmark that compares ways.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    fs,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use crate::{Interval, Outcome, Target, median, median_interval};
+
+/// What became of one round: what each way took.
+pub type Round<W, T> = BTreeMap<W, T>;
+
+/// A way that is compared with others.
+pub trait Way: Copy + fmt::Debug + Ord {
+    /// Nothing between: what the others add is the difference from it.
+    const DIRECT: Self;
+    /// What is to be measured.
+    const MCPMON: Self;
+}
+
+/// Figures of one round, against those of its floors.
+#[derive(Debug)]
+pub struct Scene<'r, W, T>(pub &'r Round<W, T>);
+
+impl<W: Way, T> Scene<'_, W, T> {
+    /// What a way adds to nothing between.
+    #[must_use]
+    pub fn added(&self, way: W, what: fn(&T) -> f64) -> f64 {
+        self.taken(way, what) - self.taken(W::DIRECT, what)
+    }
+
+    /// What a way took; no number where it was not there.
+    #[must_use]
+    pub fn taken(&self, way: W, what: fn(&T) -> f64) -> f64 {
+        self.0.get(&way).map_or(f64::NAN, what)
+    }
+
+    /// What mcpmon adds, in terms of what another way adds.
+    #[must_use]
+    pub fn ratio(&self, other: W, what: fn(&T) -> f64) -> f64 {
+        self.added(W::MCPMON, what) / self.added(other, what)
+    }
+}
+
+/// The median over rounds of a figure of each.
+pub fn over<W: Way, T>(rounds: &[Round<W, T>], figure: impl Fn(&Scene<'_, W, T>) -> f64) -> f64 {
+    let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene(round))).collect();
+    median(&figures)
+}
+
+/// The ways that were measured.
+pub fn ways<W: Way, T>(rounds: &[Round<W, T>]) -> impl Iterator<Item = W> {
+    rounds.first().into_iter().flat_map(|round| round.keys().copied())
+}
+
+/// A promise: what it is about, what it must not exceed, and its figure in one round.
+pub type Promise<W, T> = (&'static str, f64, fn(&Scene<'_, W, T>) -> f64);
+
+/// Promises, and whether they are kept.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Rows(Vec<Row>);
+
+/// One promise, and whether it is kept.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// What it is about.
+    pub what: &'static str,
+    /// The median over rounds.
+    pub figure: f64,
+    interval: Interval,
+    target: f64,
+    /// Whether it is kept.
+    #[serde(serialize_with = "as_text")]
+    pub outcome: Outcome,
+}
+
+impl Rows {
+    /// The promises, but those about ways that were not there.
+    pub fn new<W: Way, T>(rounds: &[Round<W, T>], promises: &[Promise<W, T>]) -> Self {
+        let mut rows = Self::default();
+        for (what, target, figure) in promises {
+            let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene(round))).collect();
+            if figures.iter().all(|figure| figure.is_finite()) {
+                rows.push(what, &figures, *target);
+            }
+        }
+        rows
+    }
+
+    /// A promise about figures that were taken otherwise.
+    pub fn push(&mut self, what: &'static str, figures: &[f64], target: f64) {
+        self.push_within(what, median(figures), median_interval(figures), target);
+    }
+
+    /// The same for a figure whose noise is known.
+    pub fn push_within(&mut self, what: &'static str, figure: f64, interval: Interval, target: f64) {
+        self.0.push(Row {
+            what,
+            figure,
+            interval,
+            target,
+            outcome: Target(target).judge(figure, interval),
+        });
+    }
+
+    /// A promise.
+    #[must_use]
+    pub fn get(&self, what: &str) -> Option<&Row> {
+        self.0.iter().find(|row| row.what.starts_with(what))
+    }
+
+    /// Whether a target is missed by more than the noise.
+    #[must_use]
+    pub fn is_missed(&self) -> bool {
+        self.0.iter().any(|row| row.outcome == Outcome::Missed)
+    }
+}
+
+impl Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<44} {:>7} {:>16} {:>7}",
+            "mcpmon", "figure", "95 %", "target"
+        )?;
+        for row in &self.0 {
+            writeln!(
+                f,
+                "{:<44} {:>7.2} {:>7.2} – {:>6.2} {:>7.2}  {}",
+                row.what, row.figure, row.interval.low, row.interval.high, row.target, row.outcome
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(outcome)
+}
+
+/// What a run found.
+pub trait Report: Display + Serialize {
+    /// Whether a target is missed by more than the noise.
+    fn is_missed(&self) -> bool;
+}
+
+/// Where a report goes, and what follows from it.
+#[derive(Debug, clap::Args)]
+pub struct Output {
+    /// Write the figures as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Exit with 1 where a target is missed by more than the noise
+    #[arg(long)]
+    gate: bool,
+}
+
+impl Output {
+    /// Prints the report, writes it, and judges it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    #[expect(clippy::print_stdout, reason = "a measurement is its output")]
+    pub fn finish(&self, report: &impl Report) -> Result<ExitCode> {
+        print!("{report}");
+        if let Some(output) = &self.output {
+            let json = serde_json::to_string_pretty(report)?;
+            fs::write(output, json + "\n")
+                .with_context(|| format!("could not write {}", output.display()))?;
+        }
+        Ok(if self.gate && report.is_missed() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
