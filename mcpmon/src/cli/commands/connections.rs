@@ -170,6 +170,7 @@ mod tests {
         insta::assert_snapshot!(shown, @"
         TIME (UTC)      ACTION  DIRECTION  SERVER   PROCESS    REMOTE                          RULE
         11-20 12:00:00  block   bypass     weather  4242 node  203.0.113.9:443 ×3 api.exampl…  network.prox…
+        ---
         ");
     }
 }
