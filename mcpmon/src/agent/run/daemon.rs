@@ -108,6 +108,8 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
         hello.token = Some(reach.token.clone());
     }
     let mut told = Told::default();
+    // An agent with a proxy of its own runs by now: the daemon is to know of it at once.
+    let mut pause = Duration::ZERO;
     loop {
         if let Some(stream) = kept.stream() {
             ended(stream).await;
@@ -117,7 +119,7 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
             told = Told::default();
         }
         kept.put(None);
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(std::mem::replace(&mut pause, RETRY)).await;
         let (path, hello) = (path.clone(), hello.clone());
         let found = tokio::task::spawn_blocking(move || introduce(&path, &hello)).await;
         let Ok(found) = found else { return };
