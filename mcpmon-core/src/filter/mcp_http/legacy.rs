@@ -18,7 +18,7 @@ pub struct Endpoint {
 /// Where that is not at the server itself, or readers could differ on where it is.
 pub fn endpoint(server: &str, reference: &str) -> Result<String, Fault> {
     let fault = |cause| Fault::Endpoint { cause };
-    let base = Url::read(server).ok_or(fault("the server's own URL is none"))?;
+    let base = Url::read(server).ok_or_else(|| fault("the server's own URL is none"))?;
     let reference = reference.trim_matches(' ');
     if !reference
         .bytes()
@@ -31,7 +31,7 @@ pub fn endpoint(server: &str, reference: &str) -> Result<String, Fault> {
         (Some((scheme, _)), None) if is_scheme(scheme) => at_origin(base, reference),
         _ => Some(under(base, reference)),
     };
-    let rest = rest.ok_or(fault("it is at another origin"))?;
+    let rest = rest.ok_or_else(|| fault("it is at another origin"))?;
     let (path, query) = split_query(&rest);
     Ok(format!(
         "{}://{}{}{query}",

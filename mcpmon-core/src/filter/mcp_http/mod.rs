@@ -16,6 +16,8 @@ mod own;
 mod post;
 mod response;
 mod rewritten;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use self::{
@@ -124,9 +126,7 @@ impl Session {
         cursor: Option<&str>,
         head: &Head<'_>,
     ) -> Option<Question> {
-        let question = self
-            .own
-            .ask(now, &mut self.reader.dialogue, kind, cursor, head)?;
+        let question = self.own.ask(now, &mut self.reader.dialogue, kind, cursor, head)?;
         Some(Question {
             elsewhere: self.is_legacy,
             ..question
@@ -135,6 +135,10 @@ impl Session {
 
     /// What came of a question of our own.
     pub fn listed(&mut self, id: &RequestId) -> Listed {
+        if !self.reader.dialogue.waits(id) {
+            // Its answer was none, if it is said to wait.
+            self.own.give_up(id);
+        }
         self.own.listed(id)
     }
 

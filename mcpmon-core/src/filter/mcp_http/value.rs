@@ -24,11 +24,10 @@ pub(super) fn plain(value: &[u8]) -> Option<&str> {
 
 /// The value of a header that says `text`.
 pub(super) fn encode(text: &str) -> String {
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        && !text.starts_with(' ')
-        && !text.ends_with(' ')
-        && !(text.starts_with(START) && text.ends_with(END));
-    if is_plain {
+    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let is_padded = text.starts_with(' ') || text.ends_with(' ');
+    let is_marked = text.starts_with(START) && text.ends_with(END);
+    if is_printable && !is_padded && !is_marked {
         return text.to_owned();
     }
     format!("{START}{}{END}", to_base64(text.as_bytes()))

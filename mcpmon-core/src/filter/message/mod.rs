@@ -8,7 +8,7 @@ mod turn;
 pub(super) use self::reader::{Reader, Spoken};
 use crate::{
     decode::{json::Value, jsonrpc::Envelope},
-    model::{Incident, Message, Verdict},
+    model::{Incident, Message, RequestId, Verdict},
 };
 
 /// Whoever decides what becomes of a message.
@@ -24,6 +24,9 @@ pub(super) trait Exit {
 
     /// This goes back to whoever sent the text.
     fn answer(&mut self, text: &str, why: Why);
+
+    /// No answer to this request can come any more: what says so follows.
+    fn gave_up(&mut self, _id: &RequestId) {}
 
     /// The text is no message, or a part of it is none.
     fn divert(&mut self, what: Stray<'_>);

@@ -84,9 +84,9 @@ impl Reader {
         exit.incident(Incident::TooLong { side, limit });
         let cause = format!("the message is longer than {limit} bytes");
         let answers = text.id.as_ref().filter(|_| !text.has_method);
-        let awaited = answers.is_some_and(|id| self.dialogue.give_up(side, id));
-        if awaited {
-            exit.instead(&refusal(text.id.as_ref(), Fault::Answer, &cause));
+        if let Some(id) = answers.filter(|id| self.dialogue.give_up(side, id)) {
+            exit.gave_up(id);
+            exit.instead(&refusal(Some(id), Fault::Answer, &cause));
             return;
         }
         let mut refuse =

@@ -235,6 +235,7 @@ impl Turn<'_, '_> {
         let Some(id) = id.filter(|id| self.dialogue.give_up(self.side, id)) else {
             return false;
         };
+        self.exit.gave_up(id);
         self.exit.instead(&refusal(Some(id), Fault::Answer, cause));
         true
     }

@@ -45,9 +45,6 @@ impl Response {
                         asked: &mut self.waiting.asked,
                         own: &session.own.waiting,
                     };
-                    if let (Some(id), false) = (&long.id, long.has_method) {
-                        heard.asked.retain(|asked| asked != id);
-                    }
                     let mut exit = EventExit::new(None, heard, out);
                     session.reader.too_long(Side::Server, long, &mut exit);
                     exit.close();
@@ -152,12 +149,17 @@ pub(super) struct Heard<'e> {
 }
 
 impl Heard<'_> {
+    /// What was asked with this id waits here no longer.
+    pub(super) fn gave_up(&mut self, id: &RequestId) {
+        self.asked.retain(|asked| asked != id);
+    }
+
     /// Takes note of what is answered.
     pub(super) fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
         let (Payload::Result(_) | Payload::Error(_), Some(id)) = (&envelope.payload, &envelope.id) else {
             return Admission::Goes;
         };
-        self.asked.retain(|asked| asked != id);
+        self.gave_up(id);
         if self.own.contains(id) {
             return Admission::Ours;
         }
@@ -223,6 +225,10 @@ impl Exit for EventExit<'_> {
 
     fn answer(&mut self, text: &str, _why: Why) {
         self.out.to_server.push(text.to_owned());
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.heard.gave_up(id);
     }
 
     fn divert(&mut self, what: Stray<'_>) {

@@ -101,7 +101,8 @@ impl Response {
         let mut out = Output::default();
         // Where answers come on another channel, only a status says here that there will be none.
         let status = if waiting.elsewhere { 502 } else { 200 };
-        let Ended { status, .. } = Self::to_post(limits, status, None, waiting).fail(session, fault, &mut out);
+        let Ended { status, .. } =
+            Self::to_post(limits, status, None, waiting).fail(session, fault, &mut out);
         Answer {
             status,
             body: out.to_client,

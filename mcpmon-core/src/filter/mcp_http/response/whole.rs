@@ -17,7 +17,7 @@ use crate::{
         jsonrpc::{Envelope, Payload},
         lines,
     },
-    model::{Incident, Timestamp},
+    model::{Incident, RequestId, Timestamp},
     rewrite::{self, refusal},
 };
 
@@ -212,6 +212,10 @@ impl Exit for WholeExit<'_> {
 
     fn answer(&mut self, text: &str, _why: Why) {
         self.out.to_server.push(text.to_owned());
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.heard.gave_up(id);
     }
 
     fn divert(&mut self, what: Stray<'_>) {
