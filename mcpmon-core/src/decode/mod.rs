@@ -8,5 +8,6 @@ pub mod llm;
 pub mod mcp;
 pub mod oversize;
 pub mod sse;
+pub mod url;
 
 pub use limits::Limits;

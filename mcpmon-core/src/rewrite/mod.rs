@@ -7,6 +7,7 @@ mod event;
 mod leave_out;
 pub mod llm;
 mod notify;
+pub mod oauth;
 mod redact;
 mod refuse;
 mod splice;

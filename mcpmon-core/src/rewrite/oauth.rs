@@ -1,0 +1,265 @@
+//! What a server says of how it is authorised, in words that hold for a client that reaches it under another URL
+//! (RFC 9728): the resource is what the client asked for, and its metadata are asked for here.
+
+use std::ops::Range;
+
+use super::splice::Splices;
+use crate::decode::{
+    json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical},
+    url::Url,
+};
+
+/// Where the metadata of a resource are, in front of its path.
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// The parameter of a challenge that says where they are.
+const PARAMETER: &str = "resource_metadata";
+
+/// A server, under the URL that it knows and the one that a client knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource<'u> {
+    /// Where the server is.
+    pub server: &'u str,
+    /// Where the client reaches it.
+    pub client: &'u str,
+}
+
+/// A challenge as it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// The value of the header.
+    pub value: String,
+    /// Where the server has its metadata, for when a client asks for them.
+    pub metadata: String,
+}
+
+impl Resource<'_> {
+    /// Where a client asks for the metadata: by the path of the resource (RFC 9728, 3.1). `None` where the client's URL
+    /// is none.
+    #[must_use]
+    pub fn metadata(&self) -> Option<String> {
+        let client = Url::read(self.client)?;
+        let path = client.path().trim_end_matches('/');
+        Some(format!("{}{WELL_KNOWN}{path}", client.base()))
+    }
+
+    /// Metadata of the server, with the client's URL for its own; `None` where they stay as they are. They do where
+    /// they are of another resource: then clients are to see that.
+    #[must_use]
+    pub fn rewritten(&self, metadata: &[u8]) -> Option<String> {
+        let mut scanner = Scanner::new(DEEPEST);
+        let scan = scanner.scan(metadata, LoneSurrogate::Replace).ok()?;
+        // Readers take the one or the other of two members with one name.
+        let text = if names(scan.document.root()) == 1 {
+            scan.document.text().to_owned()
+        } else {
+            canonical(scan.document)
+        };
+        let mut scanner = Scanner::new(DEEPEST);
+        let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace).ok()?;
+        let resource = scan.document.root().member("resource")?;
+        if !self.covers(&resource.string()?) {
+            return None;
+        }
+        let mut splices = Splices::default();
+        splices.put(resource.range(), quoted(self.client));
+        Some(splices.apply(&text))
+    }
+
+    /// The value of a `WWW-Authenticate` header, with our place for the metadata in place of the server's; `None`
+    /// where it names none of the server's.
+    #[must_use]
+    pub fn challenge(&self, value: &str) -> Option<Challenge> {
+        let server = Url::read(self.server)?;
+        let ours = self.metadata()?;
+        let mut splices = Splices::default();
+        let mut metadata = None;
+        for parameter in parameters(value)? {
+            if !parameter.name.eq_ignore_ascii_case(PARAMETER) {
+                continue;
+            }
+            let Some(url) = Url::read(&parameter.value).filter(|url| url.is_beside(server)) else {
+                continue;
+            };
+            metadata.get_or_insert_with(|| format!("{}{}", server.base(), url.path_and_query()));
+            splices.put(parameter.place, quoted(&ours));
+        }
+        Some(Challenge {
+            value: splices.apply(value),
+            metadata: metadata?,
+        })
+    }
+
+    /// Whether a resource is the server, or what it is a part of.
+    fn covers(&self, resource: &str) -> bool {
+        let (Some(server), Some(resource)) = (Url::read(self.server), Url::read(resource)) else {
+            return false;
+        };
+        let path = resource.path().trim_end_matches('/');
+        let rest = server.path().strip_prefix(path);
+        server.is_beside(resource) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// How often an object names its resource, with no escapes.
+fn names(object: Value<'_>) -> usize {
+    let all = object.members();
+    let is_it = |name: &str| name == "resource";
+    let escaped = object.members().filter(|member| member.name.contains('\\'));
+    all.filter(|member| is_it(member.name)).count() + 2 * escaped.count()
+}
+
+/// A text between quotes, as JSON and HTTP both write it where it has nothing in it to be escaped but what both escape
+/// alike.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A parameter of a challenge.
+struct Parameter<'v> {
+    name: &'v str,
+    /// Where its value stands, with its quotes.
+    place: Range<usize>,
+    value: String,
+}
+
+/// The parameters of all challenges of a header (RFC 9110, 11.3). `None` where a quote is not closed.
+fn parameters(value: &str) -> Option<Vec<Parameter<'_>>> {
+    let mut parameters = Vec::new();
+    let mut at = 0;
+    while at < value.len() {
+        let length = token(&value[at..]);
+        let name = &value[at..at + length];
+        let after = at + length + spaces(&value[at + length..]);
+        if name.is_empty() {
+            at = match value.as_bytes().get(at) {
+                Some(b'"') => quoted_string(value, at)?.1,
+                _ => at + value[at..].chars().next().map_or(1, char::len_utf8),
+            };
+            continue;
+        }
+        if !value[after..].starts_with('=') {
+            // A scheme.
+            at = after;
+            continue;
+        }
+        let start = after + 1 + spaces(&value[after + 1..]);
+        let (text, end) = if value[start..].starts_with('"') {
+            quoted_string(value, start)?
+        } else {
+            let rest = &value[start..];
+            let length = rest.find([',', ' ', '\t']).unwrap_or(rest.len());
+            (rest[..length].to_owned(), start + length)
+        };
+        parameters.push(Parameter {
+            name,
+            place: start..end,
+            value: text,
+        });
+        at = end;
+    }
+    Some(parameters)
+}
+
+/// What a quoted string that starts at `start` says, and where it ends.
+fn quoted_string(value: &str, start: usize) -> Option<(String, usize)> {
+    let mut text = String::new();
+    let mut characters = value[start + 1..].char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((text, start + 1 + at + 1)),
+            '\\' => text.push(characters.next()?.1),
+            other => text.push(other),
+        }
+    }
+    None
+}
+
+fn token(text: &str) -> usize {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    text.bytes().take_while(is_part).count()
+}
+
+fn spaces(text: &str) -> usize {
+    text.bytes()
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    const RESOURCE: Resource<'_> = Resource {
+        server: "https://a.example/v1/mcp",
+        client: "http://127.0.0.1:7000/mcp/a",
+    };
+
+    const OURS: &str = "http://127.0.0.1:7000/.well-known/oauth-protected-resource/mcp/a";
+
+    #[test_case("http://127.0.0.1:7000/mcp/a", OURS; "a path")]
+    #[test_case("http://127.0.0.1:7000/mcp/a/?x=1", OURS; "a slash and a query")]
+    #[test_case("http://127.0.0.1:7000", "http://127.0.0.1:7000/.well-known/oauth-protected-resource"; "no path")]
+    fn where_metadata_are(client: &str, url: &str) {
+        let resource = Resource { client, ..RESOURCE };
+        assert_eq!(resource.metadata().as_deref(), Some(url));
+    }
+
+    #[test_case(r#"{"resource":"https://a.example/v1/mcp","authorization_servers":["https://as.example"]}"# => Some(r#"{"resource":"http://127.0.0.1:7000/mcp/a","authorization_servers":["https://as.example"]}"#.to_owned()); "the server")]
+    #[test_case("{ \"x\" : 1.0 ,\n \"resource\" : \"https://a.example\" }\n" => Some("{ \"x\" : 1.0 ,\n \"resource\" : \"http://127.0.0.1:7000/mcp/a\" }\n".to_owned()); "its origin, and every other byte stays")]
+    #[test_case(r#"{"resource":"https:\/\/a.example\/v1\/"}"# => Some(r#"{"resource":"http://127.0.0.1:7000/mcp/a"}"#.to_owned()); "a folder, with escapes")]
+    #[test_case(r#"{"resource":"x","resource":"https://a.example"}"# => Some(r#"{"resource":"http://127.0.0.1:7000/mcp/a"}"#.to_owned()); "named twice")]
+    #[test_case(r#"{"resource":"x","re\u0073ource":"https://a.example"}"# => Some(r#"{"resource":"http://127.0.0.1:7000/mcp/a"}"#.to_owned()); "named twice, once with an escape")]
+    #[test_case(r#"{"a":{"resource":"https://a.example"}}"# => None; "inside something else")]
+    #[test_case(r#"{"resource":"https://b.example/v1/mcp"}"# => None; "another server")]
+    #[test_case(r#"{"resource":"https://a.example/v1/m"}"# => None; "a part of a name")]
+    #[test_case(r#"{"resource":"https://a.example/v1/mcp/more"}"# => None; "a part of the server")]
+    #[test_case(r#"{"resource":1}"# => None; "no URL")]
+    #[test_case("{" => None; "no JSON")]
+    #[test_case("[]" => None; "no object")]
+    fn metadata(body: &str) -> Option<String> {
+        RESOURCE.rewritten(body.as_bytes())
+    }
+
+    #[test_case(r#"Bearer resource_metadata="https://a.example/.well-known/x?y=1""#, &format!(r#"Bearer resource_metadata="{OURS}""#), "https://a.example/.well-known/x?y=1"; "quoted")]
+    #[test_case("Bearer Resource_Metadata = https://a.example:443/x, scope=a", &format!(r#"Bearer Resource_Metadata = "{OURS}", scope=a"#), "https://a.example/x"; "a token, and the usual port")]
+    #[test_case(r#"Basic abc==, DPoP realm="a \"resource_metadata=x\", b", Bearer error="e",resource_metadata="https://a.example/x""#, &format!(r#"Basic abc==, DPoP realm="a \"resource_metadata=x\", b", Bearer error="e",resource_metadata="{OURS}""#), "https://a.example/x"; "the last of several")]
+    #[test_case(r#"A resource_metadata="https://a.example/1", B resource_metadata="https://a.example/2""#, &format!(r#"A resource_metadata="{OURS}", B resource_metadata="{OURS}""#), "https://a.example/1"; "two")]
+    #[test_case(r#"Bearer resource_metadata="https:\/\/a.example\/x""#, &format!(r#"Bearer resource_metadata="{OURS}""#), "https://a.example/x"; "escapes")]
+    #[test_case(r#"Bearer error="é", resource_metadata="https://a.example/x""#, &format!(r#"Bearer error="é", resource_metadata="{OURS}""#), "https://a.example/x"; "beyond ASCII")]
+    fn challenges(value: &str, expected: &str, metadata: &str) {
+        let challenge = RESOURCE.challenge(value).unwrap();
+        assert_eq!((&*challenge.value, &*challenge.metadata), (expected, metadata));
+        let again = RESOURCE.challenge(&challenge.value);
+        assert_eq!(again, None, "what is ours is not the server's");
+    }
+
+    #[test_case("Bearer"; "a scheme alone")]
+    #[test_case(r#"Bearer realm="resource_metadata=https://a.example/x""#; "inside another one")]
+    #[test_case(r#"Bearer resource_metadata="https://b.example/x""#; "another server")]
+    #[test_case(r#"Bearer x_resource_metadata="https://a.example/x""#; "a longer name")]
+    #[test_case(r#"Bearer resource_metadata="https://a.example/x"#; "a quote that is open")]
+    #[test_case(r#"Bearer resource_metadata="/x""#; "no URL")]
+    #[test_case(""; "nothing")]
+    fn what_stays(value: &str) {
+        assert_eq!(RESOURCE.challenge(value), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_is_read(value in "(Bearer|resource_metadata|=|\"|\\\\|,| |é|https://a\\.example/x){0,12}") {
+            if let Some(challenge) = RESOURCE.challenge(&value) {
+                prop_assert!(challenge.value.contains(OURS));
+                prop_assert!(challenge.metadata.starts_with("https://a.example/"));
+            }
+        }
+
+        #[test]
+        fn any_body_is_read(body in "[\\[{\"resource:https/a.xmpl,}\\]\\\\ ]{0,40}") {
+            let _ = RESOURCE.rewritten(body.as_bytes());
+        }
+    }
+}
