@@ -14,7 +14,7 @@ use crate::{
         json::Value,
         jsonrpc::{Envelope, Payload},
     },
-    model::{Incident, RequestId},
+    model::{Era, Incident, RequestId},
     rewrite::{Fault, mismatch, refusal},
 };
 
@@ -98,6 +98,8 @@ pub(super) struct BodyExit<'h> {
     annotations: Option<Arc<[Annotation]>>,
     tasks: Vec<(RequestId, Box<str>)>,
     is_batch: bool,
+    /// An answer that nobody waits for was in it.
+    is_unasked: bool,
 }
 
 /// What goes on.
@@ -126,6 +128,7 @@ impl<'h> BodyExit<'h> {
             annotations: None,
             tasks: Vec::new(),
             is_batch: false,
+            is_unasked: false,
         }
     }
 
@@ -139,6 +142,11 @@ impl<'h> BodyExit<'h> {
             });
         }
         let Some(goes_on) = self.goes_on else {
+            if self.is_unasked && self.head.era() == Era::Stateless {
+                // There are no answers of clients.
+                let cause = "an answer to nothing";
+                return Posted::Answer(Answer::refused(400, Fault::Request, cause));
+            }
             return Posted::Answer(answer(self.answers, self.is_batch));
         };
         let known = self.annotations.as_deref().unwrap_or_default();
@@ -244,6 +252,7 @@ impl Exit for BodyExit<'_> {
     fn divert(&mut self, _what: Stray<'_>) {}
 
     fn incident(&mut self, incident: Incident) {
+        self.is_unasked |= matches!(incident, Incident::Unasked { .. });
         self.incidents.push(incident);
     }
 

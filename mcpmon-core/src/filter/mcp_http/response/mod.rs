@@ -221,6 +221,8 @@ impl Response {
                 self.as_it_came()
             }
             Body::Whole(body) => self.whole(now, session, &body, judge, out),
+            // Some clients parse whatever comes, and so does this.
+            Body::Text(body) if text::may_be_json(&body) => self.whole(now, session, &body, judge, out),
             Body::Text(body) => self.text(now, session, &body, judge, out),
         }
     }

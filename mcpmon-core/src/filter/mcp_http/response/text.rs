@@ -17,6 +17,18 @@ const INTERNAL: i64 = -32_603;
 /// The longest text that is judged; nobody shows more of an error.
 pub(super) const LONGEST: usize = 256 << 10;
 
+/// Whether some reader could take a text for JSON, whatever it is called.
+pub(super) fn may_be_json(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    matches!(text.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Whether some reader could take a text for a stream of events.
+pub(super) fn may_be_events(text: &[u8]) -> bool {
+    let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
+    lines.any(|line| line.starts_with(b"data:"))
+}
+
 /// The answer to a request that a text takes the place of.
 pub(super) fn as_message(id: &RequestId, text: &[u8]) -> String {
     let mut message = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();

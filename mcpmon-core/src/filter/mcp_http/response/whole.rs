@@ -85,6 +85,10 @@ impl Response {
             let joined = self.joined();
             return self.ours(joined, out);
         }
+        if is_success(self.status) && text::may_be_events(body) {
+            out.incidents.push(Incident::Noise { bytes: body.len() });
+            return self.fail(session, &Fault::NoMessage, out);
+        }
         if lines::is_blank(body) {
             if !is_success(self.status) {
                 self.take_asked(session);

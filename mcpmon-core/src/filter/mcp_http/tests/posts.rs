@@ -167,6 +167,14 @@ fn arguments_are_redacted_in_headers_too() {
 }
 
 #[test]
+fn in_the_stateless_era_clients_answer_nothing() {
+    let head = [("mcp-protocol-version", STATELESS)];
+    let (posted, incidents) = allowed().post(&head, result("1", "{}"));
+    assert!(told(&posted).starts_with("400 "), "{posted:?}");
+    assert!(matches!(&incidents[..], [Incident::Unasked { .. }]));
+}
+
+#[test]
 fn a_reply_is_judged_and_goes_on() {
     let mut scene = guarded();
     let ask = request("\"q\"", "elicitation/create", r#"{"message":"name?"}"#);
