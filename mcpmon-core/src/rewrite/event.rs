@@ -1,7 +1,5 @@
 //! Server-sent events with other data in them.
 
-use memchr::memchr2;
-
 /// Appends the event `raw` with `json` in place of its data. Everything else that it says, its name and id, stays.
 pub fn event_with_data(raw: &[u8], json: &str, out: &mut Vec<u8>) {
     let (mut rest, mut is_written) = (raw, false);
@@ -36,7 +34,7 @@ fn end_event(out: &mut Vec<u8>) {
 
 /// A line with what ends it, and what follows.
 fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
-    let Some(end) = memchr2(b'\n', b'\r', text) else {
+    let Some(end) = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
         return (text, &[]);
     };
     let is_pair = text[end..].starts_with(b"\r\n");
