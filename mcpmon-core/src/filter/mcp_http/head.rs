@@ -155,12 +155,13 @@ impl<'a> Head<'a> {
         if batch.items().any(|item| era_told(item) == Era::Stateless) {
             return Some("there are no batches in the revision of one of its messages".to_owned());
         }
-        match (self.method, self.name) {
-            (Field::Missing, Field::Missing) => None,
-            _ => Some(format!(
-                "{METHOD} and {NAME} are about one message, and the body is a batch"
-            )),
+        let is_bare = matches!((self.method, self.name), (Field::Missing, Field::Missing));
+        if is_bare && self.params.is_empty() {
+            return None;
         }
+        Some(format!(
+            "{METHOD}, {NAME} and {PARAM}* are about one message, and the body is a batch"
+        ))
     }
 
     /// Checks that the headers say what a message does; `known` are the arguments of the tool that stand in headers.

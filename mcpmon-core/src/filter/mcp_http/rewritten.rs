@@ -30,14 +30,16 @@ impl Head<'_> {
         let (Ok(old), Ok(new)) = (old, new) else {
             return Vec::new();
         };
-        let arguments = |root| last(last(root, "params")?, "arguments");
-        let (Some(old), Some(new)) = (arguments(old.document.root()), arguments(new.document.root())) else {
-            return Vec::new();
-        };
-        self.anew(old, new, known)
+        let (old, new) = (old.document.root(), new.document.root());
+        match (last(old, "params"), last(new, "params")) {
+            (Some(old), Some(new)) => self.anew(old, new, known),
+            (Some(_) | None, _) => Vec::new(),
+        }
     }
 
+    /// The same for two versions of a message's parameters.
     fn anew(&self, old: Value<'_>, new: Value<'_>, known: &[Annotation]) -> Vec<(String, String)> {
+        let arguments = last(new, "arguments");
         let mut is_other = false;
         let mut headers = Vec::new();
         for (name, value) in self.params() {
@@ -46,7 +48,8 @@ impl Head<'_> {
                 .iter()
                 .find(|known| name.eq_ignore_ascii_case(&known.header));
             let now = match (annotation, said) {
-                (Some(annotation), said) => at(new, &annotation.path)
+                (Some(annotation), said) => arguments
+                    .and_then(|arguments| at(arguments, &annotation.path))
                     .filter(|argument| !said.is_some_and(|said| says(&said, *argument)))
                     .and_then(header_value),
                 // No list told which argument it repeats: then the one that says the same, and says another now.

@@ -63,6 +63,7 @@ fn where_there_are_none(version: Option<&str>, body: &str) {
 
 #[test_case("mcp-method", "tools/call"; "a method")]
 #[test_case("Mcp-Name", "good"; "a name")]
+#[test_case("Mcp-Param-A", "1"; "an argument")]
 fn headers_are_about_one_message(name: &str, value: &str) {
     let body = format!("[{}]", call("1", "good"));
     let (posted, _) = allowed().post(&[(name, value)], body);

@@ -175,6 +175,33 @@ fn in_the_stateless_era_clients_answer_nothing() {
 }
 
 #[test]
+fn what_is_redacted_in_another_request_is_in_headers_too() {
+    let mut scene = Scene::new(|message: &Message<'_>| match &message.content {
+        Content::Client(FromClient::Request { params, .. }) => {
+            let params = params.expect("there are some").as_str();
+            let start = params.find("secret").expect("it is there");
+            Verdict::Redact(vec![Redaction {
+                place: start..start + "secret".len(),
+                text: "***".to_owned(),
+            }])
+        }
+        Content::Client(_) | Content::Server(_) => Verdict::Allow,
+    });
+    let body = request(
+        "1",
+        "completion/complete",
+        r#"{"argument":{"name":"n","value":"secret"}}"#,
+    );
+    let (posted, _) = scene.post(&[("Mcp-Param-Value", "secret")], body);
+    let expected = request(
+        "1",
+        "completion/complete",
+        r#"{"argument":{"name":"n","value":"***"}}"#,
+    );
+    assert_eq!(told(&posted), format!("on: {expected} Mcp-Param-Value: ***"));
+}
+
+#[test]
 fn a_reply_is_judged_and_goes_on() {
     let mut scene = guarded();
     let ask = request("\"q\"", "elicitation/create", r#"{"message":"name?"}"#);

@@ -103,7 +103,10 @@ fn errors_are_judged(status: u16, content_type: Option<&str>, body: &str) {
 #[test_case(Some("application/octet-stream"); "bytes")]
 fn json_is_json_whatever_it_is_called(content_type: Option<&str>) {
     let came = answered(200, content_type, &result("1", r#"{"content":["evil"]}"#));
-    assert_eq!((came.to_client.as_str(), came.ended), (BLOCKED, Some((200, true))));
+    assert_eq!(
+        (came.to_client.as_str(), came.ended),
+        (BLOCKED, Some((200, true)))
+    );
     let fine = result("1", "{}");
     let came = answered(200, content_type, &fine);
     assert_eq!((came.to_client, came.ended), (fine, Some((200, false))));
@@ -114,9 +117,15 @@ fn json_is_json_whatever_it_is_called(content_type: Option<&str>) {
 #[test]
 fn events_are_no_text() {
     let came = answered(200, Some("text/plain"), &event(&result("1", "{}")));
-    assert_eq!((came.to_client.as_str(), came.ended), (NO_MESSAGE, Some((200, true))));
+    assert_eq!(
+        (came.to_client.as_str(), came.ended),
+        (NO_MESSAGE, Some((200, true)))
+    );
     let came = answered(200, Some("text/plain"), "metadata: none");
-    assert_eq!((came.to_client.as_str(), came.ended), ("metadata: none", Some((200, false))));
+    assert_eq!(
+        (came.to_client.as_str(), came.ended),
+        ("metadata: none", Some((200, false)))
+    );
 }
 
 #[test]
