@@ -5,6 +5,7 @@ use std::{
     task::{Context, Waker},
 };
 
+use hyper::Uri;
 use mcpmon_core::filter::mcp_http::Endpoint;
 use uuid::Uuid;
 
@@ -79,14 +80,15 @@ impl Place {
         }
     }
 
-    /// The server has said where it takes messages.
-    pub(super) fn open(&mut self, talk: &Talk, endpoint: &str) {
+    /// The server has said where it takes messages: those of the client, and ours in its name.
+    pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) {
         if self.is_open {
             return;
         }
-        match endpoint.parse() {
+        match endpoint.parse::<Uri>() {
             Ok(uri) => {
                 self.is_open = true;
+                talk.call.uri = uri.clone();
                 self.call.proxy.sessions.insert(&self.path, &talk.live, Some(uri));
             }
             Err(error) => {

@@ -202,7 +202,7 @@ impl Judged {
     fn take(&mut self, chunk: &[u8]) {
         let flow = self.talk.push(&mut self.response, chunk, &mut self.out);
         if let (Some(place), Some(endpoint)) = (&mut self.place, self.response.endpoint()) {
-            place.open(&self.talk, endpoint);
+            place.open(&mut self.talk, endpoint);
         }
         self.heed(flow);
         if let Err(error) = self.cover() {

@@ -96,6 +96,33 @@ fn a_place_is_known_to_whoever_was_told_and_while_its_stream_is_open() {
 }
 
 #[test]
+fn what_a_server_asks_and_may_not_is_answered_where_it_takes_messages() {
+    let sampling = r#"{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}"#;
+    let scene = Scene::with(
+        ServerType::Sse,
+        |_| {},
+        move |heard, wire| {
+            if heard.head.starts_with("POST") {
+                return wire.send(answer("202 Accepted", "", ""));
+            }
+            wire.send(EVENTS);
+            wire.chunk("event: endpoint\ndata: /v1/messages/?session_id=s1\n\n");
+            wire.chunk(event(sampling));
+            wire.is_closed();
+        },
+    );
+    let (_stream, _place) = open(&scene);
+    drop(scene.heard());
+    let refusal = scene.heard();
+    assert!(
+        refusal.head.starts_with("POST /v1/messages/?session_id=s1 "),
+        "{}",
+        refusal.head
+    );
+    assert!(refusal.text().contains("it is evil"), "{}", refusal.text());
+}
+
+#[test]
 fn a_place_elsewhere_is_not_gone_to() {
     let scene = server("http://127.0.0.1:9/messages");
     let mut stream = scene.connect();
