@@ -154,6 +154,8 @@ pub struct Limits {
     pub max_pending: usize,
     /// How long a request may wait; zero for ever.
     pub request_timeout: Duration,
+    /// Most open streams of one server that is reached over the network.
+    pub max_streams: usize,
 }
 
 impl Default for Limits {
@@ -165,6 +167,7 @@ impl Default for Limits {
             max_batch: 64,
             max_pending: 10_000,
             request_timeout: Duration::ZERO,
+            max_streams: 256,
         }
     }
 }

@@ -184,6 +184,7 @@ fn bounds(own: Limits, other: Limits) -> Limits {
             (Duration::ZERO, timeout) | (timeout, Duration::ZERO) => timeout,
             (own, other) => own.min(other),
         },
+        max_streams: own.max_streams.min(other.max_streams),
     }
 }
 

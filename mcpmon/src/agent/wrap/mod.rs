@@ -351,7 +351,8 @@ fn ended(closing: Option<&Closing>) -> Ended {
     }
 }
 
-pub(super) const fn limits(limits: Limits) -> decode::Limits {
+/// Bounds of what is decoded, as a policy has them.
+pub(in crate::agent) const fn limits(limits: Limits) -> decode::Limits {
     decode::Limits {
         max_line: limits.max_line,
         max_depth: limits.max_schema_depth,

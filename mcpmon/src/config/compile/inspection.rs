@@ -213,6 +213,11 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
             raw.max_pending,
             "no request could wait: expected at least 1",
         ),
+        (
+            "max_streams_per_server",
+            raw.max_streams_per_server,
+            "no server reached over the network could tell of changes: expected at least 1",
+        ),
     ] {
         if value == 0 {
             findings.push(Finding::new(section.key(key), message));
@@ -232,6 +237,7 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
         max_batch: number(raw.max_batch),
         max_pending: number(raw.max_pending),
         request_timeout: raw.request_timeout.0.0,
+        max_streams: number(raw.max_streams_per_server),
     }
 }
 

@@ -117,7 +117,7 @@ impl Running {
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
-                let lanes = match Lane::all(&settings, &exchanges) {
+                let lanes = match Lane::all(&settings, &exchanges, &stopped) {
                     Ok(lanes) => lanes,
                     Err(error) => {
                         report(tell_started.send(Err(error)));
@@ -197,11 +197,15 @@ struct Lane {
 }
 
 impl Lane {
-    fn all(settings: &Settings, exchanges: &Arc<dyn super::Exchanges>) -> io::Result<Vec<Self>> {
+    fn all(
+        settings: &Settings,
+        exchanges: &Arc<dyn super::Exchanges>,
+        stopped: &watch::Receiver<bool>,
+    ) -> io::Result<Vec<Self>> {
         let room = Room::new(settings.room);
         let mcp = match &settings.mcp {
             Some(servers) => {
-                let proxy = mcp::Proxy::new(servers.clone(), room.clone(), Upstream::new()?);
+                let proxy = mcp::Proxy::new(servers.clone(), room.clone(), Upstream::new()?, stopped.clone());
                 Some(Arc::new(proxy))
             }
             None => None,
@@ -239,12 +243,7 @@ impl Lane {
 }
 
 /// Accepts connections on the first of the lanes, until it is to stop and answers are through.
-fn serve(
-    lanes: &[Lane],
-    bound: Bound,
-    stopped: watch::Receiver<bool>,
-    tell_closed: mpsc::Sender<()>,
-) {
+fn serve(lanes: &[Lane], bound: Bound, stopped: watch::Receiver<bool>, tell_closed: mpsc::Sender<()>) {
     let doors: Vec<Door> = lanes.iter().map(Lane::door).collect();
     let Some(Lane { runtime, .. }) = lanes.first() else {
         return;

@@ -22,11 +22,11 @@ pub(super) use self::callers::Callers;
 use self::conversing::Conversing;
 use super::Tokens;
 use crate::{
-    agent::{clock, discovery::Discovery},
+    agent::{clock, discovery::Discovery, wrap},
     config::Loaded,
     intercept::http::{
         Who,
-        mcp::{AskedServer, NotJudged, Remote, ServerJudge, Servers},
+        mcp::{AskedServer, Bounds, NotJudged, Remote, ServerJudge, Servers},
     },
     judge::{Hosting, Judge},
 };
@@ -299,6 +299,14 @@ impl Servers for Remotes {
 
     fn ids(&self) -> Vec<ServerId> {
         Self::ids(self)
+    }
+
+    fn bounds(&self) -> Bounds {
+        let limits = self.0.policy.loaded().policy.limits;
+        Bounds {
+            limits: wrap::limits(limits),
+            streams: limits.max_streams,
+        }
     }
 
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {

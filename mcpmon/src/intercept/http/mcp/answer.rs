@@ -6,15 +6,16 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::response::Parts,
 };
-use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting};
+use mcpmon_core::{
+    filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting},
+    rewrite::oauth::Resource,
+};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     call::{Call, SESSION_ID, single},
-    oauth,
     old::Place,
     problem::Problem,
-    route::Document,
     stream::{Judged, Talk},
 };
 use crate::intercept::http::{
@@ -64,7 +65,7 @@ pub(super) async fn read(
             };
         }
     };
-    let (limits, status) = (call.limits(), head.status.as_u16());
+    let (limits, status) = (call.limits, head.status.as_u16());
     let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let (reading, is_kept, place) = match expected {
         Expected::Answer { waiting, is_kept } => {
@@ -157,7 +158,7 @@ fn finished(mut head: Parts, ended: Ended, out: Output) -> Response<Outgoing> {
 /// Nothing comes of a server for those that wait.
 pub(super) fn missing(talk: &Talk, waiting: Waiting, problem: &Problem) -> Response<Outgoing> {
     let status = problem.status();
-    let mut reading = mcp_http::Response::to_post(talk.call.limits(), status.as_u16(), None, waiting);
+    let mut reading = mcp_http::Response::to_post(talk.call.limits, status.as_u16(), None, waiting);
     let mut out = Output::default();
     let cause = problem.message().to_owned();
     talk.fail(&mut reading, cause, &mut out);
@@ -204,17 +205,20 @@ fn settle(talk: &Talk, head: &mut Parts) -> Result<(), Problem> {
 
 /// Whoever has to authorise looks for how at the place where it knows the server.
 fn point_home(call: &Call, headers: &mut HeaderMap) {
-    let own = call.here.document(Document::ProtectedResource.name());
+    let server = call.server.shown();
+    let client = call.here.url();
+    let resource = Resource {
+        server: &server,
+        client: &client,
+    };
     let challenges: Vec<HeaderValue> = headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect();
     headers.remove(WWW_AUTHENTICATE);
     for challenge in challenges {
-        let Ok(text) = challenge.to_str() else { continue };
-        let (text, announced) = oauth::challenge(text, &own);
-        if let Some(announced) = announced {
-            call.server.announce_document(&announced);
-        }
-        if let Ok(value) = HeaderValue::from_str(&text) {
-            headers.append(WWW_AUTHENTICATE, value);
-        }
+        let rewritten = challenge.to_str().ok().and_then(|text| resource.challenge(text));
+        let value = rewritten.and_then(|rewritten| {
+            call.server.announce_document(&rewritten.metadata);
+            HeaderValue::from_str(&rewritten.value).ok()
+        });
+        headers.append(WWW_AUTHENTICATE, value.unwrap_or(challenge));
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     /// Where the client knows the server.
     pub(super) here: Here,
+    /// Bounds of what is decoded.
+    pub(super) limits: Limits,
 }
 
 /// Where a client knows a server.
@@ -58,11 +60,6 @@ impl Here {
     /// The URL.
     pub(super) fn url(&self) -> String {
         format!("{}{}", self.origin, self.path)
-    }
-
-    /// The URL of the document about it that clients look for.
-    pub(super) fn document(&self, name: &str) -> String {
-        format!("{}/.well-known/{name}{}", self.origin, self.path)
     }
 }
 
@@ -97,14 +94,6 @@ impl Call {
     pub(super) fn head(&self) -> Head<'_> {
         let fields = self.headers.iter();
         Head::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
-    }
-
-    /// Bounds of what is decoded.
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
-            max_line: self.caps().body,
-            ..Limits::default()
-        }
     }
 
     /// Records that the server gave no answer.

@@ -7,8 +7,10 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
 };
+use mcpmon_core::rewrite::oauth::Resource;
+use serde::de::IgnoredAny;
 
-use super::{call::Call, oauth, problem::Problem, route::Document, server::Kind};
+use super::{call::Call, problem::Problem, route::Document, server::Kind};
 use crate::intercept::http::{
     body::Outgoing,
     chunks::{Share, gather},
@@ -53,11 +55,21 @@ async fn read(
     let body = gather(chunks, LONGEST, call.room(), &mut Share::default())
         .await
         .map_err(|error| call.unfit(error))?;
-    let body = match document {
-        Document::ProtectedResource => oauth::protected_resource(&body, &call.here.url()),
-        Document::AuthorizationServer | Document::OpenidConfiguration => oauth::authorization_server(&body),
+    if serde_json::from_slice::<IgnoredAny>(&body).is_err() {
+        return Err(call.unfit("its document is no JSON"));
+    }
+    let rewritten = match document {
+        Document::ProtectedResource => {
+            let (server, client) = (call.server.shown(), call.here.url());
+            let resource = Resource {
+                server: &server,
+                client: &client,
+            };
+            resource.rewritten(&body).map(String::into_bytes)
+        }
+        Document::AuthorizationServer | Document::OpenidConfiguration => None,
     };
-    let body = body.ok_or_else(|| call.unfit("its document is no JSON object"))?;
+    let body = rewritten.unwrap_or(body);
     let mut response = Response::new(Outgoing::whole(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);

@@ -6,7 +6,6 @@
 mod answer;
 mod call;
 mod document;
-mod oauth;
 mod old;
 mod own;
 mod post;
@@ -20,8 +19,9 @@ mod unasked;
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-use mcpmon_core::model::{
-    Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict,
+use mcpmon_core::{
+    decode::Limits,
+    model::{Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict},
 };
 
 pub(super) use self::{proxy::Proxy, route::route, stream::Judged};
@@ -68,6 +68,9 @@ pub trait Servers: fmt::Debug + Send + Sync {
 
     /// Ids of all of them, in order.
     fn ids(&self) -> Vec<ServerId>;
+
+    /// Bounds that the policy sets.
+    fn bounds(&self) -> Bounds;
 
     /// Whoever judges this conversation: the same value (by pointer) for all requests that belong together, as one that
     /// asks may not go on with an MCP session of another. It lives as long as anything here holds it.
@@ -119,6 +122,15 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
     fn failed(&self, now: Timestamp, failure: &Unanswered);
 }
 
+/// Bounds that a policy sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of messages; a body is no longer than one.
+    pub limits: Limits,
+    /// Streams of one server that clients keep open for what it says unasked.
+    pub streams: usize,
+}
+
 /// How the MCP proxy runs.
 #[derive(Clone, Debug)]
 pub struct McpSettings {
@@ -142,15 +154,11 @@ impl McpSettings {
     }
 }
 
-/// Bounds, of each server where nothing else is said.
+/// Bounds that are the same under every policy, of each server where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Longest body of a request, and of an answer that is no stream; longest event of a stream, bytes.
-    pub body: usize,
     /// Requests that wait for the head of their answer, or are answered, at a time.
     pub requests: usize,
-    /// Streams that a client keeps open for what the server says unasked (GET, `subscriptions/listen`), beside those.
-    pub streams: usize,
     /// MCP sessions that are known at a time, of all servers together; the one that was used longest ago makes room.
     pub sessions: usize,
     /// New MCP sessions a minute.
@@ -176,9 +184,7 @@ pub struct Caps {
 impl Default for Caps {
     fn default() -> Self {
         Self {
-            body: 64 << 20,
             requests: 64,
-            streams: 64,
             sessions: 4096,
             new_sessions: 600,
             session_idle: Duration::from_secs(24 * 3600),

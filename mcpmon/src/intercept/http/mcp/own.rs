@@ -128,7 +128,7 @@ impl Asked<'_> {
         let (head, body) = response.into_parts();
         let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
         let mut reading = mcp_http::Response::to_post(
-            call.limits(),
+            call.limits,
             head.status.as_u16(),
             content_type,
             self.question.waiting(),

@@ -88,7 +88,7 @@ pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
         Problem::new(StatusCode::BAD_REQUEST, message)
     })?;
     match id {
-        None => Ok(Live::new(&call.conversation, call.limits())),
+        None => Ok(Live::new(&call.conversation, call.limits)),
         // A client that hears this status opens another one.
         Some(id) => match call.proxy.sessions.find(&call.conversation, id) {
             Some(Opened { live, place: None }) => Ok(live),
@@ -110,7 +110,7 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     let body = gather_body(&call, body, &mut share).await?;
     let talk = Talk { call, live };
     let call = &talk.call;
-    own::learn(&talk, &called(call.limits(), &body)).await;
+    own::learn(&talk, &called(call.limits, &body)).await;
     let mut facts = Facts::default();
     let mut out = Output::default();
     let posted = talk.live.session().post(
@@ -193,7 +193,7 @@ async fn gather_body(call: &Call, body: Incoming, share: &mut Share) -> Result<V
     let chunks = call
         .chunks(&call.headers, body, caps.request_silence)
         .map_err(|error| Problem::of_reading(&error.into()))?;
-    gather(chunks, caps.body, call.room(), share)
+    gather(chunks, call.limits.max_line, call.room(), share)
         .await
         .map_err(|error| Problem::of_reading(&error))
 }

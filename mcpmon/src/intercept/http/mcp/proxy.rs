@@ -13,6 +13,7 @@ use hyper::{
     http::request::Parts,
 };
 use mcpmon_core::model::{ServerId, ServerType, SessionId, Timestamp};
+use tokio::sync::watch;
 
 use super::{
     AskedServer, Caps, McpSettings,
@@ -46,10 +47,18 @@ pub(in super::super) struct Proxy {
     servers: Mutex<BTreeMap<ServerId, Arc<Server>>>,
     /// For servers without a pin.
     upstream: Upstream,
+    /// The proxy is to stop.
+    stopped: watch::Receiver<bool>,
 }
 
 impl Proxy {
-    pub(in super::super) fn new(settings: McpSettings, room: Room, upstream: Upstream) -> Self {
+    /// With nothing said yet. Streams that are kept open end once it is `stopped`.
+    pub(in super::super) fn new(
+        settings: McpSettings,
+        room: Room,
+        upstream: Upstream,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         let caps = &settings.caps;
         Self {
             sessions: Sessions::new(caps.sessions, caps.session_idle, Instant::now()),
@@ -57,12 +66,19 @@ impl Proxy {
             settings,
             room,
             upstream,
+            stopped,
         }
     }
 
     /// Forgets what nobody uses.
     pub(in super::super) fn sweep(&self) {
         self.sessions.sweep(Instant::now());
+    }
+
+    /// Comes once the proxy is to stop.
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopped = self.stopped.clone();
+        async move { drop(stopped.wait_for(|stopped| *stopped).await) }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -111,7 +127,8 @@ impl Proxy {
             .map_err(Problem::of_admission)?;
         let route = route.map_err(|error| self.nowhere(error))?;
         let session = self.session(entry, &route)?;
-        let server = self.server(&route.server)?;
+        let bounds = self.settings.servers.bounds();
+        let server = self.server(&route.server, bounds.streams)?;
         let asked = AskedServer {
             server: Arc::clone(&server.remote),
             session,
@@ -139,6 +156,7 @@ impl Proxy {
             uri,
             headers,
             here,
+            limits: bounds.limits,
             server,
         };
         let is_old = call.server.remote.server_type == ServerType::Sse;
@@ -204,13 +222,14 @@ impl Proxy {
     }
 
     /// The server of that id, as it is declared now.
-    fn server(&self, id: &str) -> Result<Arc<Server>, Problem> {
+    fn server(&self, id: &str, streams: usize) -> Result<Arc<Server>, Problem> {
         let Some(remote) = self.settings.servers.remote(id) else {
             return Err(self.unknown(&format!("`{id}` is no server that is reached over the network")));
         };
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = servers.get(&remote.id)
             && known.remote == remote
+            && known.most_streams == streams
         {
             return Ok(Arc::clone(known));
         }
@@ -222,7 +241,7 @@ impl Proxy {
             let message = format!("no TLS connection to `{id}` can be prepared: {error}");
             Problem::new(StatusCode::BAD_GATEWAY, message)
         })?;
-        let server = Server::new(Arc::clone(&remote), upstream, self.caps()).ok_or_else(|| {
+        let server = Server::new(Arc::clone(&remote), upstream, self.caps(), streams).ok_or_else(|| {
             let message = format!("the `url` of `{id}` in `mcp.servers` cannot be asked");
             Problem::new(StatusCode::BAD_GATEWAY, message)
         })?;

@@ -22,6 +22,8 @@ pub(super) struct Server {
     pub(super) upstream: Upstream,
     url: Url,
     requests: Arc<Semaphore>,
+    /// Streams that are kept open at most.
+    pub(super) most_streams: usize,
     streams: Arc<Semaphore>,
     openings: Mutex<Openings>,
     /// Where the server itself says that its document is.
@@ -60,7 +62,7 @@ pub(super) enum TooMany {
 
 impl Server {
     /// A server of which nothing was heard yet; `None` where its URL cannot be asked.
-    pub(super) fn new(remote: Arc<Remote>, upstream: Upstream, caps: &Caps) -> Option<Self> {
+    pub(super) fn new(remote: Arc<Remote>, upstream: Upstream, caps: &Caps, streams: usize) -> Option<Self> {
         let mut url = Url::parse(&remote.url).ok()?;
         url.set_fragment(None);
         url.as_str().parse::<Uri>().ok()?;
@@ -69,7 +71,9 @@ impl Server {
             upstream,
             url,
             requests: Arc::new(Semaphore::new(caps.requests)),
-            streams: Arc::new(Semaphore::new(caps.streams)),
+            most_streams: streams,
+            // More than a semaphore counts are never open.
+            streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
             openings: Mutex::new(Openings {
                 since: Instant::now(),
                 count: 0,
@@ -159,7 +163,7 @@ impl Server {
                 .try_acquire_owned()
                 .map_err(|_none| TooMany::Streams {
                     server: server(),
-                    most: caps.streams,
+                    most: self.most_streams,
                 }),
         }
     }
@@ -191,18 +195,18 @@ mod tests {
 
     use super::*;
 
-    fn server(url: &str, caps: &Caps) -> Server {
+    fn server(url: &str, caps: &Caps, streams: usize) -> Server {
         let remote = Remote {
             id: ServerId::new("files").unwrap(),
             url: url.to_owned(),
             server_type: ServerType::Http,
             tls: None,
         };
-        Server::new(Arc::new(remote), Upstream::new().unwrap(), caps).unwrap()
+        Server::new(Arc::new(remote), Upstream::new().unwrap(), caps, streams).unwrap()
     }
 
     fn usual(url: &str) -> Server {
-        server(url, &Caps::default())
+        server(url, &Caps::default(), 1)
     }
 
     #[test_case("https://a.example/mcp", None => "https://a.example/mcp"; "as declared")]
@@ -257,11 +261,10 @@ mod tests {
     fn what_may_be_at_a_time_is_bounded_and_given_back() {
         let caps = Caps {
             requests: 1,
-            streams: 1,
             new_sessions: 1,
             ..Caps::default()
         };
-        let server = server("https://a.example/mcp", &caps);
+        let server = server("https://a.example/mcp", &caps, 1);
         let held = server.admit(Kind::Request, &caps).unwrap();
         let refused = server.admit(Kind::Request, &caps).unwrap_err();
         assert_eq!(

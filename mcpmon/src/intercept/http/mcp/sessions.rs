@@ -10,7 +10,7 @@ use hyper::Uri;
 use mcpmon_core::{
     decode::Limits,
     filter::mcp_http::{Learned, Session},
-    model::ServerId,
+    model::{ListKind, ServerId, Timestamp},
 };
 
 use super::{ServerJudge, old::Aside, own::Lists};
@@ -27,7 +27,15 @@ pub(super) struct Conversation {
     pub(super) learned: Learned,
     /// The lists that the proxy itself asked for.
     pub(super) lists: Lists,
+    news: Mutex<News>,
     used: Used,
+}
+
+/// Which lists show something else than before, and since when, counted in changes.
+#[derive(Debug, Default)]
+struct News {
+    count: u64,
+    latest: BTreeMap<ListKind, u64>,
 }
 
 /// A session with a server.
@@ -147,6 +155,7 @@ impl Sessions {
             judge,
             learned: Learned::default(),
             lists: Lists::default(),
+            news: Mutex::default(),
             used: Used::now(),
         });
         known.conversations.insert(whose, Arc::clone(&conversation));
@@ -195,6 +204,25 @@ impl Sessions {
 }
 
 impl Conversation {
+    /// Lists that changed since `seen`, which is then up to date: every stream of a conversation tells of them.
+    pub(super) fn changed(&self, now: Timestamp, seen: &mut u64) -> Vec<ListKind> {
+        let changed = self.judge.changed(now);
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in changed {
+            news.count += 1;
+            let count = news.count;
+            news.latest.insert(kind, count);
+        }
+        let seen = std::mem::replace(seen, news.count);
+        let newer = news.latest.iter().filter(|(_, when)| **when > seen);
+        newer.map(|(kind, _)| *kind).collect()
+    }
+
+    /// How many changes there were so far.
+    pub(super) fn changes(&self) -> u64 {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
     fn whose(&self) -> Whose {
         whose(&self.server, &self.judge)
     }

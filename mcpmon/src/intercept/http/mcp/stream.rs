@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -74,14 +75,14 @@ impl Talk {
     }
 
     /// Time passes.
-    fn tick(&self, response: &mut Response, hears_changes: bool, out: &mut Output) -> Flow {
+    fn tick(&self, response: &mut Response, seen: Option<&mut u64>, out: &mut Output) -> Flow {
         let now = self.call.now();
         let flow = {
             let mut session = self.live.session();
             session.expire(now, out);
             let flow = response.expire(now, &mut session, out);
-            if hears_changes {
-                for kind in self.call.judge().changed(now) {
+            if let Some(seen) = seen {
+                for kind in self.call.conversation.changed(now, seen) {
                     response.list_changed(&session, kind, out);
                 }
             }
@@ -100,12 +101,20 @@ pub(in super::super) struct Judged {
     share: Share,
     out: Output,
     state: State,
-    /// Whether the client may hear of changes here.
-    hears_changes: bool,
+    /// How it is kept open, if it is.
+    kept: Option<Kept>,
     ticks: Interval,
     /// Where messages go that are answered here.
     place: Option<Place>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// A stream that stays open for what a server says later.
+struct Kept {
+    /// Changes of which the client heard.
+    seen: u64,
+    /// Comes once the proxy is to stop: nobody waits for the end of such a stream.
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 enum State {
@@ -132,6 +141,10 @@ impl Judged {
         place: Option<Place>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
+        let kept = is_kept.then(|| Kept {
+            seen: talk.call.conversation.changes(),
+            stopped: Box::pin(talk.call.proxy.stopped()),
+        });
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -140,7 +153,7 @@ impl Judged {
             share: Share::default(),
             out: Output::default(),
             state: State::Reading(Box::new(chunks)),
-            hears_changes: is_kept,
+            kept,
             ticks,
             place,
             _permit: permit,
@@ -179,12 +192,15 @@ impl Judged {
                     self.state = State::Over(None);
                 }
                 Poll::Pending => {
+                    if self.is_stopped(context) {
+                        self.state = State::Over(None);
+                        continue;
+                    }
                     if self.ticks.poll_tick(context).is_pending() {
                         return Poll::Pending;
                     }
-                    let flow = self
-                        .talk
-                        .tick(&mut self.response, self.hears_changes, &mut self.out);
+                    let seen = self.kept.as_mut().map(|kept| &mut kept.seen);
+                    let flow = self.talk.tick(&mut self.response, seen, &mut self.out);
                     self.heed(flow);
                 }
             }
@@ -197,6 +213,11 @@ impl Judged {
             };
             return Poll::Ready(Some(Ok(bytes)));
         }
+    }
+
+    fn is_stopped(&mut self, context: &mut Context<'_>) -> bool {
+        let kept = self.kept.as_mut();
+        kept.is_some_and(|kept| kept.stopped.as_mut().poll(context).is_ready())
     }
 
     fn take(&mut self, chunk: &[u8]) {
@@ -226,7 +247,7 @@ impl Judged {
         tracing::debug!(server, %error, "a stream of an MCP server broke off");
         let cause = error.to_string();
         // What is kept open breaks off now and then: its client opens it again.
-        if !self.hears_changes {
+        if self.kept.is_none() {
             let cause = cause.clone();
             self.talk.call.failed(&Unanswered::Unreachable { cause });
         }

@@ -21,7 +21,7 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
     let (live, expected) = match is_old {
         true => {
             call.server.open(call.caps())?;
-            let live = Live::old(&call.conversation, call.limits());
+            let live = Live::old(&call.conversation, call.limits);
             (live, Expected::Places(Place::new(&call)))
         }
         false => (session(&call)?, Expected::Unasked),

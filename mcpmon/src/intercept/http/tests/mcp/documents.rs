@@ -7,7 +7,13 @@ use super::{
     scene::{READ, Scene, head},
 };
 
-const METADATA: &str = r#"{"resource":"https://a.example/mcp","authorization_servers":["https://login.example"],"scopes_supported":["files"]}"#;
+/// The metadata of a server, as it knows itself.
+fn metadata(heard: &Heard) -> String {
+    let host = heard.header("host").unwrap_or_default();
+    format!(
+        r#"{{"resource":"http://{host}/v1/mcp","authorization_servers":["https://login.example"],"scopes_supported":["files"]}}"#
+    )
+}
 
 /// Its document is where it usually is.
 fn usual(heard: &Heard, wire: &mut Wire) {
@@ -15,7 +21,7 @@ fn usual(heard: &Heard, wire: &mut Wire) {
         .head
         .starts_with("GET /.well-known/oauth-protected-resource/v1/mcp ")
     {
-        return wire.send(answer("200 OK", JSON, METADATA));
+        return wire.send(answer("200 OK", JSON, metadata(heard)));
     }
     match heard.head.starts_with("POST") {
         true => {
@@ -46,7 +52,7 @@ fn the_resource_is_what_the_client_knows(path: &str, resource: &str) {
 #[test]
 fn a_challenge_leads_to_the_proxy_and_the_proxy_to_where_it_led() {
     let scene = Scene::new(|heard, wire| match heard.head.starts_with("GET /meta ") {
-        true => wire.send(answer("200 OK", JSON, METADATA)),
+        true => wire.send(answer("200 OK", JSON, metadata(heard))),
         false => usual(heard, wire),
     });
     let heard = scene.post(
@@ -78,4 +84,24 @@ fn a_document_that_is_nowhere_is_looked_for_everywhere() {
         let line = format!("GET {path} ");
         assert!(scene.heard().head.starts_with(&line), "{line}");
     }
+}
+
+#[test]
+fn metadata_of_somebody_else_stay_so() {
+    let other = r#"{"resource":"https://other.example/mcp"}"#;
+    let scene = Scene::new(move |_, wire| wire.send(answer("200 OK", JSON, other)));
+    let heard = scene.ask(head("GET", "/.well-known/oauth-protected-resource/mcp/files", ""));
+    assert_eq!(heard.text(), other);
+}
+
+#[test]
+fn what_is_no_document_does_not_go_on() {
+    let scene = Scene::new(|_, wire| wire.send(answer("200 OK", JSON, "<html>")));
+    let heard = scene.ask(head("GET", "/.well-known/oauth-protected-resource/mcp/files", ""));
+    assert_eq!(heard.status(), "502");
+    assert!(
+        heard.text().contains("no JSON") && !heard.text().contains("<html>"),
+        "{}",
+        heard.text()
+    );
 }

@@ -6,11 +6,10 @@ use mcpmon_core::model::ServerType;
 
 use super::{
     super::scene::{EVENTS, JSON, answer},
-    scene::{DONE, PATH, READ, Scene, head, post},
+    scene::{Adjusted, DONE, PATH, READ, Scene, head, post},
 };
-use crate::intercept::http::mcp::Caps;
 
-fn with(adjust: impl FnOnce(&mut Caps)) -> Scene {
+fn with(adjust: impl FnOnce(&mut Adjusted)) -> Scene {
     Scene::with(ServerType::Http, adjust, |_, wire| {
         wire.send(answer("200 OK", JSON, DONE))
     })
@@ -18,7 +17,7 @@ fn with(adjust: impl FnOnce(&mut Caps)) -> Scene {
 
 #[test]
 fn a_message_that_is_too_long_is_refused() {
-    let scene = with(|caps| caps.body = 1000);
+    let scene = with(|caps| caps.1.limits.max_line = 1000);
     let heard = scene.post(
         "",
         READ.replace("{}", &format!("{{\"x\":\"{}\"}}", "x".repeat(1000))),
@@ -34,7 +33,7 @@ fn an_answer_that_is_too_long_does_not_go_on() {
     let long = DONE.replace("done", &"x".repeat(1000));
     let scene = Scene::with(
         ServerType::Http,
-        |caps| caps.body = 1000,
+        |caps| caps.1.limits.max_line = 1000,
         move |_, wire| wire.send(answer("200 OK", JSON, &long)),
     );
     let heard = scene.post("", READ).text();
@@ -50,7 +49,7 @@ fn an_answer_that_is_too_long_does_not_go_on() {
 fn an_event_without_end_does_not_fill_memory() {
     let scene = Scene::with(
         ServerType::Http,
-        |caps| caps.body = 1000,
+        |caps| caps.1.limits.max_line = 1000,
         |_, wire| {
             wire.send(EVENTS);
             wire.chunk("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"");
@@ -70,7 +69,7 @@ fn an_event_without_end_does_not_fill_memory() {
 
 #[test]
 fn a_client_that_is_slow_with_its_message_is_not_waited_for() {
-    let scene = with(|caps| caps.request_silence = Duration::from_millis(200));
+    let scene = with(|caps| caps.0.request_silence = Duration::from_millis(200));
     let mut client = scene.connect();
     let request = post("", READ);
     client.send(&request[..request.len() - 10]);
@@ -83,7 +82,7 @@ fn a_client_that_is_slow_with_its_message_is_not_waited_for() {
 fn a_server_that_says_nothing_is_not_waited_for() {
     let scene = Scene::with(
         ServerType::Http,
-        |caps| caps.head = Duration::from_millis(200),
+        |caps| caps.0.head = Duration::from_millis(200),
         |_, wire| assert!(wire.is_closed()),
     );
     let heard = scene.post("", READ);
@@ -99,7 +98,7 @@ fn a_server_that_says_nothing_is_not_waited_for() {
 fn a_stream_that_falls_silent_ends_for_its_client() {
     let scene = Scene::with(
         ServerType::Http,
-        |caps| caps.silence = Duration::from_millis(200),
+        |caps| caps.0.silence = Duration::from_millis(200),
         |_, wire| {
             wire.send(EVENTS);
             wire.chunk(": here\n\n");
@@ -121,9 +120,9 @@ fn a_stream_that_falls_silent_ends_for_its_client() {
 
 #[test]
 fn requests_and_streams_are_counted_apart_and_given_back() {
-    let adjust = |caps: &mut Caps| {
-        caps.requests = 1;
-        caps.streams = 1;
+    let adjust = |caps: &mut Adjusted| {
+        caps.0.requests = 1;
+        caps.1.streams = 1;
     };
     let scene = Scene::with(ServerType::Http, adjust, |heard, wire| {
         if heard.head.starts_with("GET") || heard.text().contains("wait") {

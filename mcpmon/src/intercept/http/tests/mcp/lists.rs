@@ -4,7 +4,7 @@ use mcpmon_core::model::ServerType;
 
 use super::{
     super::scene::{EVENTS, Heard, JSON, Wire, answer},
-    scene::{DONE, Scene, call, event},
+    scene::{Adjusted, DONE, Scene, call, event},
 };
 
 /// A page of tools for whoever asked, on one page or two.
@@ -80,8 +80,8 @@ fn a_tool_that_is_on_no_list_is_not_looked_for_again_at_once() {
 
 #[test]
 fn a_list_that_does_not_come_is_not_waited_for_without_end() {
-    let adjust = |caps: &mut crate::intercept::http::mcp::Caps| {
-        caps.own_time = std::time::Duration::from_millis(200);
+    let adjust = |caps: &mut Adjusted| {
+        caps.0.own_time = std::time::Duration::from_millis(200);
     };
     let scene = Scene::with(ServerType::Http, adjust, |heard, wire| {
         match heard.text().contains("tools/list") {

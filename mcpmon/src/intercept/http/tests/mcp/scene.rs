@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{
-    Content, Denial, Digest, FromClient, FromServer, Incident, ListKind, Message, ServerId, ServerType,
-    SessionId, Timestamp, Verdict,
+use mcpmon_core::{
+    decode::Limits,
+    model::{
+        Content, Denial, Digest, FromClient, FromServer, Incident, ListKind, Message, ServerId, ServerType,
+        SessionId, Timestamp, Verdict,
+    },
 };
 
 use super::super::scene::{Heard, Upstream, Wire};
@@ -16,7 +19,7 @@ use crate::{
     agent::clock,
     intercept::http::{
         Running, Settings,
-        mcp::{AskedServer, Caps, McpSettings, NotJudged, Remote, ServerJudge, Servers, Unanswered},
+        mcp::{AskedServer, Bounds, Caps, McpSettings, NotJudged, Remote, ServerJudge, Servers, Unanswered},
         tests::scene::Rules,
     },
 };
@@ -30,6 +33,7 @@ struct Declared {
     remote: Arc<Remote>,
     judges: Mutex<BTreeMap<String, Arc<dyn ServerJudge>>>,
     notes: Arc<Notes>,
+    bounds: Bounds,
 }
 
 /// What whoever judges was told, and decides.
@@ -123,6 +127,10 @@ impl Servers for Declared {
         vec![self.remote.id.clone()]
     }
 
+    fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
         let key = format!("{:?} {:?}", asked.session, asked.agent);
         let _who = asked.peer.who(); // while it is connected
@@ -138,9 +146,19 @@ impl Servers for Declared {
     }
 }
 
+/// What a test may have otherwise.
+pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds);
+
+fn usual() -> Bounds {
+    Bounds {
+        limits: Limits::default(),
+        streams: 16,
+    }
+}
+
 /// A proxy with one server.
 pub(super) struct Scene {
-    pub(super) proxy: Running,
+    pub(super) proxy: Option<Running>,
     pub(super) upstream: Upstream,
     pub(super) notes: Arc<Notes>,
 }
@@ -153,7 +171,7 @@ impl Scene {
 
     pub(super) fn with(
         server_type: ServerType,
-        adjust: impl FnOnce(&mut Caps),
+        adjust: impl FnOnce(&mut Adjusted),
         says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static,
     ) -> Self {
         let upstream = Upstream::new(says);
@@ -166,7 +184,7 @@ impl Scene {
         url: &str,
         server_type: ServerType,
         tls: Option<Digest>,
-        adjust: impl FnOnce(&mut Caps),
+        adjust: impl FnOnce(&mut Adjusted),
     ) -> Self {
         let notes = Arc::<Notes>::default();
         notes
@@ -180,26 +198,30 @@ impl Scene {
             server_type,
             tls,
         };
+        let mut caps = Adjusted(Caps::default(), usual());
+        caps.0.head = Duration::from_secs(5);
+        caps.0.silence = Duration::from_secs(5);
+        adjust(&mut caps);
         let servers = Arc::new(Declared {
             remote: Arc::new(remote),
             judges: Mutex::default(),
             notes: Arc::clone(&notes),
+            bounds: caps.1,
         });
         let mut settings = Settings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
         let mut mcp = McpSettings::new(servers, clock::now);
-        mcp.caps.head = Duration::from_secs(5);
-        mcp.caps.silence = Duration::from_secs(5);
-        adjust(&mut mcp.caps);
+        mcp.caps = caps.0;
         settings.mcp = Some(mcp);
         Self {
-            proxy: Running::start(settings, Arc::new(Rules::default())).unwrap(),
+            proxy: Some(Running::start(settings, Arc::new(Rules::default())).unwrap()),
             upstream,
             notes,
         }
     }
 
     pub(super) fn connect(&self) -> Wire {
-        Wire::new(std::net::TcpStream::connect(self.proxy.address()).unwrap())
+        let proxy = self.proxy.as_ref().expect("it was not stopped");
+        Wire::new(std::net::TcpStream::connect(proxy.address()).unwrap())
     }
 
     /// Sends a request and hears its answer.

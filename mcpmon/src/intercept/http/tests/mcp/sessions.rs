@@ -4,14 +4,14 @@ use mcpmon_core::model::ServerType;
 
 use super::{
     super::scene::{JSON, answer},
-    scene::{DONE, INITIALIZE, INITIALIZED, PATH, READ, Scene, head},
+    scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, PATH, READ, Scene, head},
 };
 
 /// The headers of a request in the session that [`stateful`] opens.
 const IN_SESSION: &str = "mcp-session-id: abc\r\n";
 
 /// A server that opens the session `abc`.
-fn stateful(adjust: impl FnOnce(&mut crate::intercept::http::mcp::Caps)) -> Scene {
+fn stateful(adjust: impl FnOnce(&mut Adjusted)) -> Scene {
     Scene::with(ServerType::Http, adjust, |heard, wire| {
         if heard.text().contains("initialize") {
             let headers = format!("{JSON}{IN_SESSION}");
@@ -66,7 +66,7 @@ fn a_session_that_ends_is_forgotten() {
 
 #[test]
 fn the_oldest_makes_room() {
-    let scene = stateful(|caps| caps.sessions = 1);
+    let scene = stateful(|caps| caps.0.sessions = 1);
     scene.post("user-agent: one\r\n", INITIALIZE);
     let one = format!("{IN_SESSION}user-agent: one\r\n");
     assert_eq!(scene.post(&one, READ).status(), "200");
@@ -76,7 +76,7 @@ fn the_oldest_makes_room() {
 
 #[test]
 fn new_sessions_are_counted() {
-    let scene = stateful(|caps| caps.new_sessions = 2);
+    let scene = stateful(|caps| caps.0.new_sessions = 2);
     for _ in 0..2 {
         assert_eq!(scene.post("", INITIALIZE).status(), "200");
     }

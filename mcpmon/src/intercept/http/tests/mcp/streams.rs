@@ -1,6 +1,9 @@
 //! Streams: events as they come, in pieces, to their end, and from both sides.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use mcpmon_core::model::{ListKind, ServerType};
 
@@ -177,6 +180,60 @@ fn a_stream_of_a_session_is_judged_and_tells_of_changes() {
     let told = client.next_chunk().expect("news");
     let told = String::from_utf8_lossy(&told);
     assert!(told.contains("notifications/tools/list_changed"), "{told}");
+}
+
+#[test]
+fn a_proxy_that_stops_waits_for_no_stream_that_is_kept_open() {
+    let mut scene = Scene::new(|_, wire| {
+        wire.send(EVENTS);
+        wire.chunk(": here\n\n");
+        wire.is_closed();
+    });
+    let mut client = scene.connect();
+    client.send(head("GET", PATH, "accept: text/event-stream\r\n"));
+    drop(client.head().expect("a head"));
+    drop(client.next_chunk().expect("a comment"));
+    let began = Instant::now();
+    scene.proxy.take().expect("it runs").stop();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(
+        client.next_chunk().as_deref(),
+        Some(&b""[..]),
+        "the stream ends as it should"
+    );
+}
+
+#[test]
+fn every_stream_of_a_conversation_tells_of_changes() {
+    let scene = Scene::new(|heard, wire| {
+        if heard.head.starts_with("POST") {
+            let headers = format!("{JSON}mcp-session-id: abc\r\n");
+            let answered = INITIALIZED.replace(r#""tools":{}"#, r#""tools":{"listChanged":true}"#);
+            return wire.send(answer("200 OK", &headers, answered));
+        }
+        wire.send(EVENTS);
+        wire.chunk(": here\n\n");
+        wire.is_closed();
+    });
+    scene.post("", INITIALIZE);
+    let mut streams = [scene.connect(), scene.connect()];
+    for stream in &mut streams {
+        stream.send(head(
+            "GET",
+            PATH,
+            "mcp-session-id: abc\r\naccept: text/event-stream\r\n",
+        ));
+        drop(stream.head().expect("a head"));
+        drop(stream.next_chunk().expect("a comment"));
+    }
+    scene.notes.changed.lock().unwrap().insert(ListKind::Tools);
+    for stream in &mut streams {
+        let told = stream.next_chunk().expect("news");
+        assert!(
+            String::from_utf8_lossy(&told).contains("list_changed"),
+            "{told:?}"
+        );
+    }
 }
 
 #[test]
