@@ -23,4 +23,5 @@ pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::{About, GUIDE, Opinion};
+pub use tell::proxied;
 pub use traffic::{Company, NotSeen, Tally};

@@ -255,6 +255,7 @@ pub(super) fn connection(
             protocol: connection.transport,
             server_type: remote.and_then(|id| server_type(policy, id)),
             given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
+            proxied: false,
             count: 1,
         },
     };
@@ -271,6 +272,22 @@ pub(super) fn connection(
     };
     event.reason = rule.and_then(|rule| reason(rule, connection, own));
     event
+}
+
+/// A connection to a declared server that mcpmon itself made, for what it judges there: nothing went round it.
+pub fn proxied(event: &mut Event) {
+    let EventKind::NetworkConnection {
+        direction: Direction::AgentToServer,
+        proxied,
+        ..
+    } = &mut event.kind
+    else {
+        return;
+    };
+    *proxied = true;
+    if event.action == Action::Audit {
+        (event.action, event.severity) = (Action::Allow, Severity::Info);
+    }
 }
 
 fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> Option<String> {

@@ -223,6 +223,9 @@ pub enum EventKind {
         /// The address as the caller gave it, where it was written in another form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_addr: Option<SocketAddr>,
+        /// Whether mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
+        #[serde(default, skip_serializing_if = "is_false")]
+        proxied: bool,
         /// How many of them this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
@@ -502,6 +505,11 @@ const fn one() -> u64 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 const fn is_one(count: &u64) -> bool {
     *count == 1
@@ -531,6 +539,7 @@ mod tests {
             protocol: Transport::Tcp,
             server_type: None,
             given_addr: None,
+            proxied: false,
             count,
         };
         for (count, told) in [(1, None), (2, Some(2))] {

@@ -132,6 +132,7 @@ pub(crate) fn connection(server: &str, pid: u32, remote: &str, direction: Direct
             protocol: Transport::Tcp,
             server_type: (direction == Direction::AgentToServer).then_some(ServerType::Http),
             given_addr: None,
+            proxied: false,
             count: 1,
         },
     )
@@ -149,6 +150,7 @@ pub(crate) fn blocked_connection() -> Event {
             protocol: Transport::Tcp,
             server_type: Some(ServerType::Stdio),
             given_addr: Some("[::ffff:203.0.113.9]:443".parse().unwrap()),
+            proxied: false,
             count: 1,
         },
     );

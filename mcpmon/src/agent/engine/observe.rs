@@ -8,8 +8,11 @@ use mcpmon_common::{
     watch::RULE_CANARY,
 };
 use mcpmon_core::{
-    decide::{Judgement, Order},
-    model::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId, Timestamp, Transport},
+    decide::{Judgement, Order, proxied},
+    model::{
+        Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId,
+        Timestamp, Transport,
+    },
 };
 
 use super::Core;
@@ -132,6 +135,9 @@ impl Core {
                 },
             },
         );
+        if is_to_server(&event) && self.wrappers.may_cover(&[process]) {
+            proxied(&mut event);
+        }
         self.describer.describe(&mut event, process);
         if let Some(event) = self.coalescer.admit(Instant::now(), process, event) {
             self.recorder.push(event);
@@ -254,6 +260,17 @@ impl Found {
 
 /// The kernel's copy of the arguments with the rest as `/proc` tells it; the copy alone where the two disagree.
 /// The process can overwrite what `/proc` tells, and it is empty once the process is gone.
+/// Whether a connection goes to a declared server.
+const fn is_to_server(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::NetworkConnection {
+            direction: Direction::AgentToServer,
+            ..
+        }
+    )
+}
+
 fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
     let agrees = match copied.split_last() {
         None => true,

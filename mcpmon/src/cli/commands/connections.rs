@@ -74,11 +74,13 @@ fn row(event: &StoredEvent) -> Row {
             remote_addr,
             remote_name,
             count,
+            proxied,
             ..
-        }) => (
-            direction_name(direction),
-            summary::remote(remote_name.as_deref(), remote_addr, count),
-        ),
+        }) => {
+            let remote = summary::remote(remote_name.as_deref(), remote_addr, count);
+            let by = if proxied { " (proxied)" } else { "" };
+            (direction_name(direction), format!("{remote}{by}"))
+        }
         Some(EventKind::ProxyBypass {
             remote_addr,
             remote_name,

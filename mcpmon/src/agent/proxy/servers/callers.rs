@@ -17,6 +17,8 @@ use crate::agent::{host, wrap::SESSION};
 
 /// Processes whose session is remembered; all are looked up anew once there are more.
 const MOST: usize = 1024;
+/// Programs that make one request for whoever started them: what follows is another process's.
+const TOOLS: [&str; 5] = ["curl", "http", "https", "wget", "xh"];
 /// Bytes of a process's environment that are looked at.
 const MAX_ENVIRONMENT: u64 = 256 << 10;
 
@@ -53,10 +55,15 @@ impl Callers {
 
     fn look(&self, process: ProcessId) -> Option<Session> {
         let ancestors = host::ancestors(process);
-        if ancestors.first()?.process != process {
+        let (own, above) = ancestors.split_first()?;
+        if own.process != process {
             return None; // its number means another one by now
         }
-        session(&ancestors, name_of(process.pid).as_deref(), &self.boot)
+        let chain = match TOOLS.contains(&own.comm.as_str()) {
+            true => above,
+            false => &ancestors,
+        };
+        session(chain, name_of(process.pid).as_deref(), &self.boot)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ProcessId, Option<Session>>> {
@@ -114,5 +121,34 @@ pub(super) mod tests {
         child.wait().expect("it ends");
         assert_eq!(callers.session(process), Some(found), "it is remembered");
         assert_eq!(Callers::default().session(process), None, "it is gone");
+    }
+
+    #[test]
+    fn a_request_from_the_command_line_is_of_whoever_made_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let tool = directory.path().join("curl");
+        std::fs::copy("/bin/cat", &tool).expect("copied");
+        let start = || {
+            let child = Command::new(&tool)
+                .stdin(Stdio::piped())
+                .env(SESSION, "s")
+                .spawn();
+            let child = child.expect("it starts");
+            while name_of(child.id()).is_none() {
+                thread::yield_now();
+            }
+            child
+        };
+        let mut children = [start(), start()];
+        let callers = Callers::default();
+        let sessions = children
+            .each_ref()
+            .map(|child| callers.session(host::identify(child.id()).expect("it lives")));
+        assert!(sessions[0].is_some());
+        assert_eq!(sessions[0], sessions[1]);
+        for child in &mut children {
+            child.kill().expect("it is ours");
+            child.wait().expect("it ends");
+        }
     }
 }
