@@ -43,6 +43,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.servers[].command",
     "mcp.servers[].args",
     "mcp.servers[].url",
+    "mcp.servers[].tls_fingerprint",
     "mcp.servers[].egress",
     "mcp.servers[].env_allow",
     "mcp.servers[].env_deny",

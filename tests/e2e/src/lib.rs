@@ -18,6 +18,7 @@ pub mod network;
 pub mod program;
 pub mod proxy;
 pub mod real;
+pub mod real_remote;
 pub mod remote;
 pub mod servers;
 pub mod site;

@@ -1,114 +1,253 @@
-//! A real server that is reached over HTTP; ended at the latest with its test.
+//! A remote MCP server of a test's own, and a client that speaks HTTP with it, or with what stands before it.
 
 use std::{
-    fs::{self, File},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    fs,
+    io::{Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::{
-    program,
-    real::{Real, Scene},
-    wait,
-};
+use crate::{background::Background, wait::PATIENCE};
 
-/// By which transport a server is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Streamable HTTP.
-    Http,
-    /// HTTP with server-sent events, of 2024-11-05.
-    Sse,
-}
+const SERVER: &str = include_str!("remote.py");
 
-/// The reference server of the protocol.
+/// A server that offers what it is told to.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its URL.
-    pub url: String,
-    log: PathBuf,
-    process: Child,
+    directory: TempDir,
+    process: Background,
+    tls: Option<Certificate>,
+}
+
+/// A certificate that signed itself.
+#[derive(Debug)]
+struct Certificate {
+    certificate: PathBuf,
+    key: PathBuf,
+    fingerprint: String,
 }
 
 impl Remote {
-    /// One that listens on a port of its own; its log is in `scene`.
+    /// One that speaks in clear, on loopback.
     ///
     /// # Errors
     /// Where it does not come up.
-    pub fn start(real: &Real, scene: &Scene, transport: Transport) -> Result<Self> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let (argument, path) = match transport {
-            Transport::Http => ("streamableHttp", "mcp"),
-            Transport::Sse => ("sse", "sse"),
-        };
-        let log = scene.file("server.log");
-        let output = File::create(&log)?;
-        let mut command = Command::new("node");
-        command
-            .arg(real.npm("mcp-server-everything"))
-            .arg(argument)
-            .env("PORT", address.port().to_string());
-        let process = scene
-            .prepare(&mut command)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .context("cannot start the server")?;
-        let mut server = Self {
-            url: format!("http://{address}/{path}"),
-            log,
-            process,
-        };
-        server.wait_until_it_listens(address)?;
-        Ok(server)
+    pub fn start(tools: &Value) -> Result<Self> {
+        Self::start_at(IpAddr::V4(Ipv4Addr::LOCALHOST), tools)
     }
 
-    fn wait_until_it_listens(&mut self, address: SocketAddr) -> Result<()> {
-        wait::until("the server to listen", || {
-            if let Some(status) = self.process.try_wait()? {
-                bail!("the server ended with {status}:\n{}", self.log());
-            }
-            Ok(TcpStream::connect(address).ok().map(drop))
+    /// The same at another address of this host.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_at(ip: IpAddr, tools: &Value) -> Result<Self> {
+        Self::serve(TempDir::new()?, ip, tools, None)
+    }
+
+    /// One with a certificate of its own.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_tls(tools: &Value) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let certificate = Certificate::make(directory.path())?;
+        Self::serve(
+            directory,
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            tools,
+            Some(certificate),
+        )
+    }
+
+    fn serve(directory: TempDir, ip: IpAddr, tools: &Value, tls: Option<Certificate>) -> Result<Self> {
+        let file = |name| directory.path().join(name);
+        fs::write(file("server.py"), SERVER)?;
+        fs::write(file("tools.json"), tools.to_string())?;
+        fs::write(file("heard"), "")?;
+        let address = TcpListener::bind((ip, 0))?.local_addr()?;
+        let mut command = Command::new("python3");
+        command
+            .arg(file("server.py"))
+            .args([address.ip().to_string(), address.port().to_string()])
+            .args([file("tools.json"), file("heard")]);
+        match &tls {
+            Some(tls) => command.args([&tls.certificate, &tls.key]),
+            None => command.args(["", ""]),
+        };
+        let process = Background::start(&mut command, address, file("log"))?;
+        Ok(Self {
+            directory,
+            process,
+            tls,
         })
     }
 
-    /// What it wrote.
+    /// What it offers from now on.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn offer(&self, tools: &Value) -> Result<()> {
+        let (file, new) = (
+            self.directory.path().join("tools.json"),
+            self.directory.path().join("new"),
+        );
+        fs::write(&new, tools.to_string())?;
+        Ok(fs::rename(new, file)?)
+    }
+
+    /// What it heard, a method and a name in each line.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn heard(&self) -> Result<Vec<String>> {
+        let heard = fs::read_to_string(self.directory.path().join("heard"))?;
+        Ok(heard.lines().map(|line| line.trim().to_owned()).collect())
+    }
+
+    /// Where it listens.
     #[must_use]
-    pub fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+    pub const fn address(&self) -> SocketAddr {
+        self.process.address
     }
 
-    /// Ends it in the middle of whatever it does.
-    ///
-    /// # Errors
-    /// Where it cannot be ended.
-    pub fn kill(&mut self) -> Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
-        Ok(())
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/mcp", self.address())
     }
 
-    /// The command of a client that starts programs: the wrapper, with these further options.
-    ///
-    /// # Errors
-    /// Where the program was not built.
-    pub fn wrapped(&self, scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
-        let mut wrapped = vec![program::path()?.display().to_string(), "wrap".to_owned()];
-        wrapped.extend(["--url", &self.url, "--server", "remote"].map(str::to_owned));
-        wrapped.extend(["--socket", "/nonexistent/mcpmon.sock", "--db"].map(str::to_owned));
-        wrapped.push(scene.store().display().to_string());
-        wrapped.extend(options.iter().map(|&option| option.to_owned()));
-        Ok(wrapped)
+    /// Fingerprint of its certificate, as a policy has it.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.fingerprint.as_str())
     }
 }
 
-impl Drop for Remote {
-    /// One that has ended already is no failure.
-    fn drop(&mut self) {
-        drop(self.kill());
+impl Certificate {
+    fn make(directory: &Path) -> Result<Self> {
+        let (certificate, key) = (directory.join("certificate.pem"), directory.join("key.pem"));
+        let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody.example";
+        openssl(
+            Command::new("openssl")
+                .args(new.split(' '))
+                .arg("-out")
+                .arg(&certificate)
+                .arg("-keyout")
+                .arg(&key),
+        )?;
+        let told = openssl(
+            Command::new("openssl")
+                .args(["x509", "-noout", "-sha256", "-fingerprint", "-in"])
+                .arg(&certificate),
+        )?;
+        let (_, digits) = told.trim().split_once('=').context("a fingerprint")?;
+        let fingerprint = format!("sha256:{}", digits.replace(':', "").to_ascii_lowercase());
+        Ok(Self {
+            certificate,
+            key,
+            fingerprint,
+        })
     }
+}
+
+fn openssl(command: &mut Command) -> Result<String> {
+    let output = command.output().context("openssl is needed")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A tool that takes one text.
+#[must_use]
+pub fn tool(name: &str, description: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    json!({"name": name, "description": description, "inputSchema": schema})
+}
+
+/// An answer: its status, and its body as JSON.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// The status.
+    pub status: u16,
+    /// The body; null where there is none.
+    pub body: Value,
+}
+
+impl Heard {
+    /// Names of the tools in a list.
+    #[must_use]
+    pub fn tools(&self) -> Vec<&str> {
+        let tools = self.body["result"]["tools"].as_array().into_iter().flatten();
+        tools.filter_map(|tool| tool["name"].as_str()).collect()
+    }
+
+    /// Text of a result or an error.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let text = self.body["result"]["content"][0]["text"].as_str();
+        text.or_else(|| self.body["error"]["message"].as_str())
+            .unwrap_or_default()
+    }
+}
+
+/// Asks something of the server at `url`, which speaks in clear.
+///
+/// # Errors
+/// Where there is no answer that can be read.
+pub fn ask(url: &str, method: &str, params: &Value) -> Result<Heard> {
+    let (authority, path) = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once('/'))
+        .context("a URL in clear")?;
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let request = format!(
+        "POST /{path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-06-18\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(authority)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    ensure!(
+        !head.to_ascii_lowercase().contains("transfer-encoding: chunked"),
+        "an answer that was read whole has a length: {head}"
+    );
+    let body = match body.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_str(body).with_context(|| format!("no JSON: {body}"))?,
+    };
+    Ok(Heard { status, body })
+}
+
+/// The list of tools.
+///
+/// # Errors
+/// As [`ask`].
+pub fn list(url: &str) -> Result<Heard> {
+    ask(url, "tools/list", &json!({}))
+}
+
+/// A call.
+///
+/// # Errors
+/// As [`ask`].
+pub fn call(url: &str, tool: &str) -> Result<Heard> {
+    ask(
+        url,
+        "tools/call",
+        &json!({"name": tool, "arguments": {"path": "a"}}),
+    )
 }

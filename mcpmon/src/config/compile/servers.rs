@@ -115,6 +115,12 @@ fn remote(
         ));
         return None;
     };
+    if raw.tls_fingerprint.is_some() && !url.0.as_str().to_ascii_lowercase().starts_with("https:") {
+        findings.push(Finding::new(
+            path.key("tls_fingerprint"),
+            "a certificate is shown over TLS alone: the `url` has to begin with `https:`",
+        ));
+    }
     Some(Transport::Remote {
         server_type,
         url: url.0.as_str().to_owned(),

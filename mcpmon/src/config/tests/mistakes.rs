@@ -279,6 +279,16 @@ fn servers() {
      1 | mcp: {servers: [{id: a, url: "https://a.example", tls_fingerprint: abc}]}
        |                                                                    ^^^
     "#);
+    let digest = "0".repeat(64);
+    let text = format!(
+        "mcp:\n  servers:\n    - id: a\n      url: http://a.example\n      tls_fingerprint: sha256:{digest}\n"
+    );
+    assert_snapshot!(mistakes(&text), @r"
+    mcpmon.yaml:5:24: mcp.servers[0].tls_fingerprint: a certificate is shown over TLS alone: the `url` has to begin with `https:`
+       |
+     5 |       tls_fingerprint: sha256:0000000000000000000000000000000000000000000000000000000000000000
+       |                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    ");
     assert_snapshot!(mistakes("record: {path: mcpmon.db}\n"), @r"
     mcpmon.yaml:1:16: record.path: expected an absolute path: a daemon has no working directory to speak of
        |

@@ -18,5 +18,6 @@ mod policy;
 mod proxied;
 mod real;
 mod refusals;
+mod remote;
 mod usage;
 mod wrapped;

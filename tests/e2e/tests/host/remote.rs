@@ -1,0 +1,78 @@
+//! Remote servers behind the daemon's proxy: what goes through it, and what goes round it.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use mcpmon_e2e::{
+    background::free_address,
+    daemon::Daemon,
+    host::Host,
+    json::{number, text},
+    network::Listener,
+    remote::{Remote, call, tool},
+    wait,
+};
+use serde_json::{Value, json};
+
+/// The connections to a server.
+fn connections(daemon: &Daemon, server: &Remote) -> Result<Vec<Value>> {
+    let mut listed = daemon.site.list(&["connections", "--limit", "10000"])?;
+    listed.retain(|event| text(event, "remote_addr") == server.address().to_string());
+    Ok(listed)
+}
+
+#[test]
+fn through_the_proxy_and_round_it() -> Result<()> {
+    let Some(host) = Host::take(&["bash", "python3"])? else {
+        return Ok(());
+    };
+    // An address that nothing else of this host connects to.
+    let place = Listener::open()?;
+    let server = Remote::start_at(place.ip().into(), &json!([tool("read", "Reads a note")]))?;
+    let listen = free_address()?;
+    let url = server.url();
+    let daemon = Daemon::start(
+        &host,
+        &format!(
+            "version: 1\nproxy: {{listen: \"{listen}\"}}\nmcp: {{servers: [{{id: notes, url: \"{url}\"}}]}}\n"
+        ),
+    )?;
+    let called = wait::until("the proxy", || {
+        Ok(call(&format!("http://{listen}/mcp/notes"), "read").ok())
+    })?;
+    assert_eq!(called.text(), "done: read");
+    let through = wait::until("the proxy's connection", || {
+        Ok(connections(&daemon, &server)?.pop())
+    })?;
+    assert_eq!(text(&through, "server_id"), "notes");
+    assert_eq!(text(&through, "direction"), "agent_to_server");
+    assert_eq!(text(&through, "server_type"), "http");
+    assert_eq!(number(&through, "pid"), u64::from(daemon.pid()));
+    assert_eq!(through["proxied"], true);
+    assert_eq!(text(&through, "action"), "allow");
+
+    let target = server.address();
+    let line = format!("exec 3<>/dev/tcp/{}/{}", target.ip(), target.port());
+    let mut bash = Command::new("bash")
+        .args(["-c", &line])
+        .stdin(Stdio::null())
+        .spawn()?;
+    let pid = u64::from(bash.id());
+    assert!(bash.wait()?.success());
+    let round = wait::until("the connection round the proxy", || {
+        let all = connections(&daemon, &server)?;
+        Ok(all.into_iter().find(|event| number(event, "pid") == pid))
+    })?;
+    assert_eq!(text(&round, "server_id"), "notes");
+    assert_eq!(text(&round, "action"), "audit");
+    assert_eq!(round.get("proxied"), None);
+
+    // What the daemon judges itself is in its store as what wrappers tell it.
+    let event = daemon.event_of("mcp_tool_called", "notes")?;
+    assert_eq!(text(&event, "layer"), "mcp_http");
+    let status = daemon.status()?;
+    assert_eq!(status["proxy"]["servers"], json!(["notes"]));
+    assert_eq!(status["proxy"]["conversations"], 1);
+    assert_eq!(status["wrappers"], 0);
+    Ok(())
+}
