@@ -330,3 +330,35 @@ fn server_type(policy: &Policy, id: &ServerId) -> Option<ServerType> {
         Transport::Remote { server_type, .. } => *server_type,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::model::Transport;
+
+    #[test_case(Direction::AgentToServer, Action::Audit => (true, Action::Allow); "a server that is watched")]
+    #[test_case(Direction::AgentToServer, Action::Block => (true, Action::Block); "what was refused stays that")]
+    #[test_case(Direction::ServerEgress, Action::Audit => (false, Action::Audit); "of a server")]
+    #[test_case(Direction::Watch, Action::Audit => (false, Action::Audit); "watched by a rule")]
+    fn connections_of_the_proxy(direction: Direction, action: Action) -> (bool, Action) {
+        let kind = EventKind::NetworkConnection {
+            remote_addr: "192.0.2.1:443".parse().expect("an address"),
+            remote_name: None,
+            direction,
+            protocol: Transport::Tcp,
+            server_type: None,
+            given_addr: None,
+            proxied: false,
+            count: 1,
+        };
+        let mut event = Event::new(Timestamp(0), Layer::Kernel, kind);
+        event.action = action;
+        super::proxied(&mut event);
+        let EventKind::NetworkConnection { proxied, .. } = event.kind else {
+            panic!("another event");
+        };
+        (proxied, event.action)
+    }
+}

@@ -15,6 +15,7 @@ pub mod json;
 pub mod kernel;
 pub mod mcp_proxy;
 pub mod network;
+pub mod notes_server;
 pub mod program;
 pub mod proxy;
 pub mod real;

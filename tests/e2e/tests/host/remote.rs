@@ -9,7 +9,7 @@ use mcpmon_e2e::{
     host::Host,
     json::{number, text},
     network::Listener,
-    remote::{Remote, call, tool},
+    notes_server::{Remote, call, tool},
     wait,
 };
 use serde_json::{Value, json};

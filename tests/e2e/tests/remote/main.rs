@@ -11,9 +11,8 @@ use anyhow::Result;
 use mcpmon_e2e::{
     json::text,
     mcp_proxy::McpProxy,
-    program,
-    remote::{Remote, ask, call, list, tool},
-    wait,
+    notes_server::{Remote, ask, call, list, tool},
+    program, wait,
 };
 use serde_json::{Value, json};
 

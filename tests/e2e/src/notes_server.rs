@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{background::Background, wait::PATIENCE};
 
-const SERVER: &str = include_str!("remote.py");
+const SERVER: &str = include_str!("notes_server.py");
 
 /// A server that offers what it is told to.
 #[derive(Debug)]
