@@ -355,10 +355,10 @@ mod tests {
         };
         let mut event = Event::new(Timestamp(0), Layer::Kernel, kind);
         event.action = action;
-        super::proxied(&mut event);
-        let EventKind::NetworkConnection { proxied, .. } = event.kind else {
+        proxied(&mut event);
+        let EventKind::NetworkConnection { proxied: told, .. } = event.kind else {
             panic!("another event");
         };
-        (proxied, event.action)
+        (told, event.action)
     }
 }

@@ -62,7 +62,19 @@ impl Kept {
                 lock(&self.0.0.hosted).retain(|other| other != member);
                 Some(entry.clone())
             }
-            _ => Some(entry.clone()),
+            Entry::Event(_)
+            | Entry::Rescued(_)
+            | Entry::Definition(_)
+            | Entry::ForgetDefinition(_)
+            | Entry::Unread(..)
+            | Entry::PutPin(_)
+            | Entry::DeletePins(_)
+            | Entry::DeletePinSet(..)
+            | Entry::Declare(_)
+            | Entry::ForgetRunning
+            | Entry::PolicyChanged
+            | Entry::Body(_)
+            | Entry::ShortenBodies(_) => Some(entry.clone()),
         }
     }
 }

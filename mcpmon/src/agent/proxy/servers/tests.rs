@@ -144,7 +144,7 @@ fn initialize(judge: &dyn ServerJudge) -> Verdict {
 fn rule(verdict: Verdict) -> Option<String> {
     match verdict {
         Verdict::Block(Denial { rule, .. }) => Some(rule),
-        _ => None,
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
     }
 }
 

@@ -161,6 +161,7 @@ mod tests {
     #[test_case(&[0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]; "half an answer")]
     fn what_is_cut_is_no_answer(bytes: &[u8]) {
         let end: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        assert!(read(bytes, end, end).is_err());
+        let error = read(bytes, end, end).expect_err("it is cut");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }
