@@ -19,7 +19,6 @@ pub mod notes_server;
 pub mod program;
 pub mod proxy;
 pub mod real;
-pub mod real_remote;
 pub mod remote;
 pub mod servers;
 pub mod site;

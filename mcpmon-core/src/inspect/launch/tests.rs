@@ -317,6 +317,9 @@ const SERVERS: &[(&str, &str)] = &[
 
 /// Lines that start no server.
 const OTHERS: &[&str] = &[
+    // this very program, which starts no server here
+    "mcpmon wrap --url https://mcp.example.com/mcp",
+    "/usr/bin/mcpmon bridge https://mcp.example.com/mcp",
     "",
     "npx",
     "npx --version",

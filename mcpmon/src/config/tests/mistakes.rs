@@ -149,6 +149,12 @@ fn durations_and_sizes() {
      1 | record: {max_size: 16MB, retention: 0s}
        |                                     ^^
     ");
+    assert_snapshot!(mistakes("mcp: {discovery: {interval: 1s}}\n"), @r"
+    mcpmon.yaml:1:29: mcp.discovery.interval: servers would be asked without a pause: expected at least `10s`; `enabled: false` asks none
+       |
+     1 | mcp: {discovery: {interval: 1s}}
+       |                             ^^
+    ");
     assert_snapshot!(mistakes("mcp: {suppressions: [{rule: a, reason: b, until: 2027-02-30}]}\n"), @r"
     mcpmon.yaml:1:50: mcp.suppressions[0].until: `2027-02-30` is no date such as `2027-01-01`: parsed date is not valid: parameter 'day' for `2027-02` is invalid, must be in range `1..=28`
        |

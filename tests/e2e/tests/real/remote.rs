@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     program,
     real::{Real, Scene, Sdk},
-    real_remote::{Remote, Transport},
+    remote::{Remote, Transport},
     wait,
     wrapped::Wrapped,
 };

@@ -6,9 +6,9 @@ use hyper::header::HeaderValue;
 use mcpmon_core::model::RequestId;
 use tokio::time::{sleep, timeout};
 
-use super::{Bridge, OWN, lock};
+use super::{Bridge, lock};
 use crate::intercept::http::client::{
-    Body, Fault, LAST_EVENT, Outline, Reply, Resume, Said, Stream, Way, What, error, error_of, heard,
+    Body, Fault, LAST_EVENT, Outline, Reply, Resume, Said, Stream, Way, What, error_of, heard,
     is_header_mismatch, learn, of_session, on_one_line,
 };
 
@@ -41,10 +41,11 @@ impl Bridge {
             Err(_) => None,
         };
         let Err(fault) = carried else { return };
-        if errand.left.is_empty() {
-            tracing::warn!(url = %self.wire.address(), %fault, "a message did not reach the server");
-        }
-        let told = told.unwrap_or_else(|| error(OWN, &format!("[mcpmon] {}: {fault}", self.wire.address())));
+        let told = told.unwrap_or_else(|| {
+            // With what the server said, which is not to stand in an answer under our name.
+            tracing::warn!(url = %self.wire.address(), %fault, "a message was not answered");
+            self.in_own_words(&fault)
+        });
         for id in errand.left {
             // One that was cancelled is waited for by nobody.
             if self.waiting.answered(&id) {

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Bridge, OWN, ask::RETRY, lock};
+use super::{Bridge, ask::RETRY, lock};
 use crate::intercept::http::client::{
-    Fault, LAST_EVENT, Resume, Said, Stream, error, heard, of_session, on_one_line,
+    Fault, LAST_EVENT, Resume, Said, Stream, heard, of_session, on_one_line,
 };
 
 /// Longest wait for a stream to open.
@@ -76,7 +76,7 @@ impl Bridge {
                     None => break Fault::Ended,
                 }
             };
-            let told = error(OWN, &format!("[mcpmon] {}: {cause}", bridge.wire.address()));
+            let told = bridge.in_own_words(&cause);
             for id in bridge.waiting.take_all() {
                 bridge.fail(&id, &told).await;
             }

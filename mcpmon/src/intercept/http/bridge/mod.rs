@@ -234,6 +234,14 @@ impl Bridge {
         self.say(with_error(id, error).into_bytes()).await;
     }
 
+    /// An error object for a client whose request came to nothing.
+    fn in_own_words(&self, fault: &Fault) -> String {
+        error(
+            OWN,
+            &format!("[mcpmon] {}: {}", self.wire.address(), fault.in_own_words()),
+        )
+    }
+
     /// Writes a line to the client. Where it reads no more, everything ends soon.
     async fn say(&self, line: Vec<u8>) {
         drop(self.out.send(line).await);
