@@ -70,7 +70,7 @@ pub(in crate::cli) fn run(
         (Some(server), _) => asked(server, &options.remote, loaded, output)?,
         (None, file) => {
             options.remote.refuse_without("--server")?;
-            let text = read(file.as_deref().unwrap_or(Path::new("-")))?;
+            let text = read(file.as_deref().unwrap_or_else(|| Path::new("-")))?;
             let inspected = inspect(&text, loaded).map_err(|error| CliError::new(ErrorKind::Usage, error))?;
             show(&inspected, output)?;
             inspected

@@ -181,9 +181,7 @@ async fn what_a_server_says_unasked_comes_through_and_is_taken_up_again() {
     until("a stream", || !streams.lock().unwrap().is_empty()).await;
     let first = streams.lock().unwrap().remove(0);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    let text = format!(
-        "retry: 10\nid: e1\ndata: {{\"jsonrpc\":\ndata: \"2.0\",\"method\":\"notifications/tools/list_changed\"}}\n\n"
-    );
+    let text = "retry: 10\nid: e1\ndata: {\"jsonrpc\":\ndata: \"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n";
     first.send(text.into()).await.unwrap();
     assert_eq!(client.hear().await, changed);
     drop(first);

@@ -205,14 +205,12 @@ impl Client {
                 Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(items),
                 answered => answered?,
             };
-            match result[member].take() {
-                Value::Array(page) => items.extend(page),
-                _ => {
-                    return Err(Fault::Message(format!(
-                        "the answer to {method} has no `{member}`"
-                    )));
-                }
-            }
+            let Some(Value::Array(page)) = result.get_mut(member).map(Value::take) else {
+                return Err(Fault::Message(format!(
+                    "the answer to {method} has no `{member}`"
+                )));
+            };
+            items.extend(page);
             if items.len() > MOST_ITEMS {
                 return Err(Fault::Endless(MOST_ITEMS, member));
             }
@@ -248,7 +246,7 @@ impl Client {
         if self.read > MOST_BYTES {
             return Err(Fault::Endless(MOST_BYTES, "bytes"));
         }
-        let value: Value =
+        let mut value: Value =
             serde_json::from_slice(&answer).map_err(|error| Fault::Message(error.to_string()))?;
         if let Value::Object(error) = &value["error"] {
             let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -258,10 +256,7 @@ impl Client {
             });
         }
         self.turns.push(Turn { request, answer });
-        match value {
-            Value::Object(mut members) => Ok(members.remove("result").unwrap_or_default()),
-            _ => Err(Fault::Message("it is no object".to_owned())),
-        }
+        Ok(value.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
     /// The answer to a request, on one line.

@@ -201,9 +201,9 @@ pub(in crate::intercept::http) fn heard(text: &[u8]) -> Option<Heard> {
         }
         is_error
     };
-    let is_message = match root.kind() {
-        ValueKind::Array => root.items().map(&mut take).fold(false, |any, is| any | is),
-        _ => take(root),
+    let is_message = match root.kind() == ValueKind::Array {
+        true => root.items().map(&mut take).fold(false, |any, is| any | is),
+        false => take(root),
     };
     is_message.then_some(heard)
 }

@@ -217,6 +217,7 @@ async fn credentials_go_to_no_other_server() {
 #[test_case(|_| Told::new(200, "text/html", "<html>") => "it answered with `text/html`, which is neither JSON nor a stream of events: is this the URL of an MCP server?".to_owned(); "another site")]
 #[test_case(|_| Told::new(200, "application/json", "{}") => "what it answered is no message of MCP: it answers something else".to_owned(); "other json")]
 #[test_case(|asked| Told::result(asked, &json!({"protocolVersion": "1999-01-01"})) => "what it answered is no message of MCP: it speaks revision `1999-01-01`, which mcpmon does not know".to_owned(); "revision")]
+#[test_case(|asked| Told::new(200, "application/json", json!([{"jsonrpc": "2.0", "id": asked.message()["id"], "result": {}}]).to_string()) => "what it answered is no message of MCP: it speaks revision ``, which mcpmon does not know".to_owned(); "an array")]
 #[test_case(|_| Told::new(200, "application/json", vec![b' '; 2 << 20]) => "it sent a message of more than 1048576 bytes (`mcp.limits.max_line`)".to_owned(); "too long")]
 #[test_case(|_| Told::these(&["data: x\n\n".to_owned()]) => "its stream ended before the answer came".to_owned(); "no answer")]
 #[test_case(|asked| match asked.what().as_str() {
