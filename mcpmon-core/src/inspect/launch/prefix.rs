@@ -357,7 +357,25 @@ const PREFIXES: &[Prefix] = &[
         Dashes,
     ),
     verb(&["nix"], &["shell", "develop", "run"], &[("-c", Code)], Dashes),
-    verb(&["mcpmon"], &["wrap", "run"], &[], Dashes),
+    verb(
+        &["mcpmon"],
+        &["wrap", "run"],
+        &[
+            ("--color", Value),
+            ("--config", Value),
+            ("--db", Value),
+            ("--header", Value),
+            ("--header-env", Value),
+            ("--server", Value),
+            ("--session", Value),
+            ("--socket", Value),
+            ("--tls-fingerprint", Value),
+            ("--transport", Value),
+            // A remote server: no command follows.
+            ("--url", Idle),
+        ],
+        Dashes,
+    ),
 ];
 
 /// A program that always runs a command.

@@ -319,6 +319,7 @@ const SERVERS: &[(&str, &str)] = &[
 const OTHERS: &[&str] = &[
     // this very program, which starts no server here
     "mcpmon wrap --url https://mcp.example.com/mcp",
+    "mcpmon wrap --server mcp-server-x --url=https://mcp.example.com/mcp --header-env A=B",
     "/usr/bin/mcpmon bridge https://mcp.example.com/mcp",
     "",
     "npx",

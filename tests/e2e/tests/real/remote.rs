@@ -1,6 +1,10 @@
 //! A real server over HTTP for clients that start programs: `mcpmon wrap --url`, and what lists such servers.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    process::{Child, Command, Stdio},
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -292,5 +296,78 @@ fn a_remote_server_is_inspected(transport: Transport) -> Result<()> {
     let run = program::run(["inspect", "--server", &server.url, "--threshold", "medium"])?;
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.stderr.contains("mcp-servers/everything"), "{run:?}");
+    Ok(())
+}
+
+/// A proxy that asks the servers which its configuration declares.
+struct Discovering(Child);
+
+impl Discovering {
+    fn start(scene: &Scene, servers: &Value) -> Result<Self> {
+        let policy = json!({"version": 1, "mcp": {"servers": servers}, "proxy": {"listen": "127.0.0.1:0"}});
+        let policy = scene.configuration(&policy.to_string())?;
+        let mut proxy = Command::new(program::path()?);
+        proxy
+            .args([
+                "proxy",
+                "--socket",
+                "/nonexistent/mcpmon.sock",
+                "--config",
+                &policy,
+                "--db",
+            ])
+            .arg(scene.store());
+        let log = File::create(scene.file("proxy.log"))?;
+        let proxy = scene
+            .prepare(&mut proxy)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        Ok(Self(proxy.spawn()?))
+    }
+}
+
+impl Drop for Discovering {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn declared_servers_are_listed_before_a_client_asks() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let (scene, other) = (Scene::new()?, Scene::new()?);
+    let now = Remote::start(&real, &scene, Transport::Http)?;
+    let before = Remote::start(&real, &other, Transport::Sse)?;
+    let servers = json!([
+        {"id": "now", "url": now.url},
+        {"id": "before", "type": "sse", "url": before.url},
+        {"id": "gone", "url": "http://127.0.0.1:1/mcp?key=hush"},
+    ]);
+    let _proxy = Discovering::start(&scene, &servers)?;
+    wait::until("the lists", || {
+        let seen: BTreeSet<String> = scene
+            .events("mcp_tool_seen")
+            .unwrap_or_default()
+            .iter()
+            .filter(|event| event["tool_name"] == "get-sum")
+            .filter_map(|event| event["server_id"].as_str().map(str::to_owned))
+            .collect();
+        Ok((seen == BTreeSet::from(["before".to_owned(), "now".to_owned()])).then_some(()))
+    })?;
+    let failed = wait::until("the one that is gone", || {
+        Ok(scene.events("mcp_discovery_failed").unwrap_or_default().pop())
+    })?;
+    assert_eq!(failed["url"], "http://127.0.0.1:1/mcp", "{failed}");
+    let pins = scene.list(&["pins", "list"])?;
+    let of_both = |server: &str| {
+        pins.iter().any(|pin| {
+            pin["server_id"] == server && pin["tool_name"] == "get-sum" && pin["status"] == "pinned"
+        })
+    };
+    assert!(of_both("now") && of_both("before"), "{pins:?}");
     Ok(())
 }
