@@ -193,7 +193,13 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
             end += skipped + 8;
         }
     }
-    judge(Claim::Password, &follow(text, &(end..end))?, true, true, "password")
+    judge(
+        Claim::Password,
+        &follow(text, &(end..end))?,
+        true,
+        true,
+        "password",
+    )
 }
 
 /// What a parameter or member of this name holds.
@@ -386,7 +392,11 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
             return None;
         }
         if (is_call || is_listed) && gap.peek().is_some_and(|byte| matches!(byte, b'"' | b'\'')) {
-            separator = Some(if is_call { Separator::Sign } else { Separator::Comma });
+            separator = Some(if is_call {
+                Separator::Sign
+            } else {
+                Separator::Comma
+            });
         }
     }
     let is_tag = text[end..gap.at].trim() == ">";

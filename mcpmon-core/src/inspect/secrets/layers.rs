@@ -34,7 +34,11 @@ struct Escape {
 impl Layer {
     const fn encoded(text: String, origin: Range<usize>) -> Self {
         let escapes = Vec::new();
-        Self { text, origin, escapes }
+        Self {
+            text,
+            origin,
+            escapes,
+        }
     }
 
     /// Where that is encoded which [`Self::text`] has at `span`: no more than the escapes it consists of and what stands
@@ -43,13 +47,17 @@ impl Layer {
         if self.escapes.is_empty() {
             return self.origin.clone();
         }
-        let start = self.escapes.partition_point(|escape| escape.says.start <= span.start);
+        let start = self
+            .escapes
+            .partition_point(|escape| escape.says.start <= span.start);
         let start = match start.checked_sub(1).map(|at| &self.escapes[at]) {
             Some(escape) if span.start < escape.says.end => escape.written.start,
             Some(escape) => escape.written.end + (span.start - escape.says.end),
             None => span.start,
         };
-        let end = self.escapes.partition_point(|escape| escape.says.start < span.end);
+        let end = self
+            .escapes
+            .partition_point(|escape| escape.says.start < span.end);
         let end = match end.checked_sub(1).map(|at| &self.escapes[at]) {
             Some(escape) => escape.written.end + span.end.saturating_sub(escape.says.end),
             None => span.end,
@@ -337,7 +345,11 @@ mod tests {
     #[test_case("\u{200b}s\u{200b}ecret\u{200b}!", "s\u{200b}ecret"; "invisible characters")]
     #[test_case("&lt;&#115;ecre%74&gt;", "&#115;ecre%74"; "escapes at both ends")]
     fn what_is_unescaped_is_found_where_it_is_written(text: &str, expected: &str) {
-        let says = if expected.contains(' ') { "secret x" } else { "secret" };
+        let says = if expected.contains(' ') {
+            "secret x"
+        } else {
+            "secret"
+        };
         let found = of(text);
         let place = match found.first() {
             Some(layer) => {

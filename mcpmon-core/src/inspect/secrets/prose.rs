@@ -28,7 +28,7 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
             let value = layers::unescape(&text[hit.span.clone()]);
             // No secret that has a name has words: an address writes them with escapes.
             !code::is_expression(&value) && !value.contains(' ')
-        },
+        }
         _ => true,
     });
     known
