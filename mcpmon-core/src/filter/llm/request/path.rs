@@ -1,13 +1,17 @@
 //! A path as servers could understand it.
 
+use std::borrow::Cow;
+
 /// How often a path is decoded: proxies and servers behind one another each do it once.
 const ROUNDS: usize = 3;
 
 /// A path, cut into segments in every way that some server could.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// As it stands, and with `..` followed.
-    pub(super) readings: [Vec<String>; 2],
+    /// As it stands.
+    pub(super) as_is: Vec<String>,
+    /// With `..` followed, where there is one.
+    pub(super) resolved: Option<Vec<String>>,
     query: String,
 }
 
@@ -16,29 +20,25 @@ impl Path {
     pub(super) fn read(target: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.split('#').next().unwrap_or_default();
-        let mut path = without_authority(path).to_owned();
+        let mut path = Cow::Borrowed(without_authority(path));
         for _ in 0..ROUNDS {
             let decoded = decoded(&path);
-            if decoded == path {
+            if *decoded == *path {
                 break;
             }
-            path = decoded;
+            path = Cow::Owned(decoded.into_owned());
         }
         let segments = path.split(['/', '\\']).map(segment);
         let segments: Vec<String> = segments
             .filter(|segment| !matches!(&**segment, "" | "."))
             .collect();
-        let mut resolved: Vec<String> = Vec::new();
-        for segment in &segments {
-            if segment == ".." {
-                resolved.pop();
-            } else {
-                resolved.push(segment.clone());
-            }
-        }
         Self {
-            readings: [segments, resolved],
-            query: decoded(query),
+            resolved: segments
+                .iter()
+                .any(|segment| segment == "..")
+                .then(|| resolved(&segments)),
+            as_is: segments,
+            query: decoded(query).into_owned(),
         }
     }
 
@@ -49,6 +49,18 @@ impl Path {
             key.trim_start_matches('$').eq_ignore_ascii_case(name) && given.eq_ignore_ascii_case(value)
         })
     }
+}
+
+fn resolved(segments: &[String]) -> Vec<String> {
+    let mut resolved: Vec<String> = Vec::new();
+    for segment in segments {
+        if segment == ".." {
+            resolved.pop();
+        } else {
+            resolved.push(segment.clone());
+        }
+    }
+    resolved
 }
 
 fn without_authority(target: &str) -> &str {
@@ -69,9 +81,9 @@ fn segment(text: &str) -> String {
 }
 
 /// A text with its percent escapes decoded; what is none stays.
-fn decoded(text: &str) -> String {
+fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -89,7 +101,7 @@ fn decoded(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
 #[cfg(test)]
@@ -114,14 +126,15 @@ mod tests {
     #[test_case("/v1/messages%ff" => "v1 messages\u{fffd}"; "no UTF-8")]
     #[test_case("" => ""; "nothing")]
     fn segments(target: &str) -> String {
-        Path::read(target).readings[1].join(" ")
+        let path = Path::read(target);
+        path.resolved.unwrap_or(path.as_is).join(" ")
     }
 
     #[test]
     fn dots_are_also_left_as_they_are() {
         let path = Path::read("/v1/messages/..");
-        assert_eq!(path.readings[0], ["v1", "messages", ".."]);
-        assert_eq!(path.readings[1], ["v1"]);
+        assert_eq!(path.as_is, ["v1", "messages", ".."]);
+        assert_eq!(path.resolved.unwrap(), ["v1"]);
     }
 
     #[test_case("/x?alt=sse" => true; "alone")]

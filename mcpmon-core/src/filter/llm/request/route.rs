@@ -39,12 +39,12 @@ pub enum Route {
 #[must_use]
 pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
     let path = Path::read(target);
-    let [as_is, resolved] = &path.readings;
-    let known = match endpoint(as_is, &path) {
-        known @ (Some(Route::Plain | Route::Unknown) | None) if resolved != as_is => {
-            endpoint(resolved, &path).or(known)
+    let as_is = endpoint(&path.as_is, &path);
+    let known = match (as_is, &path.resolved) {
+        (as_is @ (Some(Route::Plain | Route::Unknown) | None), Some(resolved)) => {
+            endpoint(resolved, &path).or(as_is)
         }
-        known => known,
+        (as_is, _) => as_is,
     };
     let has_body = !body.trim_ascii().is_empty();
     match known {
