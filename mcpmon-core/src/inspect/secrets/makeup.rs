@@ -5,8 +5,8 @@ use super::{anchors, layers, payment};
 /// Shortest run of letters and digits that can be a secret without a literal of its own, or hide one.
 const RUN: usize = 20;
 
-/// Whether a JSON text could hold a secret, hidden or not; much cheaper than looking for it.
-pub(super) fn may_hold(json: &str) -> bool {
+/// Whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking for it.
+pub(crate) fn may_hold(json: &str) -> bool {
     let bytes = json.as_bytes();
     has_digits(bytes)
         || has_run(bytes, |byte| byte.is_ascii_alphanumeric())

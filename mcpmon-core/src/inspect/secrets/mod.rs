@@ -35,6 +35,7 @@ use super::{
 use crate::model::{RawJson, Severity};
 
 pub use found::{Place, Secret};
+pub(crate) use makeup::may_hold;
 pub(super) use names::{is_name, names_a_secret};
 pub use prose::{Disclosure, in_text};
 
@@ -77,7 +78,7 @@ pub const MAX_SECRETS: usize = 64;
 /// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
 #[must_use]
 pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
-    let may_hold = makeup::may_hold(json.as_str()) || split::may_be(arguments);
+    let may_hold = may_hold(json.as_str()) || split::may_be(arguments);
     if !may_hold {
         return Vec::new();
     }
@@ -111,7 +112,7 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
 /// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
 #[must_use]
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
-    if !makeup::may_hold(text) {
+    if !may_hold(text) {
         return Vec::new();
     }
     text::hits(text).into_iter().map(|hit| hit.span).collect()
