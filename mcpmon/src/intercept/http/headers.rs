@@ -53,9 +53,7 @@ pub(super) fn to_agent(headers: &mut HeaderMap) {
 /// Takes out what is true of the bytes as they came: others may go on.
 pub(super) fn forget_bytes(headers: &mut HeaderMap) {
     headers.remove(CONTENT_ENCODING);
-    for name in &OF_THE_BYTES {
-        headers.remove(name);
-    }
+    remove(headers, &OF_THE_BYTES);
 }
 
 /// Leaves of the codings that the agent accepts those that are decoded here.
@@ -93,8 +91,16 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
+    remove(headers, &named);
+    remove(headers, &HOP_BY_HOP);
+}
+
+/// Takes out these. Most are never there: to look once at what is costs less than to look each of them up.
+fn remove(headers: &mut HeaderMap, names: &[HeaderName]) {
+    if headers.keys().any(|name| names.contains(name)) {
+        for name in names {
+            headers.remove(name);
+        }
     }
 }
 
