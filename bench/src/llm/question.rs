@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 
 /// About how long bodies are.
 const BODY: usize = 2048;
+/// Messages of a long conversation.
+const MESSAGES: usize = 200;
+/// Lines of each of them.
+const LINES: usize = 10;
 /// The one tool that is offered.
 const TOOL: &str = "lookup_weather";
 /// Words of no meaning to anyone who looks for secrets or attacks.
@@ -19,16 +23,19 @@ pub(crate) enum Question {
     Call,
     /// A text, event by event.
     Stream,
+    /// A text, at the end of a long conversation about code.
+    History,
 }
 
 impl Question {
-    const ALL: [Self; 3] = [Self::Text, Self::Call, Self::Stream];
+    const ALL: [Self; 4] = [Self::Text, Self::Call, Self::Stream, Self::History];
 
     const fn model(self) -> &'static str {
         match self {
             Self::Text => "bench-text",
             Self::Call => "bench-call",
             Self::Stream => "bench-stream",
+            Self::History => "bench-history",
         }
     }
 
@@ -50,11 +57,14 @@ impl Question {
                 "description": "Tells what the weather is like at a place.",
                 "input_schema": {"type": "object", "properties": {"place": {"type": "string"}, "about": {"type": "string"}}},
             }],
-            "messages": [
-                {"role": "user", "content": prose(BODY / 2)},
-                {"role": "assistant", "content": [{"type": "text", "text": prose(BODY / 8)}]},
-                {"role": "user", "content": [{"type": "text", "text": prose(BODY / 8)}]},
-            ],
+            "messages": match self {
+                Self::Text | Self::Call | Self::Stream => json!([
+                    {"role": "user", "content": prose(BODY / 2)},
+                    {"role": "assistant", "content": [{"type": "text", "text": prose(BODY / 8)}]},
+                    {"role": "user", "content": [{"type": "text", "text": prose(BODY / 8)}]},
+                ]),
+                Self::History => (0..MESSAGES).map(message_of_history).collect(),
+            },
         });
         body.to_string()
     }
@@ -74,7 +84,7 @@ impl Question {
     /// A whole answer.
     pub(crate) fn answer(self) -> String {
         let content = match self {
-            Self::Text | Self::Stream => json!([{"type": "text", "text": prose(BODY - 300)}]),
+            Self::Text | Self::Stream | Self::History => json!([{"type": "text", "text": prose(BODY - 300)}]),
             Self::Call => json!([
                 {"type": "text", "text": prose(BODY / 2)},
                 {
@@ -102,7 +112,9 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
             event: text,
             end,
         })),
-        Some(question @ (Question::Text | Question::Call)) => Reply::of(Said::Whole(question.answer())),
+        Some(question @ (Question::Text | Question::Call | Question::History)) => {
+            Reply::of(Said::Whole(question.answer()))
+        }
         None => Reply {
             status: 400,
             ..Reply::of(Said::Whole(String::new()))
@@ -151,6 +163,20 @@ fn message(model: &str, content: &Value, reason: Option<&str>) -> Value {
     })
 }
 
+/// One message of a conversation: what was asked, and a file that was read.
+fn message_of_history(number: usize) -> Value {
+    let role = if number.is_multiple_of(2) {
+        "user"
+    } else {
+        "assistant"
+    };
+    let lines = (0..LINES).map(|line| {
+        format!("    let token_{line} = parser.next_token({number}, &keys[{line}])?; // {WORDS}\n")
+    });
+    let text: String = lines.collect();
+    json!({"role": role, "content": [{"type": "text", "text": text}]})
+}
+
 fn prose(bytes: usize) -> String {
     WORDS.chars().cycle().take(bytes).collect()
 }
@@ -163,7 +189,12 @@ mod tests {
     fn bodies_are_about_two_kilobytes_and_say_what_they_ask() {
         for kind in Question::ALL {
             let body = kind.body();
-            assert!(body.len().abs_diff(BODY) < BODY / 4, "{kind:?}: {}", body.len());
+            let is_long = kind == Question::History;
+            assert!(
+                is_long && body.len() > MESSAGES * 1024 || body.len().abs_diff(BODY) < BODY / 4,
+                "{kind:?}: {}",
+                body.len()
+            );
             assert_eq!(Question::of(body.as_bytes()), Some(kind));
             let answer = kind.answer();
             assert!(

@@ -24,6 +24,7 @@ pub(crate) struct Report {
 struct Medians {
     added_text_us: f64,
     added_call_us: f64,
+    added_history_us: f64,
     requests_per_second: f64,
     added_first_us: f64,
     added_event_us: f64,
@@ -73,6 +74,7 @@ fn medians(rounds: &[Round], way: Way) -> Medians {
     Medians {
         added_text_us: added(|taken| taken.text),
         added_call_us: added(|taken| taken.call),
+        added_history_us: added(|taken| taken.history),
         requests_per_second: over(rounds, |scene| scene.taken(way, |taken| taken.rate)),
         added_first_us: added(|taken| taken.first),
         added_event_us: added(|taken| taken.event),
@@ -88,16 +90,17 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<10} {:>11} {:>11} {:>11} {:>11} {:>11}",
-            "way", "2 KB text", "2 KB call", "32 at once", "first bytes", "an event"
+            "{:<10} {:>11} {:>11} {:>12} {:>11} {:>11} {:>11}",
+            "way", "2 KB text", "2 KB call", "200 messages", "32 at once", "first bytes", "an event"
         )?;
         for (way, medians) in &self.ways {
             writeln!(
                 f,
-                "{:<10} {:>8.1} µs {:>8.1} µs {:>9.0}/s {:>8.1} µs {:>8.1} µs",
+                "{:<10} {:>8.1} µs {:>8.1} µs {:>9.1} µs {:>9.0}/s {:>8.1} µs {:>8.1} µs",
                 format!("{way:?}").to_lowercase(),
                 medians.added_text_us,
                 medians.added_call_us,
+                medians.added_history_us,
                 medians.requests_per_second,
                 medians.added_first_us,
                 medians.added_event_us,
@@ -117,6 +120,7 @@ mod tests {
         let taken = |nanoseconds: f64, rate: f64| Taken {
             text: nanoseconds,
             call: nanoseconds,
+            history: nanoseconds,
             rate,
             first: nanoseconds,
             event: nanoseconds,

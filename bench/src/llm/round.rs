@@ -22,6 +22,8 @@ pub(crate) struct Taken {
     pub(crate) text: f64,
     /// A whole answer with a call.
     pub(crate) call: f64,
+    /// A whole answer to a long conversation, of which all but the end was there before.
+    pub(crate) history: f64,
     /// Whole answers in a second, over many connections.
     pub(crate) rate: f64,
     /// The first bytes of a stream.
@@ -55,6 +57,7 @@ fn take(contender: &Contender, requests: u32) -> Result<Taken> {
     Ok(Taken {
         text: typical(&asks(Question::Text), requests)?,
         call: typical(&asks(Question::Call), requests)?,
+        history: typical(&asks(Question::History), requests / 8)?,
         rate: rate(&asks(Question::Text), requests / 4)?,
         first: median(&first),
         event: median(&events.concat()),
