@@ -77,7 +77,8 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
     };
     let mut all = events;
     all.extend(query::events(connection, &answers, window)?);
-    all.sort_by_key(|event| event.seq);
+    // Each process writes when it finds time to: what a model wanted can be written behind the call that came of it.
+    all.sort_by_key(|event| (event.timestamp, event.seq));
     let mut calls = join(all);
     let beyond = calls.len().saturating_sub(limit as usize);
     Ok(calls.split_off(beyond))
@@ -283,6 +284,15 @@ mod tests {
 
     fn wanted(tool: &str, id: Option<&str>, second: i64, action: Action) -> Event {
         sample::at(second, sample::wanted(tool, id, action))
+    }
+
+    #[test]
+    fn what_was_wanted_first_and_written_last_is_of_its_call() {
+        let call = sample::at(1, sample::called("a", 1));
+        let answer = sample::at(2, sample::returned("a", 1, CallOutcome::Ok));
+        let intent = wanted("a", Some("toolu_1"), 0, Action::Allow);
+        let events = vec![call, answer, intent];
+        assert_eq!(loaded(events, &Filter::default(), 10), ["3>0-1-2"]);
     }
 
     /// As a client calls that has no ids of other layers.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -16,7 +16,7 @@ use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{BodyKey, KeyError, Label, SealedBody};
-use crate::record::{Entry, Recorder, writer::now};
+use crate::record::{Entry, Filter, Reader, Recorder, StoredEvent, writer::now};
 
 /// Bodies that wait to be sealed.
 const QUEUE: usize = 256;
@@ -28,6 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(1);
 /// What events call it.
 const COMPONENT: &str = "LLM body storage";
+/// Names of the events that say how it is.
+const DEGRADED: &str = "mcp_enforcement_degraded";
+const RESTORED: &str = "mcp_enforcement_restored";
+/// How many of them are looked at for the latest word on it.
+const LOOKED_AT: u32 = 200;
 
 /// The `llm_storage` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,9 +199,16 @@ impl Keeper {
 }
 
 impl BodyStorage {
-    /// Records that bodies should be kept, and are not.
+    /// Records that bodies should be kept, and are not; or that they are again.
     pub fn tell(&self, now: Timestamp, recorder: &Recorder) {
         let Self::NotKept { cause } = self else {
+            if was_told_degraded(recorder.path()) {
+                let kind = EventKind::EnforcementRestored {
+                    component: COMPONENT.to_owned(),
+                    cause: "bodies of requests to models are kept again".to_owned(),
+                };
+                recorder.push(Event::new(now, Layer::Agent, kind));
+            }
             return;
         };
         let kind = EventKind::EnforcementDegraded {
@@ -209,6 +221,29 @@ impl BodyStorage {
             Some("bodies of requests to models are not kept; calls are judged all the same".to_owned());
         recorder.push(event);
     }
+}
+
+/// Whether the latest word on bodies in this store is that they are not kept: whoever said so may have ended since.
+fn was_told_degraded(store: &Path) -> bool {
+    let filter = Filter {
+        types: vec![DEGRADED.to_owned(), RESTORED.to_owned()],
+        ..Filter::default()
+    };
+    let told = Reader::open(store)
+        .map_err(|error| error.to_string())
+        .and_then(|reader| {
+            let events = reader.events(&filter, LOOKED_AT);
+            events.map_err(|error| error.to_string())
+        });
+    let told = told.unwrap_or_else(|error| {
+        tracing::debug!(error, "whether bodies were kept before is not known");
+        Vec::new()
+    });
+    let of_bodies = |event: &&StoredEvent| event.data.get("component").is_some_and(|name| name == COMPONENT);
+    told.iter()
+        .rev()
+        .find(of_bodies)
+        .is_some_and(|event| event.kind == DEGRADED)
 }
 
 impl Room {

@@ -185,15 +185,11 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     );
 
     let trace = run.scene.list(&["calls", "--trace", "call_made"])?;
-    let layer = |record: &Value| record["layer"].as_str().map(str::to_owned);
-    let layers: Vec<String> = trace
+    let joined: Vec<_> = trace
         .iter()
-        .flat_map(|record| [layer(record), layer(&record["intent"])])
-        .flatten()
+        .map(|record| (&record["layer"], &record["intent"]["layer"]))
         .collect();
-    for expected in ["llm", "stdio"] {
-        assert!(layers.iter().any(|layer| layer == expected), "{trace:?}");
-    }
+    assert_eq!(joined, [(&json!("stdio"), &json!("llm"))], "{trace:?}");
     assert!(run.model.received().len() >= 2);
     Ok(())
 }
