@@ -309,6 +309,9 @@ pub enum EventKind {
         jsonrpc_id: Option<RequestId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<String>,
+        /// W3C Trace Context, of the call or of the request to the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace_parent: Option<String>,
         /// `None` where its server is not known, or it is no server's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_type: Option<ServerType>,

@@ -47,6 +47,28 @@ pub struct Exchange {
     pub agent: Option<Box<str>>,
     /// Id of the request, mcpmon's own.
     pub request: Box<str>,
+    /// What trace the request is part of, where the agent says so (W3C Trace Context).
+    pub trace_parent: Option<Box<str>>,
+}
+
+/// A request to a model, or its answer, that does not go on for what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halted {
+    /// Which of the two.
+    pub half: Half,
+    /// Whether it is too long, rather than something that cannot be read.
+    pub is_too_long: bool,
+    /// Why, as it is told.
+    pub cause: String,
+}
+
+/// A half of an [`Exchange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// What the agent asks.
+    Request,
+    /// What the provider answers.
+    Response,
 }
 
 /// Something in a request or a response that has to do with tools.

@@ -40,7 +40,7 @@ pub use glob::NameGlob;
 pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
-pub use llm::{Dialect, Exchange, Input, Intent, Offered, Remote, Spoken, ToolName};
+pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,

@@ -135,8 +135,8 @@ impl Judge {
                 tool_name,
                 jsonrpc_id,
                 tool_call_id,
+                trace_parent,
                 input,
-                ..
             } = &event.kind
             else {
                 return None;
@@ -150,6 +150,7 @@ impl Judge {
                 request_id: None,
                 jsonrpc_id: Some(jsonrpc_id.clone()),
                 tool_call_id: tool_call_id.clone(),
+                trace_parent: trace_parent.clone(),
                 server_type: Some(self.conversation.server_type),
                 server_addr: None,
                 tool_hash: entries

@@ -209,6 +209,7 @@ pub(crate) fn intercepted(tool: &str, request: u32, action: Action) -> Event {
             request_id: None,
             jsonrpc_id: Some(request_id(request)),
             tool_call_id: Some(format!("toolu_{request}")),
+            trace_parent: None,
             server_type: Some(ServerType::Stdio),
             server_addr: None,
             tool_hash: Some(Digest::of(tool.as_bytes())),

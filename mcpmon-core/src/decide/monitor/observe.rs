@@ -12,7 +12,7 @@ use crate::{
     inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
         Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
-        Incident, InstanceId, Message, PinKey, Redaction, ServerId, Spoken, Timestamp,
+        Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, Spoken, Timestamp,
     },
 };
 
@@ -34,6 +34,8 @@ pub enum Observation<'a> {
     Llm(&'a Exchange, &'a Spoken<'a>),
     /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
     Redacted(&'a Exchange, &'a Tally),
+    /// A request to a model, or its answer, does not go on.
+    Halted(&'a Exchange, &'a Halted),
     /// A program was started.
     Exec(&'a Exec),
     /// A process of a server, or one that is not judged yet, started another.
@@ -73,6 +75,7 @@ impl Monitor {
             Observation::Left(conversation) => self.traffic.left(conversation),
             Observation::Llm(exchange, said) => self.traffic.spoken(now, exchange, said),
             Observation::Redacted(exchange, tally) => self.traffic.redacted(now, exchange, tally),
+            Observation::Halted(exchange, halted) => Traffic::halted(now, exchange, halted),
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),

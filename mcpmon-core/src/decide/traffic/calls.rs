@@ -339,6 +339,12 @@ impl Traffic {
         };
         let trace = &teller.message.trace;
         let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
+        let trace_parent = || {
+            trace
+                .parent
+                .as_deref()
+                .map(|parent| cut(parent, MAX_TEXT).to_owned())
+        };
         let arguments = || {
             // Secrets were not looked for in all of what is too much.
             let given = call.arguments.filter(|_| !disclosed.is_cut)?;
@@ -352,6 +358,7 @@ impl Traffic {
                 request_id: None,
                 jsonrpc_id: teller.message.id.cloned(),
                 tool_call_id: tool_call_id(),
+                trace_parent: trace_parent(),
                 server_type: Some(teller.conversation.server_type),
                 server_addr: None,
                 tool_hash: self.hash_of(&teller.conversation.identity, &call.tool),
@@ -365,10 +372,7 @@ impl Traffic {
                 tool_name: named(&call.tool, MAX_TEXT),
                 jsonrpc_id: id.clone(),
                 tool_call_id: tool_call_id(),
-                trace_parent: trace
-                    .parent
-                    .as_deref()
-                    .map(|parent| cut(parent, MAX_TEXT).to_owned()),
+                trace_parent: trace_parent(),
                 input: arguments(),
             }));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
-    model::{Exchange, Redaction, SessionId, Spoken, Verdict},
+    model::{Exchange, Half, Halted, Redaction, SessionId, Spoken, Verdict},
 };
 use tokio::task::block_in_place;
 use uuid::Uuid;
@@ -29,6 +29,8 @@ pub(super) struct Judges {
 #[derive(Debug)]
 struct Judging {
     judge: models::ExchangeJudge,
+    /// What is read now.
+    half: Half,
     kept: Option<KeptBodies>,
 }
 
@@ -52,11 +54,13 @@ impl Exchanges for Judges {
             dialect: asked.dialect,
             agent: asked.agent,
             request: Uuid::now_v7().to_string().into(),
+            trace_parent: asked.trace_parent,
         };
         let keeper = self.keeper.clone();
         Box::new(Judging {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
             judge: self.models.judge(clock::now(), uid, exchange),
+            half: Half::Request,
         })
     }
 }
@@ -81,6 +85,7 @@ impl http::ExchangeJudge for Judging {
     }
 
     fn sent(&mut self, body: &[u8]) {
+        self.half = Half::Response;
         if let Some(kept) = &mut self.kept {
             kept.sent(clock::now(), body);
         }
@@ -96,5 +101,17 @@ impl http::ExchangeJudge for Judging {
         let exchange = self.judge.exchange();
         let (dialect, request) = (exchange.dialect.as_str(), &exchange.request);
         tracing::warn!(%fault, dialect, %request, "a request to a model, or its answer, does not go on");
+        let is_too_long = match fault {
+            // Who blocked it has told.
+            Fault::Blocked { .. } => return,
+            Fault::TooLong { .. } => true,
+            Fault::Malformed { .. } => false,
+        };
+        let halted = Halted {
+            half: self.half,
+            is_too_long,
+            cause: fault.to_string(),
+        };
+        self.judge.halted(clock::now(), &halted);
     }
 }

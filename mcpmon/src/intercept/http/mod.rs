@@ -98,6 +98,8 @@ pub struct Asked {
     pub dialect: Dialect,
     /// What the agent calls itself.
     pub agent: Option<Box<str>>,
+    /// What trace the request is part of, where the agent says so.
+    pub trace_parent: Option<Box<str>>,
 }
 
 /// Who judges what passes.

@@ -118,6 +118,7 @@ impl Proxy {
                 peer: entry.peer.clone(),
                 dialect,
                 agent: agent(&parts.headers),
+                trace_parent: trace_parent(&parts.headers),
             })
         };
         let ask = match route {
@@ -362,4 +363,32 @@ fn is_upload(headers: &HeaderMap) -> bool {
 fn agent(headers: &HeaderMap) -> Option<Box<str>> {
     let agent = headers.get(USER_AGENT)?.to_str().ok()?;
     Some(agent.chars().take(LONGEST_AGENT).collect())
+}
+
+/// The trace that a request is part of ([W3C Trace Context](https://www.w3.org/TR/trace-context/)): two ids of
+/// hexadecimal digits between a version and flags.
+fn trace_parent(headers: &HeaderMap) -> Option<Box<str>> {
+    let parent = headers.get("traceparent")?.to_str().ok()?;
+    let mut lengths = [2, 32, 16, 2].into_iter();
+    let is_part =
+        |part: &str| lengths.next() == Some(part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (parent.len() == 55 && parent.split('-').all(is_part)).then(|| parent.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" => true; "a trace")]
+    #[test_case("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x" => false; "no digits")]
+    #[test_case("00-4bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b7-0001" => false; "other parts")]
+    #[test_case("" => false; "nothing")]
+    fn traces(value: &str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", HeaderValue::from_str(value).expect("a value"));
+        trace_parent(&headers).is_some()
+    }
 }

@@ -16,7 +16,9 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Observation, Order, Tally},
     inspect::protected_paths::Places,
-    model::{Event, EventKind, Exchange, Layer, Redaction, SessionId, Severity, Spoken, Timestamp, Verdict},
+    model::{
+        Event, EventKind, Exchange, Halted, Layer, Redaction, SessionId, Severity, Spoken, Timestamp, Verdict,
+    },
     policy::Policy,
 };
 
@@ -289,6 +291,12 @@ impl ExchangeJudge {
         let tally = std::mem::take(&mut self.tally);
         let observation = Observation::Redacted(&self.exchange, &tally);
         let judgement = lock(&self.session).observe(now, observation);
+        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+    }
+
+    /// The request, or its answer, does not go on: that is recorded.
+    pub fn halted(&mut self, now: Timestamp, halted: &Halted) {
+        let judgement = lock(&self.session).observe(now, Observation::Halted(&self.exchange, halted));
         self.models.carry_out(self.exchange.session.as_ref(), judgement);
     }
 

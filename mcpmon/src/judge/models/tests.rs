@@ -98,6 +98,7 @@ fn exchange(session: Option<&str>) -> Exchange {
         dialect: Dialect::Anthropic,
         agent: None,
         request: "r1".into(),
+        trace_parent: None,
     }
 }
 

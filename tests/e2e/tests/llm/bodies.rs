@@ -130,5 +130,28 @@ fn what_cannot_be_read_does_not_leave(body: &[u8]) -> Result<()> {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert!(answer.contains("\"type\":\"error\""), "{answer}");
     assert!(proxy.model.received().is_empty(), "it reached the model");
+    let told = proxy.scene.events("mcp_request_judged")?;
+    let [event] = &told[..] else {
+        anyhow::bail!("one event, not {told:?}");
+    };
+    assert_eq!(event["rule"], "strict_json", "{event}");
+    assert_eq!(event["method"], "anthropic/request", "{event}");
+    assert_eq!(event["action"], "block", "{event}");
+    Ok(())
+}
+
+/// Half of a pair of surrogates is read in more than one way: what most readers make of it goes on, and nothing else.
+#[test]
+fn half_a_character_leaves_as_what_most_readers_make_of_it() -> Result<()> {
+    let proxy = Proxy::start(&json!({"turns": [[{"text": "abcd"}]]}), "")?;
+    let body = ANTHROPIC.1.replace("\"go\"", r#""go \ud83d on""#);
+    let mut answer = ask(&proxy, (ANTHROPIC.0, &body))?;
+    wait_for(&mut answer, &["abcd", "message_stop"])?;
+    let received = proxy.model.received();
+    let [request] = &received[..] else {
+        anyhow::bail!("one request, not {received:?}");
+    };
+    let expected = ANTHROPIC.1.replace("\"go\"", "\"go \u{fffd} on\"");
+    assert_eq!(std::str::from_utf8(&request.body)?, expected);
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! A wanted call is judged by what its server's own pipe would judge it by, and spends nothing: the call itself does
 //! that when it comes. Only where no other layer sees a server are its calls counted here.
 
+mod halted;
 mod lists;
 mod meant;
 mod native;

@@ -87,6 +87,7 @@ impl Speaker<'_> {
             request_id: Some(self.exchange.request.clone().into_string()),
             jsonrpc_id: None,
             tool_call_id: id.map(|id| cut(id, MAX_TEXT).to_owned()),
+            trace_parent: self.exchange.trace_parent.clone().map(Into::into),
             server_type: None,
             server_addr: None,
             tool_hash: None,

@@ -55,6 +55,7 @@ impl Exchanges for Rules {
             dialect: asked.dialect,
             agent: None,
             request: "req-1".into(),
+            trace_parent: asked.trace_parent.clone(),
         };
         self.asked.lock().unwrap().push(asked);
         let keeper = self.keeper.clone();

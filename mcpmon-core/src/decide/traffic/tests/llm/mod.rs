@@ -1,6 +1,7 @@
 //! What passes between agents and models, through the front door.
 
 mod calls;
+mod halted;
 mod lists;
 mod properties;
 mod redact;
@@ -16,6 +17,7 @@ pub(super) fn exchange(agent: Option<&str>) -> Exchange {
         dialect: Dialect::Anthropic,
         agent: agent.map(Into::into),
         request: "req_1".into(),
+        trace_parent: None,
     }
 }
 
