@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use mcpmon_e2e::proxy::Proxy;
+use mcpmon_e2e::{proxy::Proxy, wait};
 use serde_json::json;
 use test_case::test_case;
 
@@ -130,7 +130,10 @@ fn what_cannot_be_read_does_not_leave(body: &[u8]) -> Result<()> {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert!(answer.contains("\"type\":\"error\""), "{answer}");
     assert!(proxy.model.received().is_empty(), "it reached the model");
-    let told = proxy.scene.events("mcp_request_judged")?;
+    let told = wait::until("the event of the request", || {
+        let told = proxy.scene.events("mcp_request_judged")?;
+        Ok((!told.is_empty()).then_some(told))
+    })?;
     let [event] = &told[..] else {
         anyhow::bail!("one event, not {told:?}");
     };
