@@ -124,7 +124,8 @@ impl Dialogue {
                 let question = Question::Read { uri: (&*uri).into() };
                 return Ok((FromClient::Read { uri }, question, Purpose::Other));
             }
-            "resources/subscribe" => {
+            // One without a resource is to nothing, and the server's to refuse in the words of its revision.
+            "resources/subscribe" if params.strict()?.uri.is_some() => {
                 let read = FromClient::Read { uri: params.uri()? };
                 return Ok((
                     read,

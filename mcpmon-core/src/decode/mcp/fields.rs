@@ -26,7 +26,7 @@ pub(super) struct Params<'a> {
     pub(super) task: Option<Value<'a>>,
     pub(super) task_id: Option<Value<'a>>,
     name: Option<Value<'a>>,
-    uri: Option<Value<'a>>,
+    pub(super) uri: Option<Value<'a>>,
     misspelled: bool,
 }
 
