@@ -89,7 +89,7 @@ impl Question {
         let body = self.body();
         let session = match self {
             Self::Initialize => String::new(),
-            _ => format!(
+            Self::Initialized | Self::List | Self::Call | Self::Stream | Self::Burst => format!(
                 "{}: {}\r\nmcp-protocol-version: 2025-11-25\r\n",
                 SESSION.0, SESSION.1
             ),

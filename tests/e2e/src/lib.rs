@@ -18,6 +18,7 @@ pub mod network;
 pub mod notes_server;
 pub mod program;
 pub mod proxy;
+pub mod raw;
 pub mod real;
 pub mod remote;
 pub mod servers;

@@ -159,6 +159,16 @@ impl Real {
         self.npm("node")
     }
 
+    /// The Inspector without its pages.
+    #[must_use]
+    pub fn inspector(&self) -> Command {
+        let mut inspector = Command::new(self.node22());
+        let package = self.npm("../@modelcontextprotocol/inspector");
+        inspector.arg(package.join("clients/launcher/build/index.js"));
+        inspector.arg("--cli");
+        inspector
+    }
+
     /// A program of the Python environment with the first line of the SDK.
     #[must_use]
     pub fn python(&self, program: &str) -> PathBuf {

@@ -9,5 +9,6 @@
 #![cfg(test)]
 
 mod conformance;
+mod hostile;
 mod sdks;
 mod suite;

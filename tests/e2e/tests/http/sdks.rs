@@ -197,9 +197,17 @@ fn a_real_server_is_the_same(sdk: Sdk, transport: &str) -> Result<()> {
     };
     let proxy = McpProxy::observing(&declare(&server.url()))?;
     let steps: Value = serde_json::from_str(EVERYTHING)?;
-    let expected = sdk.drive(&real, transport, &server.url(), &steps)?;
+    let mut expected = sdk.drive(&real, transport, &server.url(), &steps)?;
     let seen = sdk.drive(&real, transport, &proxy.url("it"), &steps);
-    let seen = seen.with_context(|| proxy.log())?;
+    let mut seen = seen.with_context(|| proxy.log())?;
+    // This server sends the last of it with the result, and either may be first.
+    for told in [&mut expected, &mut seen] {
+        for told in told["seen"].as_array_mut().into_iter().flatten() {
+            if let Some(told) = told.get_mut("told").and_then(Value::as_array_mut) {
+                told.retain(|of| of[0] != of[1]);
+            }
+        }
+    }
     same(&expected, &seen, &proxy.log());
     let told = seen.to_string();
     for expected in ["hello \u{e9}", "The sum of 2 and 3 is 5", "Paris"] {

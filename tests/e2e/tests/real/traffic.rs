@@ -119,8 +119,8 @@ fn the_inspector_lists_and_calls() -> Result<()> {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
         let server = json!({"command": script, "args": []});
         fs::write(&config, json!({"mcpServers": {"it": server}}).to_string())?;
-        let mut inspector = Command::new(real.npm("mcp-inspector"));
-        inspector.arg("--cli").arg("--config").arg(config);
+        let mut inspector = real.inspector();
+        inspector.arg("--config").arg(config);
         inspector.args(["--server", "it"]).args(options);
         let output = scene.prepare(&mut inspector).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
