@@ -1,6 +1,9 @@
 //! `cargo xtask bench`: what mcpmon costs, as ratios to the same work without it in the same run.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
 
 use anyhow::Result;
 
@@ -14,6 +17,8 @@ use crate::{
 pub(crate) enum Bench {
     /// connect(2) with the kernel programs attached; needs root
     Connect(Options),
+    /// Calls of MCP over HTTP with `mcpmon proxy` between, against a bare reverse proxy
+    Http(Options),
     /// Requests to a model with `mcpmon proxy` between, against a bare reverse proxy
     Llm(LlmOptions),
     /// An MCP server's pipes with `mcpmon wrap` between, against plain relays
@@ -52,6 +57,7 @@ pub(crate) struct LlmOptions {
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Connect(options) => connect(options),
+        Bench::Http(options) => http(options),
         Bench::Llm(options) => llm(options),
         Bench::Stdio(options) => stdio(options),
     }
@@ -71,15 +77,12 @@ fn connect(Options { gate, rounds }: &Options) -> Result<ExitCode> {
     run::as_root(bench)
 }
 
+fn http(options: &Options) -> Result<ExitCode> {
+    run::exit_code_of(against_mcpmon("http", options)?)
+}
+
 fn llm(options: &LlmOptions) -> Result<ExitCode> {
-    build_ebpf::run()?;
-    build(&["mcpmon-bench", "mcpmon"])?;
-    let release = shell::target().join("release");
-    let Options { gate, rounds } = &options.common;
-    let mut bench = shell::command(release.join("bench-llm"));
-    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
-    bench.args(["--rounds", &rounds.to_string(), "--output"]);
-    bench.arg(shell::target().join("bench-llm.json"));
+    let mut bench = against_mcpmon("llm", &options.common)?;
     if options.peers {
         for peer in &PYTHON_PEERS {
             if let Some(program) = peer.install() {
@@ -87,21 +90,11 @@ fn llm(options: &LlmOptions) -> Result<ExitCode> {
             }
         }
     }
-    if *gate {
-        bench.arg("--gate");
-    }
     run::exit_code_of(bench)
 }
 
 fn stdio(options: &StdioOptions) -> Result<ExitCode> {
-    build_ebpf::run()?;
-    build(&["mcpmon-bench", "mcpmon"])?;
-    let release = shell::target().join("release");
-    let Options { gate, rounds } = &options.common;
-    let mut bench = shell::command(release.join("bench-stdio"));
-    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
-    bench.args(["--rounds", &rounds.to_string(), "--output"]);
-    bench.arg(shell::target().join("bench-stdio.json"));
+    let mut bench = against_mcpmon("stdio", &options.common)?;
     if options.peers {
         for peer in &PEERS {
             if let Some(program) = peer.install() {
@@ -109,10 +102,22 @@ fn stdio(options: &StdioOptions) -> Result<ExitCode> {
             }
         }
     }
+    run::exit_code_of(bench)
+}
+
+/// The benchmark of this name, which starts mcpmon itself.
+fn against_mcpmon(name: &str, Options { gate, rounds }: &Options) -> Result<Command> {
+    build_ebpf::run()?;
+    build(&["mcpmon-bench", "mcpmon"])?;
+    let release = shell::target().join("release");
+    let mut bench = shell::command(release.join(format!("bench-{name}")));
+    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
+    bench.args(["--rounds", &rounds.to_string(), "--output"]);
+    bench.arg(shell::target().join(format!("bench-{name}.json")));
     if *gate {
         bench.arg("--gate");
     }
-    run::exit_code_of(bench)
+    Ok(bench)
 }
 
 /// A program that does something like mcpmon, as the Rust registry has it.

@@ -40,8 +40,9 @@ pub(crate) fn run() -> Result<()> {
     })?;
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::install()?;
-    step("the program that the end-to-end tests run", || {
-        shell::run(shell::cargo().args(["build", "--locked", "--package", "mcpmon"]))
+    step("the programs that the end-to-end tests run", || {
+        let programs = ["--package", "mcpmon", "--package", "mcpmon-conformant-server"];
+        shell::run(shell::cargo().args(["build", "--locked"]).args(programs))
     })?;
     step("attacks and near misses", || {
         shell::run(shell::cargo().args(["test", "--locked", "--package", RED_TEAM]))

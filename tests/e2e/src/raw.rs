@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 /// How long a client waits for a byte.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
