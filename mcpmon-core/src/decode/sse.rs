@@ -7,6 +7,8 @@ use memchr::memchr2;
 
 use super::oversize::{Oversize, Skim};
 
+/// How many times the longest event is skipped of one before it has no end.
+const SKIPPED: usize = 4;
 /// Memory for more than this is given back once an event is done.
 const KEPT: usize = 1 << 16;
 
@@ -59,6 +61,8 @@ pub struct Events {
     skips: bool,
     /// The event that is being read is.
     skim: Option<Box<Skim>>,
+    /// How much of it.
+    skipped: usize,
 }
 
 impl Events {
@@ -76,10 +80,11 @@ impl Events {
             over: false,
             skips: false,
             skim: None,
+            skipped: 0,
         }
     }
 
-    /// Events of at most `max` bytes; longer ones are skipped.
+    /// Events of at most `max` bytes; longer ones are skipped, and one that has no end ends the stream.
     #[must_use]
     pub const fn skipping(max: usize) -> Self {
         let mut events = Self::new(max);
@@ -120,8 +125,11 @@ impl Events {
         skim.push(&partial);
         skim.push(bytes);
         if !is_end {
-            return None;
+            self.skipped = self.skipped.saturating_add(bytes.len());
+            self.over = self.skipped > self.max.saturating_mul(SKIPPED);
+            return self.over.then_some(Cut::TooLong);
         }
+        self.skipped = 0;
         self.first = false;
         let skim = self.skim.take().unwrap_or_default();
         Some(Cut::Skipped(skim.finish()))
@@ -296,6 +304,17 @@ mod tests {
         let (told, all) = events(stream.len(), &[stream.as_bytes()]);
         let length = told.first().and_then(|(_, data)| data.as_ref().map(String::len));
         assert_eq!((told.len(), length, all), (1, Some((2 << 20) - 1), true));
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_skipped_for_ever() {
+        let mut cutter = Events::skipping(10);
+        let mut told = 0;
+        for _ in 0..100 {
+            let mut chunk = &b"0123456789"[..];
+            told += usize::from(matches!(cutter.next(&mut chunk), Some(Cut::TooLong)));
+        }
+        assert_eq!(told, 1, "once, and then nothing is looked at any more");
     }
 
     #[test_case(&[b"data: {\"id\":7,\"result\":{}}\n\ndata: a\n\n"]; "at once")]
