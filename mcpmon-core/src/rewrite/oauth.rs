@@ -259,7 +259,9 @@ mod tests {
 
         #[test]
         fn any_body_is_read(body in "[\\[{\"resource:https/a.xmpl,}\\]\\\\ ]{0,40}") {
-            let _ = RESOURCE.rewritten(body.as_bytes());
+            if let Some(anew) = RESOURCE.rewritten(body.as_bytes()) {
+                prop_assert!(anew.contains(RESOURCE.client));
+            }
         }
     }
 }
