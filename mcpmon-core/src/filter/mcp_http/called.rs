@@ -15,9 +15,9 @@ pub fn called(limits: Limits, body: &[u8]) -> Vec<String> {
         return Vec::new();
     };
     let root = scan.document.root();
-    match root.kind() {
-        ValueKind::Array => root.items().take(limits.max_batch).filter_map(tool).collect(),
-        _ => tool(root).into_iter().collect(),
+    match root.kind() == ValueKind::Array {
+        true => root.items().take(limits.max_batch).filter_map(tool).collect(),
+        false => tool(root).into_iter().collect(),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Expected {
     /// What the server says unasked.
     Unasked,
     /// The same of the older transport, which says first where messages go.
-    Places(Place),
+    Places(Box<Place>),
     /// The end of a session.
     Farewell,
 }
@@ -75,7 +75,7 @@ pub(super) async fn read(
         Expected::Places(place) => {
             let told = place.endpoint();
             let reading = mcp_http::Response::legacy(limits, status, content_type, told);
-            (reading, true, Some(place))
+            (reading, true, Some(*place))
         }
         Expected::Unasked | Expected::Farewell => {
             let reading = mcp_http::Response::to_get(limits, status, content_type);

@@ -266,3 +266,118 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use mcpmon_core::model::{Incident, Message, Verdict};
+
+    use super::*;
+    use crate::intercept::http::mcp::Unanswered;
+
+    /// Has one list that changed, once.
+    #[derive(Debug, Default)]
+    struct Judging(Mutex<BTreeSet<ListKind>>);
+
+    impl ServerJudge for Judging {
+        fn message(&self, _now: Timestamp, _message: &Message<'_>) -> Verdict {
+            Verdict::Allow
+        }
+
+        fn incident(&self, _now: Timestamp, _incident: &Incident) {}
+
+        fn changed(&self, _now: Timestamp) -> BTreeSet<ListKind> {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+
+        fn knows(&self, _tool: &str) -> bool {
+            false
+        }
+
+        fn failed(&self, _now: Timestamp, _failure: &Unanswered) {}
+    }
+
+    const IDLE: Duration = Duration::from_secs(600);
+
+    fn files() -> ServerId {
+        ServerId::new("files").unwrap()
+    }
+
+    fn opened(sessions: &Sessions, judge: &Arc<dyn ServerJudge>, id: &str) -> Arc<Conversation> {
+        let conversation = sessions.conversation(&files(), Arc::clone(judge));
+        let live = Live::new(&conversation, Limits::default());
+        sessions.insert(id, &live, None);
+        conversation
+    }
+
+    #[test]
+    fn a_session_is_of_one_conversation_with_one_server() {
+        let sessions = Sessions::new(8, IDLE, Instant::now());
+        let (one, two): (Arc<dyn ServerJudge>, Arc<dyn ServerJudge>) =
+            (Arc::new(Judging::default()), Arc::new(Judging::default()));
+        let conversation = opened(&sessions, &one, "abc");
+        assert!(sessions.find(&conversation, "abc").is_some());
+        let other = sessions.conversation(&files(), two);
+        assert!(sessions.find(&other, "abc").is_none());
+        let mail = ServerId::new("mail").unwrap();
+        let elsewhere = sessions.conversation(&mail, Arc::clone(&one));
+        assert!(sessions.find(&elsewhere, "abc").is_none());
+        let again = sessions.conversation(&files(), one);
+        assert!(Arc::ptr_eq(&again, &conversation));
+        sessions.forget(&again, "abc");
+        assert!(sessions.find(&conversation, "abc").is_none());
+    }
+
+    #[test]
+    fn what_nobody_uses_is_forgotten_and_its_judge_let_go() {
+        let begun = Instant::now();
+        let sessions = Sessions::new(8, IDLE, begun);
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = opened(&sessions, &judge, "idle");
+        opened(&sessions, &judge, "streaming");
+        let held = sessions.find(&conversation, "streaming").unwrap();
+        sessions.sweep(begun + IDLE + SWEEP);
+        assert!(sessions.find(&conversation, "idle").is_none());
+        assert!(
+            sessions.find(&conversation, "streaming").is_some(),
+            "it is in use"
+        );
+        drop((held, conversation));
+        sessions.sweep(Instant::now() + 2 * (IDLE + SWEEP));
+        sessions.sweep(Instant::now() + 3 * (IDLE + SWEEP));
+        assert_eq!(Arc::strong_count(&judge), 1);
+    }
+
+    #[test]
+    fn conversations_are_no_more_than_may_be() {
+        let sessions = Sessions::new(2, IDLE, Instant::now());
+        let judges: Vec<Arc<dyn ServerJudge>> = (0..3).map(|_| Arc::new(Judging::default()) as _).collect();
+        for judge in &judges {
+            sessions.conversation(&files(), Arc::clone(judge));
+        }
+        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        assert_eq!(held, [1, 2, 2], "the oldest made room");
+    }
+
+    #[test]
+    fn every_stream_hears_of_a_change_once() {
+        let sessions = Sessions::new(8, IDLE, Instant::now());
+        let judging = Arc::new(Judging::default());
+        let judge: Arc<dyn ServerJudge> = Arc::clone(&judging) as _;
+        let conversation = sessions.conversation(&files(), judge);
+        let (mut one, mut two) = (conversation.changes(), conversation.changes());
+        judging.0.lock().unwrap().insert(ListKind::Tools);
+        let now = Timestamp(1);
+        assert_eq!(conversation.changed(now, &mut one), [ListKind::Tools]);
+        assert_eq!(conversation.changed(now, &mut one), []);
+        judging.0.lock().unwrap().insert(ListKind::Prompts);
+        assert_eq!(
+            conversation.changed(now, &mut two),
+            [ListKind::Tools, ListKind::Prompts]
+        );
+        assert_eq!(conversation.changed(now, &mut one), [ListKind::Prompts]);
+        let mut late = conversation.changes();
+        assert_eq!(conversation.changed(now, &mut late), [], "it lists after that");
+    }
+}

@@ -22,7 +22,7 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
         true => {
             call.server.open(call.caps())?;
             let live = Live::old(&call.conversation, call.limits);
-            (live, Expected::Places(Place::new(&call)))
+            (live, Expected::Places(Box::new(Place::new(&call))))
         }
         false => (session(&call)?, Expected::Unasked),
     };
