@@ -34,7 +34,7 @@ fn through_the_proxy_and_round_it() -> Result<()> {
     let daemon = Daemon::start(
         &host,
         &format!(
-            "version: 1\nproxy: {{listen: \"{listen}\"}}\nmcp: {{servers: [{{id: notes, url: \"{url}\"}}]}}\n"
+            "version: 1\nproxy: {{listen: \"{listen}\"}}\nmcp: {{discovery: {{enabled: false}}, servers: [{{id: notes, url: \"{url}\"}}]}}\n"
         ),
     )?;
     let called = wait::until("the proxy", || {
