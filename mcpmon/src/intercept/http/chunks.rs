@@ -218,6 +218,10 @@ pub(super) async fn gather(
     room: &Room,
     share: &mut Share,
 ) -> Result<Vec<u8>, ReadError> {
+    // What announces more than is held is not waited for.
+    if chunks.body.size_hint().lower() > limit as u64 {
+        return Err(ReadError::TooLong(limit));
+    }
     let mut whole = Vec::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;

@@ -8,6 +8,7 @@
 )]
 #![cfg(test)]
 
+mod certificates;
 mod conformance;
 mod hostile;
 mod sdks;
