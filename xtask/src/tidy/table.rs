@@ -160,6 +160,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "tower_service",
             "tracing",
             "url",
+            "uuid",
             "zstd",
         ],
     },

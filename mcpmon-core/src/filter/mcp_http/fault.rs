@@ -1,5 +1,18 @@
 //! Why a response does not go on as it came.
 
+use crate::rewrite;
+
+/// The body of an answer with this status to nobody's request in particular.
+#[must_use]
+pub fn error_body(status: u16, cause: &str) -> String {
+    let fault = match status {
+        504 => rewrite::Fault::Timeout,
+        500.. => rewrite::Fault::Answer,
+        _ => rewrite::Fault::Request,
+    };
+    rewrite::refusal(None, fault, cause)
+}
+
 /// Why a response does not go on as it came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {

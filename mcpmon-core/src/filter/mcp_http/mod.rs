@@ -22,7 +22,7 @@ mod value;
 
 pub use self::{
     called::called,
-    fault::Fault,
+    fault::{Fault, error_body},
     head::Head,
     learned::Learned,
     legacy::{Endpoint, endpoint},
@@ -33,9 +33,10 @@ pub use self::{
 };
 use self::{own::Own, post::BodyExit};
 pub use super::message::Judge;
+pub use crate::{decode::Limits, rewrite::oauth::Resource};
 use super::message::{Reader, Spoken};
 use crate::{
-    decode::{Limits, json::Doubt, lines, mcp::Dialogue},
+    decode::{json::Doubt, lines, mcp::Dialogue},
     model::{Incident, ListKind, RequestId, Side, Timestamp},
     rewrite::{self, refusal},
 };

@@ -544,7 +544,7 @@ proptest! {
     #[test]
     fn what_holds_nothing_finds_nothing(text in r"\PC{0,120}") {
         let json = serde_json::json!({ "a": text }).to_string();
-        if !makeup::may_hold(&json) {
+        if !may_hold(&json) {
             let hits = text::hits(&text);
             prop_assert!(hits.is_empty(), "{:?}", hits);
         }

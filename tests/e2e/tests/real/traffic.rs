@@ -1,6 +1,6 @@
 //! Nothing is blocked: clients and servers cannot tell that there is a wrapper.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::real::{Real, SERVERS, Scene, Sdk};

@@ -6,10 +6,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::response::Parts,
 };
-use mcpmon_core::{
-    filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting},
-    rewrite::oauth::Resource,
-};
+use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Resource, Waiting};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{

@@ -9,8 +9,7 @@ use hyper::{
     header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION},
 };
 use mcpmon_core::{
-    decode::Limits,
-    filter::mcp_http::Head,
+    filter::mcp_http::{Head, Limits},
     model::{Incident, Timestamp},
 };
 

@@ -7,8 +7,7 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
 };
-use mcpmon_core::rewrite::oauth::Resource;
-use serde::de::IgnoredAny;
+use mcpmon_core::filter::mcp_http::Resource;
 
 use super::{call::Call, problem::Problem, route::Document, server::Kind};
 use crate::intercept::http::{
@@ -55,7 +54,7 @@ async fn read(
     let body = gather(chunks, LONGEST, call.room(), &mut Share::default())
         .await
         .map_err(|error| call.unfit(error))?;
-    if serde_json::from_slice::<IgnoredAny>(&body).is_err() {
+    if serde_json::from_slice::<serde_json::Value>(&body).is_err() {
         return Err(call.unfit("its document is no JSON"));
     }
     let rewritten = match document {

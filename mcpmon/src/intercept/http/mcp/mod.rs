@@ -20,7 +20,7 @@ mod unasked;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_core::{
-    decode::Limits,
+    filter::mcp_http::Limits,
     model::{Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict},
 };
 

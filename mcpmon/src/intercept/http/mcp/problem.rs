@@ -4,7 +4,7 @@ use hyper::{
     Response, StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
-use mcpmon_core::rewrite::{Fault, refusal};
+use mcpmon_core::filter::mcp_http::error_body;
 
 use super::server::TooMany;
 use crate::intercept::http::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
@@ -70,12 +70,7 @@ impl Problem {
 
     /// The answer, to no request in particular.
     pub(in super::super) fn answer(&self) -> Response<Outgoing> {
-        let fault = match self.status {
-            StatusCode::GATEWAY_TIMEOUT => Fault::Timeout,
-            status if status.is_server_error() => Fault::Answer,
-            _ => Fault::Request,
-        };
-        self.answer_with(refusal(None, fault, &self.message).into_bytes())
+        self.answer_with(error_body(self.status.as_u16(), &self.message).into_bytes())
     }
 
     /// The answer with this body, which says the same to those that wait.

@@ -8,8 +8,7 @@ use std::{
 
 use hyper::Uri;
 use mcpmon_core::{
-    decode::Limits,
-    filter::mcp_http::{Learned, Session},
+    filter::mcp_http::{Learned, Limits, Session},
     model::{ListKind, ServerId, Timestamp},
 };
 

@@ -33,7 +33,7 @@ fn are_told(half: Half, is_too_long: bool) -> (String, String) {
 #[test]
 fn an_intent_is_part_of_the_trace_of_its_request() {
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let mut world = super::world(policy());
+    let mut world = world(policy());
     let mut exchange = exchange(None);
     exchange.trace_parent = Some(TRACE.into());
     let input = Input::Json(RawJson::trusted("{}"));

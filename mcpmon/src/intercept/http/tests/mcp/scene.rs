@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcpmon_core::{
-    decode::Limits,
+    filter::mcp_http::Limits,
     model::{
         Content, Denial, Digest, FromClient, FromServer, Incident, ListKind, Message, ServerId, ServerType,
         SessionId, Timestamp, Verdict,
