@@ -330,9 +330,14 @@ impl Monitor {
         if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
             verdict.action = Action::Audit;
         }
-        judgement
-            .events
-            .push(tell::started(now, instance, &serving, &files, environment, &verdict));
+        judgement.events.push(tell::started(
+            now,
+            instance,
+            &serving,
+            &files,
+            environment,
+            &verdict,
+        ));
         judgement
             .events
             .extend(tell::mismatches(now, instance, &serving, &verdict));

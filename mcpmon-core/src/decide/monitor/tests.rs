@@ -532,7 +532,9 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         package: None,
     };
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, changed, Vec::new());
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(0), FIRST, attempt, changed, Vec::new());
     let orders = orders(&judgement);
     assert!(orders.contains(&"kill 1".to_owned()), "it is killed in any case");
     orders.iter().any(|order| order.starts_with("refuse"))
@@ -593,13 +595,17 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
     world.exec(10, 9, "mcp-server-git");
     world.exit(FIRST, 10, 0);
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), FIRST, attempt, gone(), Vec::new());
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(0), FIRST, attempt, gone(), Vec::new());
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_exited"]);
     assert_eq!(judgement.events[0].action, Action::Audit);
 
     world.exec(11, 9, "mcp-server-git");
     let attempt = world.monitor.attempts;
-    let judgement = world.monitor.hashed(Timestamp(0), InstanceId(2), attempt, gone(), Vec::new());
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(0), InstanceId(2), attempt, gone(), Vec::new());
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
     assert_eq!(orders(&judgement), ["kill 2", "release 11"]);
 }
@@ -610,7 +616,9 @@ fn a_result_for_a_program_that_was_replaced_is_dropped() {
     world.exec(10, 9, "mcp-server-git");
     let first = world.monitor.attempts;
     world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary");
-    let stale = world.monitor.hashed(Timestamp(0), FIRST, first, files("wrapper"), Vec::new());
+    let stale = world
+        .monitor
+        .hashed(Timestamp(0), FIRST, first, files("wrapper"), Vec::new());
     assert!(stale.events.is_empty() && stale.orders.is_empty());
     assert_eq!(kinds(&world.hashed(FIRST, "real")), ["mcp_server_started"]);
     let elsewhere = world.hashed(InstanceId(77), "v1");

@@ -10,11 +10,11 @@ mod tasks;
 
 use std::collections::BTreeSet;
 
+use self::{answered::Answered, changes::Changes, pending::Pending};
 pub use self::{
     fields::{VERSION, era_of},
     tasks::Tasks,
 };
-use self::{answered::Answered, changes::Changes, pending::Pending};
 use super::{Limits, jsonrpc::Envelope};
 use crate::model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
 

@@ -33,8 +33,8 @@ pub use self::{
 };
 use self::{own::Own, post::BodyExit};
 pub use super::message::Judge;
-pub use crate::{decode::Limits, rewrite::oauth::Resource};
 use super::message::{Reader, Spoken};
+pub use crate::{decode::Limits, rewrite::oauth::Resource};
 use crate::{
     decode::{json::Doubt, lines, mcp::Dialogue},
     model::{Incident, ListKind, RequestId, Side, Timestamp},

@@ -20,8 +20,8 @@ use std::{
 use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
 use tokio::{net::UnixStream, sync::Semaphore};
 
-pub(crate) use self::{hosted::Kept, service::Refusal};
 use self::{calls::Sessions, peer::OwnProgram};
+pub(crate) use self::{hosted::Kept, service::Refusal};
 use crate::{
     agent::{
         approval::{self, Subject, Word},

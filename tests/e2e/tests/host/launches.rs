@@ -52,7 +52,9 @@ fn npx() -> Result<()> {
     let daemon = Daemon::start(&host, POLICY)?;
     let server = NpmServer::install()?;
     let mut command = server.npx();
-    command.args(["--token", SECRET, "/data"]).env("NOTES_TOKEN", SECRET);
+    command
+        .args(["--token", SECRET, "/data"])
+        .env("NOTES_TOKEN", SECRET);
     let mut client = Client::start(&mut command)?;
     let started = check(&daemon, &server.name, &mut client)?;
 

@@ -16,8 +16,7 @@ use self::{
     held::{Chunk, Held},
 };
 use super::{
-    Fault, Judge, Limits, Piece, Stream,
-    is_ended,
+    Fault, Judge, Limits, Piece, Stream, is_ended,
     openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many},
     strict,
 };

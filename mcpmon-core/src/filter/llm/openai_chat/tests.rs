@@ -326,7 +326,8 @@ fn chunks_are_rewritten_where_readers_differ(stream: &str) -> String {
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let halves = ["\\ud83d", "\\ude00"].map(|half| text("x").replace("\"x\"", &format!("\"{half}\"")));
-    let stream = delta(&json!({"role": "assistant", "content": ""})) + &halves.concat() + &finish("stop") + END;
+    let stream =
+        delta(&json!({"role": "assistant", "content": ""})) + &halves.concat() + &finish("stop") + END;
     let told = streamed(CHAT, &["write"], &stream);
     assert_eq!((told.fault, told.out), (None, stream));
     // In a call it is written as what most readers make of it.

@@ -645,13 +645,23 @@ fn what_a_shell_printed_is_no_response() {
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let script = Script::default().begun().text(0, "one half").text(0, "the other");
-    let stream = script.out.replace("one half", "\\ud83d").replace("the other", "\\ude00");
+    let stream = script
+        .out
+        .replace("one half", "\\ud83d")
+        .replace("the other", "\\ude00");
     let told = streamed(RESPONSES, &[], &stream);
     assert_eq!((told.fault, told.out), (None, stream));
     let whole = json!({"response": {"id": "r1", "status": "completed", "output": [], "note": "one half"}});
-    let stream = Script::default().begun().event("completed", whole).out.replace("one half", "\\ud83d");
+    let stream = Script::default()
+        .begun()
+        .event("completed", whole)
+        .out
+        .replace("one half", "\\ud83d");
     let told = streamed(RESPONSES, &[], &stream);
-    assert!(!told.out.contains("\\ud83d"), "what can hold calls is written anew: {told:?}");
+    assert!(
+        !told.out.contains("\\ud83d"),
+        "what can hold calls is written anew: {told:?}"
+    );
 }
 
 #[test]

@@ -228,7 +228,9 @@ fn inputs(with_start: &str, parts: &[&str]) -> String {
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let whole = message(vec![text(0, &["one half", "the other"])], "end_turn");
-    let whole = whole.replace("one half", "\\ud83d").replace("the other", "\\ude00");
+    let whole = whole
+        .replace("one half", "\\ud83d")
+        .replace("the other", "\\ude00");
     let told = stream(&whole, |_| true);
     assert_eq!((told.fault.clone(), told.text()), (None, whole));
 }
