@@ -1,10 +1,5 @@
 //! Remote servers behind `mcpmon proxy`: judged, recorded, and known by their certificate.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests of the system"
-)]
 #![cfg(test)]
 
 use anyhow::Result;
