@@ -7,6 +7,7 @@ use regex::Regex;
 use crate::model::{Category, Severity, Standing};
 
 use super::{
+    concepts::{self, Around},
     engine::{ENGINE, Sighting},
     finding::{Hit, raised},
     rules::{Place, Rule, Told, ToolNamed},
@@ -33,6 +34,8 @@ pub(super) struct Setting<'a> {
     pub(super) others: &'a [&'a str],
     /// Whether it is said to be a document by its name.
     pub(super) is_document: bool,
+    /// Whether it describes a parameter.
+    pub(super) is_parameter: bool,
 }
 
 /// What is found in a text, by the place in it.
@@ -146,15 +149,16 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
 
 /// What the rules say of a skeleton.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let Some(sighted) = ENGINE.sightings(text, setting.place) else {
-        return Vec::new();
-    };
+    let sighted = ENGINE.sightings(text, setting.place);
     let manner = Manner::of(text, setting.place, setting.is_document);
-    let mut hits: Vec<Hit<'static>> = Vec::new();
+    let mut hits = meant(text, setting, sighted.as_ref(), &manner);
+    let Some(sighted) = sighted else {
+        return hits;
+    };
     for rule in setting.place.rules() {
         let openers = sighted.each(rule.opener);
         for opener in openers.filter(|opener| holds(rule, text, &sighted, opener, setting)) {
-            let standing = manner.standing(opener);
+            let standing = manner.standing(&opener.span, opener.signal.is_deed());
             // What is only told of is worth knowing and no alarm.
             let severity = match (standing, rule.told) {
                 (Standing::Asserted, _) | (_, Told::Counts) => rule.severity,
@@ -166,6 +170,44 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
                 severity,
                 standing,
                 span: opener.span.clone(),
+                decoded: None,
+            });
+        }
+    }
+    hits
+}
+
+/// What the sentences of a skeleton are up to; of data only those around what speaks to a model are read.
+fn meant(
+    text: &str,
+    setting: &Setting<'_>,
+    sighted: Option<&Sighted<'_>>,
+    manner: &Manner<'_>,
+) -> Vec<Hit<'static>> {
+    let around = Around {
+        place: setting.place,
+        is_parameter: setting.is_parameter,
+        own: setting.own,
+    };
+    let parts = match setting.place {
+        Place::Definition => std::iter::once(0..text.len()).collect(),
+        Place::Output => sighted.map_or_else(Vec::new, Sighted::regions),
+    };
+    let mut hits = Vec::new();
+    for part in parts {
+        for meant in concepts::meant(&text[part.clone()], &around) {
+            let span = part.start + meant.span.start..part.start + meant.span.end;
+            let standing = manner.standing(&span, false);
+            let severity = match standing {
+                Standing::Asserted => meant.severity,
+                Standing::Quoted => meant.severity.min(Severity::Medium),
+            };
+            hits.push(Hit {
+                pattern: meant.name,
+                category: meant.category,
+                severity,
+                standing,
+                span,
                 decoded: None,
             });
         }

@@ -1,6 +1,7 @@
 //! Inspects what a model can read: definitions, instructions, outputs, requests. Immutable; shared by everyone.
 
 mod change;
+mod concepts;
 mod custom;
 mod elicitation;
 mod engine;
@@ -93,7 +94,7 @@ impl Scanner {
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
         let accepted = scene.previous.map(Accepted::of);
-        self.changed("", text, scene, accepted.as_ref())
+        self.changed("", text, scene, accepted.as_ref(), false)
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -143,7 +144,7 @@ impl Scanner {
         walk::strings(definition, |path, part, text| {
             if is_text(part, &text) {
                 let scene = if is_schema(path) { &in_schema } else { scene };
-                found.extend(self.changed(&path.shown(), &text, scene, accepted.as_ref()));
+                found.extend(self.changed(&path.shown(), &text, scene, accepted.as_ref(), is_schema(path)));
             }
         });
         found
@@ -156,6 +157,7 @@ impl Scanner {
         text: &str,
         scene: &Scene<'_>,
         accepted: Option<&Accepted>,
+        is_parameter: bool,
     ) -> Vec<Finding> {
         let added = match accepted {
             Some(accepted) => match accepted.added(field, text) {
@@ -169,6 +171,7 @@ impl Scanner {
             own: scene.own,
             others: scene.others,
             is_document: false,
+            is_parameter,
         };
         let mut hits = self.hits(text, &setting);
         if let Some(added) = added {
@@ -189,6 +192,7 @@ impl Scanner {
             own: &[],
             others: &[],
             is_document,
+            is_parameter: false,
         };
         let mut found: Vec<Finding> = Vec::new();
         let mut worst: BTreeMap<String, Severity> = BTreeMap::new();

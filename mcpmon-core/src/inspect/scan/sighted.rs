@@ -98,6 +98,11 @@ impl<'t> Sighted<'t> {
         }
     }
 
+    /// The parts of the text around what was sighted.
+    pub(super) fn regions(&self) -> Vec<Range<usize>> {
+        self.regions.clone()
+    }
+
     /// Every sighting of a signal.
     pub(super) fn each(&self, signal: Signal) -> impl Iterator<Item = &Sighting> {
         self.of.get(&signal).into_iter().flat_map(|group| &group.all)

@@ -1,10 +1,10 @@
 //! Whether a text does something or tells of it: quotation marks, and words that documents about attacks use.
 
-use std::{cell::OnceCell, sync::LazyLock};
+use std::{cell::OnceCell, ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
-use super::{engine::Sighting, rules::Place};
+use super::rules::Place;
 use crate::model::Standing;
 
 /// How far before a match words count that introduce a quotation, bytes.
@@ -93,9 +93,8 @@ impl<'a> Manner<'a> {
         })
     }
 
-    /// Whether a sighting is said or told of; what is forbidden is only told of.
-    pub(super) fn standing(&self, sighting: &Sighting) -> Standing {
-        let span = &sighting.span;
+    /// Whether what stands there is said or told of; a deed that is forbidden is only told of.
+    pub(super) fn standing(&self, span: &Range<usize>, is_deed: bool) -> Standing {
         let bytes = self.text.as_bytes();
         let before = same_sentence(&bytes[span.start.saturating_sub(INTRODUCTION)..span.start]);
         let after = &bytes[span.end..(span.end + NAMING).min(bytes.len())];
@@ -104,7 +103,7 @@ impl<'a> Manner<'a> {
             Place::Output => ABOUT.is_match(before) || ABOUT.is_match(after),
         };
         let is_introduced = is_quoted(before) && (is_about || INTRODUCES.is_match(before));
-        let is_forbidden = sighting.signal.is_deed() && is_forbidden(before);
+        let is_forbidden = is_deed && is_forbidden(before);
         if is_about || is_introduced || is_forbidden || self.is_document() {
             Standing::Quoted
         } else {

@@ -133,6 +133,8 @@ pub(super) enum Signal {
     Authority,
     /// A mark that sets a text apart.
     AnyTag,
+    /// A model is called, or something is its duty: what is meant is read around it.
+    Reader,
     /// What a model has to do is said.
     ModelDuty,
     /// What held before is said not to hold.
@@ -262,6 +264,7 @@ impl Signal {
             | Self::SendSecret
             | Self::Steal
             | Self::Breakout
+            | Self::Reader
             | Self::AskContext => true,
             Self::Silent
             | Self::Conceal

@@ -367,6 +367,30 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         pattern: r"\b(?:hey|hello|hi|dear|attention)[^a-z.;]+(?:(?:there|all|any|every|fellow|my|you)%w%){0,2}?%model%\b|\b(?:notes?|notices?|hints?|memo|info(?:rmation)?|instructions?|directions?)%w%(?:for|to)%w%(?:(?:the|any|all|every|your)%w%)?(?:[a-z-]+%w%)?%model%\b|\b(?:ai|llm|model|assistant|agent)s?[ -]only\b|\bif you(?:'re| are) (?:an? )?(?:[a-z-]+ )?%model%\b",
     },
+    // A model is called by what it is, or has to do something, in words that data seldom has.
+    Shape {
+        signal: Signal::Reader,
+        anchors: &[
+            "assistant",
+            "chatbot",
+            "llms",
+            "copilot",
+            "language model",
+            " bot:",
+            "bots:",
+            " bot,",
+            "support bot",
+            "ai agent",
+            "ai reader",
+            "ai tool",
+            "coding agent",
+            "agents:",
+            "agents must",
+            "all agents",
+            "the agent ",
+        ],
+        pattern: r"\b(?:assistants?|chat ?bots?|llms|copilot|language models?|bots?|agents?|ai%w%(?:agents?|readers?|tools?|models?))(?:\s?[:,)]|%w%(?:[a-z]+%w%){0,4}?(?:must|should|shall|has to|have to|is to|are to|required|authori[sz]ed))",
+    },
     // What a model has to do.
     Shape {
         signal: Signal::ModelDuty,

@@ -1,0 +1,274 @@
+//! Takes a text apart into sentences, and finds what the words of each stand for.
+
+use std::ops::Range;
+
+use super::{
+    Around, Concept, Concepts,
+    literals::literals,
+    names,
+    tokens::{Reader, Word},
+};
+
+/// Words after a negation that it can be about, and after the comma that follows.
+const DENIED: usize = 8;
+const DENIED_APART: usize = 5;
+/// Words before a negation that make it a condition, and that say whom it is about.
+const CONDITION: usize = 5;
+const SUBJECT: usize = 4;
+/// Words between `every` and what it counts.
+const COUNTED: usize = 2;
+/// Words before a model that say that it is called.
+const CALL: usize = 3;
+
+/// What a negation turns around; the rest is named all the same.
+const DEEDS: Concepts = Concepts::of(&[
+    Concept::Take,
+    Concept::Give,
+    Concept::Hold,
+    Concept::Tell,
+    Concept::Use,
+    Concept::Run,
+    Concept::Consent,
+    Concept::Ask,
+    Concept::Trace,
+    Concept::Aware,
+    Concept::Alter,
+    Concept::Obey,
+    Concept::Claim,
+    Concept::Destroy,
+    Concept::Disable,
+    Concept::Grant,
+    Concept::Praise,
+    Concept::Remember,
+]);
+
+/// A sentence, and what it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Sentence {
+    /// What it says.
+    pub(super) said: Concepts,
+    /// What it says that is not so, or not to be.
+    pub(super) denied: Concepts,
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+}
+
+/// A sentence as far as it is read.
+struct Reading<'t> {
+    /// The text up to the end of the sentence.
+    text: &'t str,
+    words: &'t [Word],
+    /// Whether it is the description's first one, of which each verb tells what the tool does.
+    is_purpose: bool,
+    said: Concepts,
+    denied: Concepts,
+    /// Words that the last negation can still be about.
+    left: usize,
+    /// Whether that is about someone who may not do what is denied.
+    is_theirs: bool,
+    is_modal: bool,
+    /// Where the last words of some concepts stand.
+    user: Option<usize>,
+    every: Option<usize>,
+    other: Option<usize>,
+    condition: Option<usize>,
+    /// The first and the last word that stand for something.
+    told: Option<(usize, usize)>,
+}
+
+/// The sentences of a skeleton.
+pub(super) fn read(text: &str, around: &Around<'_>) -> Vec<Sentence> {
+    let mut reader = Reader::of(text);
+    let mut sentences = Vec::new();
+    while reader.advance() {
+        let is_opening = reader.is_opening;
+        let mut said = Concepts::NONE;
+        if is_opening {
+            said = said.and(Concept::Opening.alone());
+        }
+        if around.is_parameter {
+            said = said.and(Concept::Parameter.alone());
+        }
+        let mut reading = Reading {
+            text: &text[..reader.end()],
+            words: &reader.words,
+            is_purpose: is_opening && !around.is_parameter,
+            said,
+            denied: Concepts::NONE,
+            left: 0,
+            is_theirs: false,
+            is_modal: false,
+            user: None,
+            every: None,
+            other: None,
+            condition: None,
+            told: None,
+        };
+        for at in 0..reader.words.len() {
+            reading.word(at, around);
+        }
+        sentences.push(reading.end());
+    }
+    sentences
+}
+
+impl Reading<'_> {
+    fn word(&mut self, at: usize, around: &Around<'_>) {
+        let word = &self.words[at];
+        if word.is_apart {
+            self.left = self.left.min(DENIED_APART);
+        }
+        let meaning = self.meaning(at).and(names::of(self.text, self.words, at, around));
+        if meaning == Concepts::NONE {
+            self.left = self.left.saturating_sub(1);
+            return;
+        }
+        self.told = Some((self.told.map_or(at, |(first, _)| first), at));
+        if meaning.is(Concept::Resets) {
+            self.left = 0;
+        }
+        if meaning.is(Concept::Not) {
+            self.negation(at);
+        } else {
+            self.left = self.left.saturating_sub(1);
+        }
+        self.relations(at, meaning);
+        self.order(at, meaning);
+        self.said = self.said.and(match self.left {
+            0 => meaning,
+            _ => meaning.without(DEEDS),
+        });
+        if self.left > 0 {
+            self.denied = self.denied.and(meaning);
+        }
+    }
+
+    /// What stands at a word: of several expressions all count.
+    fn meaning(&self, at: usize) -> Concepts {
+        let Some(entry) = self.words[at].known else {
+            return Concepts::NONE;
+        };
+        let next = &self.words[at + 1..];
+        let follows = |rest: &[u64]| {
+            rest.len() <= next.len() && next.iter().zip(rest).all(|(word, hash)| word.hash == *hash)
+        };
+        let expressions = entry.begins.iter().filter(|(rest, _)| follows(rest));
+        expressions.fold(entry.alone, |meaning, (_, concepts)| meaning.and(*concepts))
+    }
+
+    fn negation(&mut self, at: usize) {
+        // `If you do not` is no prohibition.
+        self.left = match within(self.condition, at, CONDITION) {
+            true => 0,
+            false => DENIED + 1,
+        };
+        self.is_modal |= at > 0 && self.words[at - 1].is(Concept::Modal);
+        self.is_theirs = within(self.user, at, SUBJECT);
+    }
+
+    /// What words say only together.
+    fn relations(&mut self, at: usize, meaning: Concepts) {
+        let mut say = |concept: Concept| self.said = self.said.and(concept.alone());
+        if meaning.is(Concept::Turn) && within(self.every, at, COUNTED) {
+            say(Concept::Sweep);
+        }
+        if meaning.is(Concept::Tool) && within(self.other, at, COUNTED) {
+            say(Concept::OtherTools);
+        }
+        if meaning.is(Concept::Aware) && self.left > 0 && self.is_theirs && self.is_modal {
+            say(Concept::Kept);
+        }
+        if meaning.is(Concept::Model) && self.is_called(at) {
+            self.said = self.said.and(Concept::Called.alone());
+        }
+        self.is_modal |= meaning.is(Concept::Modal);
+        for (concept, last) in [
+            (Concept::User, &mut self.user),
+            (Concept::Every, &mut self.every),
+            (Concept::Other, &mut self.other),
+            (Concept::Condition, &mut self.condition),
+        ] {
+            if meaning.is(concept) {
+                *last = Some(at);
+            }
+        }
+    }
+
+    /// Whether a verb stands where an order has it: at the beginning, after a comma, after a word that leads to it.
+    fn order(&mut self, at: usize, meaning: Concepts) {
+        let word = &self.words[at];
+        if self.left > 0 || !word.known.is_some_and(|entry| entry.is_order) {
+            return;
+        }
+        let is_order = match at == 0 {
+            true => !self.is_purpose,
+            false => word.is_apart || self.words[at - 1].is(Concept::Leads),
+        };
+        if is_order {
+            self.said = self.said.and(Concept::Order.alone());
+            if meaning.is(Concept::Overrule) {
+                self.said = self.said.and(Concept::Drop.alone());
+            }
+        }
+    }
+
+    /// Whether a model is called by what it is, as a letter or a line of a play begins; or it is what you are.
+    fn is_called(&self, at: usize) -> bool {
+        let before = &self.words[at.saturating_sub(CALL)..at];
+        if let [.., be, article] = before
+            && be.is(Concept::Being)
+            && article.is(Concept::Article)
+        {
+            return self.said.is(Concept::You);
+        }
+        let is_opened = at <= 1
+            || before.iter().any(|word| word.is(Concept::Greets))
+            || self.text[..self.words[at].start].ends_with(['@', '#', '[', '*']);
+        let mark = |word: &Word| self.text.as_bytes().get(word.end).copied().unwrap_or(b' ');
+        let next = self.words[at..]
+            .iter()
+            .take(CALL)
+            .position(|word| mark(word) != b' ');
+        is_opened
+            && next.is_some_and(|next| {
+                let word = &self.words[at + next];
+                match mark(word) {
+                    b':' => {
+                        !self.text[word.end..].starts_with("::") && !self.text[word.end..].starts_with("://")
+                    }
+                    b',' => next == 0,
+                    _ => false,
+                }
+            })
+    }
+
+    fn end(self) -> Sentence {
+        let words = self.words;
+        let (first, last) = self.told.unwrap_or((0, words.len() - 1));
+        let span = words[first].start..words[last].end;
+        let mut said = self.said;
+        if words.iter().any(|word| word.is_literal) {
+            // The last word may be followed by the rest of an address.
+            said = said.and(literals(&self.text[words[0].start..]));
+        }
+        if names::describes(&self.text[words[0].start..words[0].end]) && !said.is(Concept::You) {
+            said = said.and(Concept::Itself.alone());
+        }
+        Sentence {
+            said,
+            denied: self.denied,
+            span,
+        }
+    }
+}
+
+impl Word {
+    /// Whether it stands for a concept on its own.
+    pub(super) fn is(&self, concept: Concept) -> bool {
+        self.known.is_some_and(|entry| entry.alone.is(concept))
+    }
+}
+
+fn within(last: Option<usize>, at: usize, words: usize) -> bool {
+    last.is_some_and(|last| last < at && at - last <= words)
+}
