@@ -52,7 +52,9 @@ fn answer(asked: &Message, stream: &mut TcpStream) -> io::Result<()> {
     let body = asked.json();
     let answers = match &body {
         Value::Array(all) => json!(all.iter().map(result).collect::<Vec<_>>()),
-        one => result(one),
+        one @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            result(one)
+        }
     };
     say(stream, JSON, &answers.to_string())
 }
