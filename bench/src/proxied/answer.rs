@@ -70,7 +70,7 @@ impl Answer {
 fn length(head: &str) -> Result<Length> {
     let status = head.lines().next().unwrap_or_default();
     ensure!(
-        status.split(' ').nth(1) == Some("200"),
+        matches!(status.split(' ').nth(1), Some("200" | "202")),
         "answered with `{status}`"
     );
     for line in head.lines().skip(1) {
