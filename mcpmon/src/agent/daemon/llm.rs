@@ -132,7 +132,9 @@ pub(super) fn remotes(
     let kept = Kept(wrappers.clone());
     let hosting = Hosting::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
     let recorder = hosting.recorder().clone();
-    Ok((Remotes::new(loaded.clone(), hosting, tokens), recorder))
+    let remotes = Remotes::new(loaded.clone(), hosting, tokens);
+    remotes.discover();
+    Ok((remotes, recorder))
 }
 
 impl Daemon {

@@ -94,6 +94,7 @@ impl Standalone {
         let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
         let hosting = Hosting::alone(recorder.clone(), &judged);
         let remotes = Remotes::new(loaded.clone(), hosting, tokens);
+        remotes.discover();
         let hosted = Hosted::start(&settings, None, models, remotes, options.token)?;
         Ok(Self {
             hosted,

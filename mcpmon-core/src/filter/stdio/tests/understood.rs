@@ -139,7 +139,7 @@ fn what_a_client_says(lines: &[&str], expected: &[&str]) {
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u:"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{}}"#,
     "Handshake answer to Other { method: \"resources/subscribe\" }: Complete"; "a subscription")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{}}"#, r#"<{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
-    "Handshake answer to Other { method: \"resources/subscribe\" }: Failed"; "a subscription to nothing")]
+    "Handshake answer to Other { method: \"resources/subscribe\" }: -32601 no"; "a subscription to nothing")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"messages":[]}}"#,
     "Handshake answer to Prompt { name: \"p\" }: Complete"; "a prompt")]
 #[test_case(r#"<{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}"#, r#">{"jsonrpc":"2.0","id":1,"result":{"role":"assistant"}}"#,

@@ -118,7 +118,6 @@ impl Remotes {
             discovery: OnceLock::new(),
         }));
         remotes.keep_time();
-        remotes.discover();
         remotes
     }
 
@@ -186,7 +185,7 @@ impl Remotes {
     }
 
     /// Asks the servers what they offer, as long as there is this.
-    fn discover(&self) {
+    pub fn discover(&self) {
         let shared = Arc::downgrade(&self.0);
         let servers = move || Some(Arc::new(Self(shared.upgrade()?)) as Arc<dyn Servers>);
         match Discovery::start(self.0.policy.loaded(), servers) {
