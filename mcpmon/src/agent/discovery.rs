@@ -24,6 +24,7 @@ use super::{
 use crate::{
     config::Loaded,
     intercept::http::{
+        Peer,
         client::{ClientError, Fault, Offer, list},
         mcp::{AskedServer, ServerJudge, Servers, Unanswered},
     },
@@ -124,7 +125,7 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
     let asked = AskedServer {
         server: remote,
         session: None,
-        peer: Default::default(),
+        peer: Peer::at_socket(Some(nix::unistd::getuid().as_raw()), None),
         agent: Some(AGENT.into()),
     };
     let judge = match servers.conversation(asked) {

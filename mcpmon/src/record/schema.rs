@@ -198,7 +198,8 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), SchemaError> {
 
 /// Checks that a database can be read as it is.
 pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
-    match version(connection, MIGRATIONS.len())? {
+    let moment = connection.unchecked_transaction()?;
+    match version(&moment, MIGRATIONS.len())? {
         Some(found) if found == MIGRATIONS.len() => Ok(()),
         Some(found) => Err(SchemaError::Older {
             found,
@@ -209,7 +210,9 @@ pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
 }
 
 fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), SchemaError> {
-    if version(connection, steps.len())?.is_none() {
+    // Of one moment: another process may be making the tables.
+    let is_new = version(&*connection.transaction()?, steps.len())?.is_none();
+    if is_new {
         // Takes effect only before the first table exists.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
@@ -228,7 +231,8 @@ fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), Schem
     Ok(())
 }
 
-/// The schema version of one of our stores, `None` for an empty database.
+/// The schema version of one of our stores, `None` for an empty database. To be read within a transaction: the marks of
+/// a store and its tables are there at once for those who look at one moment only.
 fn version(connection: &Connection, known: usize) -> Result<Option<usize>, SchemaError> {
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

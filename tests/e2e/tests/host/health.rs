@@ -89,7 +89,8 @@ fn a_stuck_engine_is_told() -> Result<()> {
     daemon.event("that it works again", |event| {
         text(event, "type") == "mcp_enforcement_restored" && text(event, "component") == "network gate"
     })?;
-    assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
+    let status = daemon.site.ask(&["status"])?;
+    assert_eq!(status.code, Some(0), "{status:?}");
 
     let stopped = StoppedThread::stop(daemon.pid(), "engine")?;
     daemon.signal(Signal::SIGTERM)?;

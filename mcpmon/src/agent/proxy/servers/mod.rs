@@ -34,6 +34,8 @@ use crate::{
 /// Conversations at a time, of all users and of one.
 const MOST: usize = 1024;
 const MOST_OF_USER: usize = 256;
+/// Whose calls from other hosts are: no user has this number.
+const ELSEWHERE: u32 = u32::MAX;
 /// How long one is known that nobody goes on with.
 const IDLE: Duration = Duration::from_secs(1800);
 /// How often time passes for them.
@@ -313,13 +315,24 @@ impl Servers for Remotes {
             Some(who) => who,
             None => block_in_place(|| asked.peer.who()),
         };
+        let own = nix::unistd::getuid();
+        let uid = match uid {
+            Some(uid) => uid,
+            None if !asked.peer.is_here() => ELSEWHERE,
+            // Whoever hides does not become root.
+            None if own.is_root() => {
+                let message = "the kernel does not tell whose connection this is; make a new one";
+                return Err(NotJudged(message.to_owned()));
+            }
+            None => own.as_raw(),
+        };
         let of_process = process.and_then(|process| self.0.callers.session(process));
         let (found, agent) = of_process.map(|found| (found.id, found.agent)).unzip();
         let whose = Whose {
             identity: PinKey {
                 server: asked.server.id.clone(),
                 name: bare(&asked.server.url).to_owned(),
-                uid: uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
+                uid,
             },
             session: asked.session.or(found),
         };

@@ -19,8 +19,9 @@ use nix::{
 
 /// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
 const BY_FAMILY: u16 = 20;
-/// `TCP_ESTABLISHED` of `net/tcp_states.h`.
-const ESTABLISHED: u8 = 1;
+/// States in which a process has a connection, one that sends or hears nothing more too: `TCP_ESTABLISHED`,
+/// `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT` of `net/tcp_states.h`.
+const HELD: [u8; 4] = [1, 4, 5, 8];
 /// `INET_DIAG_NOCOOKIE`: the socket was not seen before.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// Bytes of `struct nlmsghdr`.
@@ -125,14 +126,13 @@ fn read(bytes: &[u8], local: SocketAddr, remote: SocketAddr) -> io::Result<Optio
         return Err(io::ErrorKind::InvalidData.into());
     }
     let ends = (address(message, 4, 8), address(message, 6, 24));
-    if message[1] != ESTABLISHED || ends != (Some(local), Some(remote)) {
+    if !HELD.contains(&message[1]) || ends != (Some(local), Some(remote)) {
         return Ok(None);
     }
     let number = |at| array(message, at).map(u32::from_ne_bytes).ok_or_else(cut);
-    Ok(Some(Socket {
-        uid: number(64)?,
-        inode: number(68)?,
-    }))
+    let (uid, inode) = (number(64)?, number(68)?);
+    // Of what no process has any more the kernel does not tell whose it was.
+    Ok((inode != 0).then_some(Socket { uid, inode }))
 }
 
 /// Port and address of one end, an IPv4 address as one.

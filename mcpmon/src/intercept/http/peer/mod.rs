@@ -63,6 +63,12 @@ impl Peer {
         *self.0.who.get_or_init(look)
     }
 
+    /// Whether it is on this host, so that there is somebody to be found.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.0.connection.is_some()
+    }
+
     /// The same, where nobody has to wait for it.
     #[must_use]
     pub fn known(&self) -> Option<Who> {
