@@ -194,7 +194,7 @@ fn unanswered(fault: Fault) -> Unanswered {
 mod tests {
     use std::{collections::BTreeSet, sync::Mutex};
 
-    use mcpmon_core::model::{Content, FromServer, Incident, ListKind, Timestamp, Verdict};
+    use mcpmon_core::model::{Content, Denial, FromServer, Incident, ListKind, Timestamp, Verdict};
 
     use super::*;
     use crate::intercept::http::client::Turn;
@@ -223,6 +223,10 @@ mod tests {
                 Content::Server(_) => "something else".to_owned(),
             });
             Verdict::Allow
+        }
+
+        fn halted(&self, _now: Timestamp) -> Option<Denial> {
+            None
         }
 
         fn incident(&self, _: Timestamp, incident: &Incident) {

@@ -34,8 +34,8 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, Digest, Event, FromClient, Incident, Label, ListKind, Message,
-        ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
+        Content, Conversation, DefinitionKey, Denial, Digest, Event, FromClient, Incident, Label, ListKind,
+        Message, ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -374,6 +374,12 @@ impl Judge {
             self.refuse(now, &mut judgement);
         }
         self.carry_out(judgement)
+    }
+
+    /// Why nothing at all may be asked of the server, where a person stopped its session or the host.
+    pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
+        self.refresh(now);
+        self.monitor.halted(self.conversation.session.as_ref())
     }
 
     /// Records what is on the wire and no message.

@@ -3,10 +3,18 @@
 use super::Monitor;
 use crate::{
     decide::order::Judgement,
-    model::{InstanceId, Kills, SessionId},
+    model::{Denial, InstanceId, Kills, SessionId},
 };
 
 impl Monitor {
+    /// Why nothing at all may be asked of a server in this session; `None` where no person stopped it. For what is no
+    /// message: those are judged one by one.
+    #[must_use]
+    pub fn halted(&self, session: Option<&SessionId>) -> Option<Denial> {
+        let objection = self.traffic.stop_of(session)?;
+        Some(objection.denial())
+    }
+
     /// Takes what persons stopped, in place of what they had stopped before. The list that refuses everything is
     /// to be in the kernel by now.
     pub fn stop(&mut self, kills: Kills) -> Judgement {

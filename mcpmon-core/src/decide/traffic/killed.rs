@@ -33,7 +33,7 @@ impl Traffic {
     }
 
     /// The same of a session, as the objection it is.
-    pub(super) fn stop_of(&self, session: Option<&SessionId>) -> Option<Objection> {
+    pub(in crate::decide) fn stop_of(&self, session: Option<&SessionId>) -> Option<Objection> {
         let kill = self.kills.of(session)?;
         let (scope, lifting) = match session {
             Some(session) if self.kills.host.is_none() => (

@@ -48,7 +48,14 @@ fn a_call_is_stopped_with(kills: Kills) -> bool {
     let mut world = World::new(Policy::default());
     world.tools(&[("read", "")]);
     drop(world.monitor.stop(kills));
-    matches!(world.call("read").verdict, Verdict::Block(denial) if denial.rule == "kill_switch")
+    let halted = world.monitor.halted(Some(&SessionId::new("s1"))).is_some();
+    let stopped = is_stopped(&world.call("read").verdict);
+    assert_eq!(halted, stopped, "what is no message is stopped with the rest");
+    stopped
+}
+
+fn is_stopped(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Block(denial) if denial.rule == "kill_switch")
 }
 
 #[test_case(read(); "a resource")]

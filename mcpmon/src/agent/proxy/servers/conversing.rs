@@ -155,6 +155,12 @@ impl ServerJudge for Conversing {
         })
     }
 
+    fn halted(&self, now: Timestamp) -> Option<Denial> {
+        self.with(now, 0, |inner| {
+            inner.denial.clone().or_else(|| inner.judge.halted(now))
+        })
+    }
+
     fn incident(&self, now: Timestamp, incident: &Incident) {
         self.with(now, 0, |inner| inner.judge.incident(now, incident));
     }

@@ -265,7 +265,10 @@ fn a_server_that_may_not_be_used_hears_nothing() {
     }
     assert_eq!(rule(call(&*judge)).as_deref(), Some("server_policy"));
     assert_eq!(home.events("mcp_server_denied").len(), 1);
+    let halted = judge.halted(NOW).map(|denial| denial.rule);
+    assert_eq!(halted.as_deref(), Some("mcp.server_policy"));
     home.install(SERVERS);
+    assert_eq!(judge.halted(NOW), None);
     assert_eq!(initialize(&*judge), Verdict::Allow, "until the policy lets it");
 }
 

@@ -21,7 +21,9 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_core::{
     filter::mcp_http::Limits,
-    model::{Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict},
+    model::{
+        Denial, Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict,
+    },
 };
 
 pub(super) use self::{proxy::Proxy, route::route, stream::Judged};
@@ -107,6 +109,9 @@ pub enum Unanswered {
 pub trait ServerJudge: fmt::Debug + Send + Sync {
     /// What becomes of a message; what follows from it is recorded.
     fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict;
+
+    /// Why nothing may be asked of the server, of which no message tells: a stream, the end of a session, a document.
+    fn halted(&self, now: Timestamp) -> Option<Denial>;
 
     /// Records what is on the wire and no message.
     fn incident(&self, now: Timestamp, incident: &Incident);

@@ -140,6 +140,11 @@ impl Proxy {
             .servers
             .conversation(asked)
             .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))?;
+        // What is posted is judged message by message, and answered as one.
+        let halted = (parts.method != Method::POST).then(|| judge.halted((self.settings.clock)()));
+        if let Some(denial) = halted.flatten() {
+            return Err(Problem::new(StatusCode::FORBIDDEN, denial.reason));
+        }
         let conversation = self.sessions.conversation(&server.remote.id, judge);
         let here = Here {
             origin: origin(&parts.headers),

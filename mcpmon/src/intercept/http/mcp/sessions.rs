@@ -270,7 +270,7 @@ impl Known {
 mod tests {
     use std::collections::BTreeSet;
 
-    use mcpmon_core::model::{Incident, Message, Verdict};
+    use mcpmon_core::model::{Denial, Incident, Message, Verdict};
 
     use super::*;
     use crate::intercept::http::mcp::Unanswered;
@@ -282,6 +282,10 @@ mod tests {
     impl ServerJudge for Judging {
         fn message(&self, _now: Timestamp, _message: &Message<'_>) -> Verdict {
             Verdict::Allow
+        }
+
+        fn halted(&self, _now: Timestamp) -> Option<Denial> {
+            None
         }
 
         fn incident(&self, _now: Timestamp, _incident: &Incident) {}

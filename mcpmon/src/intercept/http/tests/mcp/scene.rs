@@ -97,6 +97,10 @@ impl ServerJudge for Judging {
         }
     }
 
+    fn halted(&self, _now: Timestamp) -> Option<Denial> {
+        None
+    }
+
     fn incident(&self, _now: Timestamp, incident: &Incident) {
         self.0.tell(format!("{incident:?}"));
     }
