@@ -137,6 +137,8 @@ struct Daemon {
     numbering: Numbering,
     resolved: Resolved,
     failures: BTreeMap<HostName, String>,
+    /// Addresses that could not be put in force, and when.
+    late: Option<(Found, Instant)>,
     tables: Arc<Tables>,
     kills: Kills,
     wanted: watch::Sender<Wanted>,
@@ -262,6 +264,7 @@ impl Daemon {
             numbering,
             resolved,
             failures: BTreeMap::new(),
+            late: None,
             tables,
             kills,
             wanted,
@@ -300,7 +303,10 @@ impl Daemon {
                 _ = inputs.hangup.recv() => self.poll_policy().await,
                 _ = policy.tick() => self.poll_policy().await,
                 _ = self_test.tick() => self.start_self_test(),
-                _ = health.tick() => self.look_after()?,
+                _ = health.tick() => {
+                    self.look_after()?;
+                    self.catch_up().await;
+                }
                 Some(found) = inputs.found.recv() => self.take_addresses(found).await,
                 Some(checks) = inputs.checked.recv() => self.take_checks(checks),
                 Some(asked) = inputs.asked.recv() => self.answer(asked).await,

@@ -1,6 +1,9 @@
 //! Policy and addresses: taken over as a whole, or not at all.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{Daemon, DaemonError};
 use crate::{
@@ -21,6 +24,9 @@ use mcpmon_core::{
         network::table::{self, CompileError, Numbering, Resolved, Tables},
     },
 };
+
+/// How long after addresses could not be put in force that is tried again.
+const RETRY: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// A changed file takes effect as a whole, or not at all.
@@ -109,15 +115,26 @@ impl Daemon {
     pub(super) async fn take_addresses(&mut self, found: Found) {
         let Found { resolved, failures } = found;
         self.failures = failures;
+        self.late = None;
         if resolved != self.resolved {
             let before = std::mem::replace(&mut self.resolved, resolved);
             if let Err(error) = self.install().await {
-                self.resolved = before;
+                let resolved = std::mem::replace(&mut self.resolved, before);
+                let failures = self.failures.clone();
+                self.late = Some((Found { resolved, failures }, Instant::now()));
                 self.note("address lists", Some(error.to_string()));
                 return;
             }
         }
         self.note("address lists", self.nameless_refusals());
+    }
+
+    /// Tries again what could not be put in force, after a while: the names do not change for that.
+    pub(super) async fn catch_up(&mut self) {
+        let is_due = |(_, since): &mut (Found, Instant)| since.elapsed() >= RETRY;
+        if let Some((found, _)) = self.late.take_if(is_due) {
+            self.take_addresses(found).await;
+        }
     }
 
     /// Names that refuse nothing because they were looked up and have no address.
