@@ -18,7 +18,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// An event, or what stands in place of one: a comment that keeps a connection alive, a blank line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// All of it, as it came, with the blank line that ends it.
+    /// All of it, as it came, with the blank line that ends it; without the byte order mark of the stream.
     pub raw: &'a [u8],
     /// `data`, its lines joined; `None` where it has none, and no reader dispatches it.
     pub data: Option<Cow<'a, [u8]>>,
@@ -195,6 +195,10 @@ impl Events {
 }
 
 fn read(raw: &[u8], is_first: bool) -> Event<'_> {
+    let raw = match is_first {
+        true => raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw),
+        false => raw,
+    };
     let mut event = Event {
         raw,
         data: None,
@@ -202,9 +206,6 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
         id: None,
     };
     let mut text = raw;
-    if is_first {
-        text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    }
     while !text.is_empty() {
         let end = memchr2(b'\n', b'\r', text).unwrap_or(text.len());
         let line = &text[..end];
@@ -229,6 +230,51 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
         }
     }
     event
+}
+
+/// Whether all readers cut an event into the same lines and know each of them: then it may go on as its bytes.
+///
+/// What one reader passes over another takes for data: some strip what looks like a byte order mark from any name, and
+/// some end lines at line feeds alone.
+#[must_use]
+pub fn is_plain(raw: &[u8]) -> bool {
+    let mut lines = raw.split_inclusive(|byte| *byte == b'\n');
+    lines.all(|line| {
+        let line = match line.strip_suffix(b"\n") {
+            Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
+            None => line,
+        };
+        let is_known = line.is_empty() || line.starts_with(b":") || Field::of(line).is_some();
+        is_known && !line.contains(&b'\r') && (line.starts_with(b"data:") || is_clean(line))
+    })
+}
+
+/// Whether all readers take this for one line, and for the same one.
+#[must_use]
+pub fn is_clean(line: &[u8]) -> bool {
+    str::from_utf8(line).is_ok() && !has_line_end(line)
+}
+
+/// A field that readers know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `data`.
+    Data,
+    /// `event`, `id` or `retry`.
+    Other,
+}
+
+impl Field {
+    /// That of a line; `None` where it is a comment, blank, or has another name.
+    #[must_use]
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        match name {
+            b"data" => Some(Self::Data),
+            b"event" | b"id" | b"retry" => Some(Self::Other),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a line beside the data of an event has a character in it that some readers take for the end of a line:
@@ -285,7 +331,6 @@ mod tests {
     #[test_case("data: a\r\n\r\n" => vec![(String::new(), Some("a".to_owned()))]; "both")]
     #[test_case("data: a\r\rdata: b\r\r" => vec![(String::new(), Some("a".to_owned()))]; "carriage returns, the last of which could be followed by a line feed")]
     #[test_case("event: x\ndata:a\ndata:  b\n\n" => vec![("x".to_owned(), Some("a\n b".to_owned()))]; "several lines, one space taken")]
-    #[test_case("\u{feff}data: a\n\n" => vec![(String::new(), Some("a".to_owned()))]; "byte order mark")]
     #[test_case("data\n\n" => vec![(String::new(), Some(String::new()))]; "a field without a colon")]
     #[test_case(": ping\n\ndatum: a\n\n" => vec![(String::new(), None); 2]; "nothing to dispatch")]
     #[test_case("data: a\n" => Vec::<(String, Option<String>)>::new(); "no end")]
@@ -295,6 +340,53 @@ mod tests {
         assert!(whole.1, "bytes were lost");
         assert_eq!(events(64, &bytes), whole);
         whole.0
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_dropped_once() {
+        let of = |stream: &str| {
+            let (mut cutter, mut chunk) = (Events::new(64), stream.as_bytes());
+            match cutter.next(&mut chunk) {
+                Some(Cut::Event(event)) => (event.raw.to_vec(), event.data.map(Cow::into_owned)),
+                cut => panic!("{cut:?}"),
+            }
+        };
+        let event = (b"data: a\n\n".to_vec(), Some(b"a".to_vec()));
+        assert_eq!(of("\u{feff}data: a\n\n"), event);
+        let twice = "\u{feff}\u{feff}data: a\n\n";
+        assert_eq!(of(twice), (twice["\u{feff}".len()..].into(), None));
+    }
+
+    #[test_case(": ping\n\n" => true; "a comment")]
+    #[test_case(":\n\n" => true; "an empty comment")]
+    #[test_case("\n" => true; "a blank line")]
+    #[test_case("id: 1\nretry: 5\nevent: x\ndata:\n\n" => true; "known fields")]
+    #[test_case("id\ndata\n\n" => true; "fields without a colon")]
+    #[test_case("event: x\r\ndata: {}\r\n\r\n" => true; "pairs")]
+    #[test_case("data: {}\r\n\n" => true; "both")]
+    #[test_case("data: \"\u{2028}\"\n: \u{e9}\n\n" => true; "a line end in data")]
+    #[test_case("data: {}" => true; "no end")]
+    #[test_case("data: {}\r" => false; "half an end")]
+    #[test_case("data: {}\r\r" => false; "carriage returns")]
+    #[test_case("data:\r{}\n\n" => false; "a carriage return in data")]
+    #[test_case("data: {}\r\r\n\n" => false; "a carriage return before a pair")]
+    #[test_case(": x\rdata: {}\n\n" => false; "a carriage return in a comment")]
+    #[test_case("\u{ef}\u{bb}\u{bf}data: {}\n\n" => false; "a byte order mark that was read as Latin-1")]
+    #[test_case("\u{feff}data: {}\n\n" => false; "a byte order mark")]
+    #[test_case("datum: {}\n\n" => false; "another field")]
+    #[test_case(" data: {}\n\n" => false; "a space in front")]
+    #[test_case("data : {}\n\n" => false; "a space behind")]
+    #[test_case("Data: {}\n\n" => false; "another case")]
+    #[test_case("{}\n\n" => false; "no field")]
+    #[test_case("id: 1\u{85}data: {}\n\n" => false; "a line hidden in an id")]
+    #[test_case("data\x1cdata: {}\n\n" => false; "a line hidden in a field")]
+    fn plain_events(raw: &str) -> bool {
+        is_plain(raw.as_bytes())
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_not_plain() {
+        assert!(!is_plain(b": \xe2\n\n"));
     }
 
     /// Were the data copied for each line, this would take hours.

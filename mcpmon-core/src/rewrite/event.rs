@@ -1,51 +1,49 @@
 //! Server-sent events with other data in them.
 
-/// Appends the event `raw` with `json` in place of its data. Everything else that it says, its name and id, stays.
+use crate::decode::sse::{Field, is_clean};
+
+/// Appends the event `raw` with `json` in place of its data. Its name, its id and its time to wait stay, written anew;
+/// what readers could take differently does not.
 pub fn event_with_data(raw: &[u8], json: &str, out: &mut Vec<u8>) {
-    let (mut rest, mut is_written) = (raw, false);
-    while !rest.is_empty() {
-        let (line, after) = split_line(rest);
-        rest = after;
-        if !is_data(line) {
-            out.extend_from_slice(line);
-        } else if !is_written {
-            is_written = true;
-            write_data(json, out);
+    anew(raw, Some(json), out);
+}
+
+/// Appends what is known of the event `raw`, which has no data, or none in it: a comment, if nothing is.
+pub fn silent_event(raw: &[u8], out: &mut Vec<u8>) {
+    let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let has_data = lines.any(|line| Field::of(line) == Some(Field::Data));
+    anew(raw, has_data.then_some(""), out);
+}
+
+fn anew(raw: &[u8], mut data: Option<&str>, out: &mut Vec<u8>) {
+    let start = out.len();
+    for line in raw.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        match Field::of(line) {
+            Some(Field::Data) => {
+                if let Some(data) = data.take() {
+                    write_data(data, out);
+                }
+            }
+            Some(Field::Other) if is_clean(line) => {
+                out.extend_from_slice(line);
+                out.push(b'\n');
+            }
+            Some(Field::Other) | None => {}
         }
     }
-    if !ends_event(raw) {
-        end_event(out);
+    if let Some(data) = data {
+        write_data(data, out);
     }
+    if out.len() == start {
+        out.extend_from_slice(b":\n");
+    }
+    out.push(b'\n');
 }
 
 /// Appends an event that says nothing but `json`.
 pub fn event(json: &str, out: &mut Vec<u8>) {
     write_data(json, out);
     out.push(b'\n');
-}
-
-/// Appends what ends an event that a stream ended in.
-fn end_event(out: &mut Vec<u8>) {
-    if !matches!(out.last(), Some(b'\n' | b'\r')) {
-        out.push(b'\n');
-    }
-    out.push(b'\n');
-}
-
-/// A line with what ends it, and what follows.
-fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
-    let Some(end) = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
-        return (text, &[]);
-    };
-    let is_pair = text[end..].starts_with(b"\r\n");
-    text.split_at(end + 1 + usize::from(is_pair))
-}
-
-fn is_data(line: &[u8]) -> bool {
-    // A byte order mark before the first event.
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    let name = line.trim_ascii_end();
-    name == b"data" || line.starts_with(b"data:")
 }
 
 fn write_data(json: &str, out: &mut Vec<u8>) {
@@ -56,13 +54,6 @@ fn write_data(json: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether the event has its blank line: what a stream ends with has none, and some readers look at it.
-fn ends_event(raw: &[u8]) -> bool {
-    [&b"\n\n"[..], b"\r\r", b"\r\n\r\n", b"\n\r\n", b"\n\r", b"\r\n\r"]
-        .iter()
-        .any(|end| raw.ends_with(end))
-}
-
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
@@ -70,14 +61,27 @@ mod tests {
     use super::*;
 
     #[test_case("data: {}\n\n" => "data: [1]\n\n"; "an event")]
-    #[test_case("event: a\r\ndata:{}\r\nid: 3\r\n: c\r\n\r\n" => "event: a\r\ndata: [1]\nid: 3\r\n: c\r\n\r\n"; "what else it says")]
+    #[test_case("event: a\r\ndata:{}\r\nid: 3\r\nretry: 5\r\n: c\r\n\r\n" => "event: a\ndata: [1]\nid: 3\nretry: 5\n\n"; "what else it says")]
+    #[test_case("\u{ef}\u{bb}\u{bf}data: 2\ndatum: 3\ndata: {}\r{}\n\n" => "data: [1]\n\n"; "lines that are not understood")]
+    #[test_case("id: 3\u{2028}data: 2\nevent: a\ndata: {}\n\n" => "event: a\ndata: [1]\n\n"; "a hidden line")]
     #[test_case("data: {\ndata: }\n\n" => "data: [1]\n\n"; "data in two lines")]
-    #[test_case("data: {}\r\r" => "data: [1]\n\r"; "carriage returns")]
+    #[test_case("data: {}\r\r" => "data: [1]\n\n"; "carriage returns")]
     #[test_case("data: {}" => "data: [1]\n\n"; "the end of a stream")]
     #[test_case("data: {}\nid: 3" => "data: [1]\nid: 3\n\n"; "the end of a stream behind another line")]
     fn events(raw: &str) -> String {
         let mut out = Vec::new();
         event_with_data(raw.as_bytes(), "[1]", &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test_case("id: 1\r\rx" => "id: 1\n\n"; "an id")]
+    #[test_case("id: 1\ndata:\r{}\n\n" => "id: 1\ndata: \n\n"; "a priming event")]
+    #[test_case("retry: 1\ndatum: {}\n\n" => "retry: 1\n\n"; "a time to wait")]
+    #[test_case("\u{ef}\u{bb}\u{bf}data: {}\n\n" => ":\n\n"; "nothing that is understood")]
+    #[test_case(": c\r\n\n" => ":\n\n"; "a comment")]
+    fn silent_events(raw: &str) -> String {
+        let mut out = Vec::new();
+        silent_event(raw.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
     }
 

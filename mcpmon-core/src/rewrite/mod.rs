@@ -13,7 +13,7 @@ mod refuse;
 mod splice;
 mod stop;
 
-pub use event::{event, event_with_data};
+pub use event::{event, event_with_data, silent_event};
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;

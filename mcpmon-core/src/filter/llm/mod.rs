@@ -30,9 +30,10 @@ pub use self::{
 use crate::{
     decode::{
         lines::{Line, Lines},
-        sse::{Cut, Event, Events, has_hidden_line},
+        sse::{Cut, Event, Events, has_hidden_line, is_plain},
     },
     model::{Dialect, Redaction, Spoken, Verdict},
+    rewrite::{event_with_data, silent_event},
 };
 
 /// Whoever decides what becomes of what is said.
@@ -80,6 +81,11 @@ struct Piece<'a> {
 
 /// A dialect's reading of one stream.
 trait Stream: std::fmt::Debug + Send {
+    /// Whether an event may go on at all, as it came: what is not understood of it is left out afterwards.
+    fn admits(&self, _piece: Piece<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Takes the next piece; puts into `out` what goes on now.
     fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
 
@@ -306,7 +312,17 @@ fn read_event(
     if has_hidden_line(event.raw) {
         return Err(Fault::malformed("a line of an event has another one in it"));
     }
-    stream.piece(piece(event), judge, out)
+    stream.admits(piece(event))?;
+    if is_plain(event.raw) {
+        return stream.piece(piece(event), judge, out);
+    }
+    let mut raw = Vec::new();
+    match event.data.as_deref() {
+        Some(data) => event_with_data(event.raw, &String::from_utf8_lossy(data), &mut raw),
+        None => silent_event(event.raw, &mut raw),
+    }
+    let raw = &raw[..];
+    stream.piece(Piece { raw, ..piece(event) }, judge, out)
 }
 
 fn read_lines(

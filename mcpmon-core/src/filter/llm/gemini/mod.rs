@@ -112,11 +112,15 @@ fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<Said>, Fault> {
 }
 
 impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn admits(&self, piece: Piece<'_>) -> Result<(), Fault> {
         if has_foreign_line(piece) {
             let cause = "a line of an event that is no field of one".to_owned();
             return Err(Fault::Malformed { cause });
         }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
         let said = match piece.data {
             Some(data) if !strict::is_silent(data) => read(&mut self.turn, data)?,
             Some(_) | None => None,

@@ -16,10 +16,10 @@ use crate::{
         json::Doubt,
         jsonrpc::{Envelope, Payload},
         lines,
-        sse::{Cut, Event, Events, has_hidden_line},
+        sse::{Cut, Event, Events, has_hidden_line, is_plain},
     },
     model::{Incident, RequestId, Side, Timestamp},
-    rewrite::{event, event_with_data},
+    rewrite::{event, event_with_data, silent_event},
 };
 
 /// An event that says nothing to anybody.
@@ -132,7 +132,7 @@ fn announce(
 pub(super) struct EventExit<'e> {
     /// `None` for one that was too long to be kept.
     event: Option<&'e Event<'e>>,
-    /// Beside its data there is nothing that some reader takes for data.
+    /// There is no line in it that some reader takes for another one.
     is_plain: bool,
     /// Something was written in its place.
     is_written: bool,
@@ -171,7 +171,7 @@ impl<'e> EventExit<'e> {
     pub(super) fn new(event: Option<&'e Event<'e>>, heard: Heard<'e>, out: &'e mut Output) -> Self {
         Self {
             event,
-            is_plain: event.is_some_and(|event| !has_hidden_line(event.raw)),
+            is_plain: event.is_some_and(|event| is_plain(event.raw)),
             is_written: false,
             heard,
             out,
@@ -199,9 +199,10 @@ pub(super) fn is_silent(event: &Event<'_>) -> bool {
 
 /// Writes an event that carries nothing.
 pub(super) fn pass(event: &Event<'_>, out: &mut Output) {
-    let is_plain = !has_hidden_line(event.raw);
-    out.to_client
-        .extend_from_slice(if is_plain { event.raw } else { COMMENT });
+    if is_plain(event.raw) {
+        return out.to_client.extend_from_slice(event.raw);
+    }
+    silent_event(event.raw, &mut out.to_client);
 }
 
 impl Exit for EventExit<'_> {
@@ -215,7 +216,7 @@ impl Exit for EventExit<'_> {
 
     fn instead(&mut self, text: &str) {
         match self.event {
-            Some(event) if self.is_plain && !self.is_written => {
+            Some(event) if !self.is_written => {
                 event_with_data(event.raw, text, &mut self.out.to_client);
             }
             Some(_) | None => event(text, &mut self.out.to_client),

@@ -3,7 +3,7 @@
 
 use super::super::{super::message::Judge, post::Answer};
 use crate::{
-    decode::json::quote_into,
+    decode::{json::quote_into, sse::Field},
     model::{
         Answer as Said, AnswerOutcome, Asked, Content, Era, FromServer, Message, Question, RawJson,
         RequestId, Timestamp, Trace, Verdict,
@@ -13,6 +13,9 @@ use crate::{
 
 /// JSON-RPC's code for what went wrong at a server.
 const INTERNAL: i64 = -32_603;
+
+/// A byte order mark, and one that was read as Latin-1: there are readers that strip either.
+const MARKS: [&str; 2] = ["\u{feff}", "\u{ef}\u{bb}\u{bf}"];
 
 /// The longest text that is judged; nobody shows more of an error.
 pub(super) const LONGEST: usize = 256 << 10;
@@ -25,8 +28,18 @@ pub(super) fn may_be_json(text: &[u8]) -> bool {
 
 /// Whether some reader could take a text for a stream of events.
 pub(super) fn may_be_events(text: &[u8]) -> bool {
-    let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
-    lines.any(|line| line.starts_with(b"data:"))
+    let text = String::from_utf8_lossy(text);
+    text.split(ends_line).any(|mut line| {
+        while let Some(rest) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
+            line = rest;
+        }
+        Field::of(line.as_bytes()) == Some(Field::Data)
+    })
+}
+
+/// What ends a line for Python.
+fn ends_line(character: char) -> bool {
+    matches!(character, '\n' | '\u{b}'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 /// The answer to a request that a text takes the place of.
@@ -80,5 +93,33 @@ pub(super) fn judge(now: Timestamp, text: &[u8], judge: &mut Judge<'_>) -> Optio
             body: refusal(None, Fault::Answer, &denial.reason).into_bytes(),
         }),
         Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("data: {}" => true; "an event")]
+    #[test_case("x\ndata" => true; "a field without a colon")]
+    #[test_case("x\r\ndata:{}\r\n" => true; "behind another line")]
+    #[test_case("x\rdata:{}" => true; "behind a carriage return")]
+    #[test_case("x\u{b}data:{}" => true; "behind a tab")]
+    #[test_case("x\u{c}data:{}" => true; "behind a form feed")]
+    #[test_case("x\u{1d}data:{}" => true; "behind a separator")]
+    #[test_case("x\u{85}data:{}" => true; "behind a next line")]
+    #[test_case("x\u{2028}data:{}" => true; "behind a line separator")]
+    #[test_case("\u{feff}data: {}" => true; "behind a byte order mark")]
+    #[test_case("\u{ef}\u{bb}\u{bf}data: {}" => true; "behind one that was read as Latin-1")]
+    #[test_case("\u{feff}\u{ef}\u{bb}\u{bf}\u{feff}data: {}" => true; "behind several")]
+    #[test_case("metadata: none" => false; "the end of a word")]
+    #[test_case("database is down" => false; "the begin of a word")]
+    #[test_case("no data: x" => false; "in a line")]
+    #[test_case("{\n\"data\": 1\n}" => false; "a member")]
+    #[test_case("" => false; "nothing")]
+    fn events(text: &str) -> bool {
+        may_be_events(text.as_bytes())
     }
 }

@@ -21,6 +21,9 @@ use crate::{
     rewrite::{self, refusal},
 };
 
+/// The status of what is answered elsewhere.
+const ACCEPTED: u16 = 202;
+
 impl Response {
     /// The whole of a body that is to be JSON.
     pub(super) fn whole(
@@ -85,10 +88,6 @@ impl Response {
             let joined = self.joined();
             return self.ours(joined, out);
         }
-        if is_success(self.status) && text::may_be_events(body) {
-            out.incidents.push(Incident::Noise { bytes: body.len() });
-            return self.fail(session, &Fault::NoMessage, out);
-        }
         if lines::is_blank(body) {
             if !is_success(self.status) {
                 self.take_asked(session);
@@ -96,21 +95,23 @@ impl Response {
             out.to_client.extend_from_slice(body);
             return self.as_it_came();
         }
-        // What was accepted only is answered elsewhere.
-        let asked = match self.status {
-            201..300 => Vec::new(),
-            _ => self.waiting.asked.clone(),
-        };
+        // There are clients that read a stream of events whatever it is called.
+        if is_success(self.status) || text::may_be_events(body) {
+            out.incidents.push(Incident::Noise { bytes: body.len() });
+            // What was accepted only is answered elsewhere.
+            let is_accepted = self.status == ACCEPTED || self.waiting.asked.is_empty();
+            if is_success(self.status) && is_accepted && matches!(self.channel, Channel::Post) {
+                return self.ours(Joined::default(), out);
+            }
+            return self.fail(session, &Fault::NoMessage, out);
+        }
+        let asked = self.waiting.asked.clone();
         let Some(id) = asked.first() else {
             return match text::judge(now, body, judge) {
                 Some(answer) => {
                     out.to_client.extend_from_slice(&answer.body);
                     Ended {
-                        status: if is_success(self.status) {
-                            answer.status
-                        } else {
-                            self.status
-                        },
+                        status: self.status,
                         is_ours: true,
                     }
                 }

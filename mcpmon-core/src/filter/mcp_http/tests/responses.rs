@@ -124,8 +124,29 @@ fn events_are_no_text() {
     let came = answered(200, Some("text/plain"), "metadata: none");
     assert_eq!(
         (came.to_client.as_str(), came.ended),
-        ("metadata: none", Some((200, false)))
+        (NO_MESSAGE, Some((200, true)))
     );
+    let came = answered(500, Some("text/plain"), "busy\u{2028}data: {}");
+    assert_eq!(
+        (came.to_client.as_str(), came.ended),
+        (NO_MESSAGE, Some((500, true)))
+    );
+    let mut scene = guarded();
+    let mut get = |status, body: &str| scene.comes(Response::to_get(LIMITS, status, None), [body]);
+    let refused = [
+        (200, "hello", 502),
+        (200, "\u{ef}\u{bb}\u{bf}data: {}", 502),
+        (405, "data: {}", 405),
+    ];
+    for (status, body, ended) in refused {
+        let came = get(status, body);
+        assert_eq!(
+            (came.to_client.as_str(), came.ended),
+            ("", Some((ended, true))),
+            "{body}"
+        );
+    }
+    assert_eq!(get(200, "\n").to_client, "\n");
 }
 
 #[test]
@@ -173,7 +194,8 @@ fn what_is_accepted_goes_on() {
     for (content_type, body) in [(None, ""), (Some("text/plain"), "Accepted"), (JSON, "")] {
         let waiting = scene.asks(notification("notifications/initialized"));
         let came = scene.answered(waiting, 202, content_type, body);
-        assert_eq!((came.to_client.as_str(), came.ended), (body, Some((202, false))));
+        let is_ours = !body.is_empty();
+        assert_eq!((came.to_client.as_str(), came.ended), ("", Some((202, is_ours))));
     }
 }
 
