@@ -6,7 +6,7 @@ use std::{io, sync::Arc, thread, time::Duration};
 use mcpmon_core::{
     decide::admission,
     filter::stdio::{Filter, Output},
-    model::{Message, ServerId, Side},
+    model::{Message, ServerId, Side, Timestamp},
     policy::{Mode, Policy},
 };
 use tokio::{
@@ -144,16 +144,19 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
 }
 
 /// Lets a judge hear what was said, as if a client had asked. What it makes of the answers nobody sees.
+///
+/// All is said before any of it is judged: a client may have heard something newer by then. So every answer is of the
+/// time when it was asked for.
 fn tell(offer: &Offer, judge: &dyn ServerJudge, policy: &Policy) {
     let mut filter = Filter::new(wrap::limits(policy.limits));
     let mut out = Output::default();
     for turn in &offer.turns {
+        let now = before(clock::now(), turn.asked.elapsed());
         let said = [
             (Side::Client, turn.request.as_bytes()),
             (Side::Server, &turn.answer),
         ];
         for (side, message) in said {
-            let now = clock::now();
             let line = [message, b"\n"].concat();
             let mut judged = |message: &Message<'_>| judge.message(now, message);
             filter.push(now, side, &line, &mut judged, &mut out);
@@ -163,6 +166,11 @@ fn tell(offer: &Offer, judge: &dyn ServerJudge, policy: &Policy) {
             out = Output::default();
         }
     }
+}
+
+fn before(now: Timestamp, elapsed: Duration) -> Timestamp {
+    let elapsed = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_sub(elapsed))
 }
 
 fn unanswered(fault: Fault) -> Unanswered {
@@ -192,9 +200,9 @@ fn unanswered(fault: Fault) -> Unanswered {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, sync::Mutex};
+    use std::{collections::BTreeSet, sync::Mutex, time::Instant};
 
-    use mcpmon_core::model::{Content, Denial, FromServer, Incident, ListKind, Timestamp, Verdict};
+    use mcpmon_core::model::{Content, Denial, FromServer, Incident, ListKind, Verdict};
 
     use super::*;
     use crate::intercept::http::client::Turn;
@@ -246,6 +254,7 @@ mod tests {
 
     fn turn(method: &str, params: &str, result: &str) -> Turn {
         Turn {
+            asked: Instant::now(),
             request: format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#),
             answer: format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#).into_bytes(),
         }

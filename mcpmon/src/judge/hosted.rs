@@ -163,6 +163,14 @@ impl Judge {
         }
     }
 
+    /// Waits until what the judges of this process recorded is where they find it: what another one of the same server
+    /// pinned a moment ago is no first sight to this one.
+    pub fn settle(&self) {
+        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
+        }
+    }
+
     /// Whether to judge the next message may take a moment: something changed that is looked up first, or others have
     /// a word in it.
     #[must_use]

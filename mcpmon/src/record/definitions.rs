@@ -1,7 +1,8 @@
 //! The registry of definitions as it is kept: what servers listed, and what of it was accepted.
 //!
 //! Several processes write it at once, each with what it read a while ago. So what is accepted changes by an
-//! approval only: a record that is put never replaces a pin, whatever it says of it.
+//! approval only: a record that is put never replaces a pin, whatever it says of it. And what is listed is what was listed
+//! last, in whichever order they come: an approval accepts that.
 
 use mcpmon_core::model::{Definition, DefinitionKey, DefinitionRecord, Digest, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
@@ -12,6 +13,10 @@ use super::{forgotten, names, row};
 const MOST_DEFINITIONS: u32 = 10_000;
 /// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
 const LONGEST_TEXT: usize = 256 << 10;
+
+/// How long before what is there something else may have been listed to be taken for older, nanoseconds: writers are
+/// late by less, and a clock may be set back by more.
+const LATE: i64 = 600_000_000_000;
 
 const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
      approved_by, first_seen, last_seen, findings, hidden";
@@ -46,6 +51,8 @@ pub enum Approved {
 pub(super) enum Put {
     /// It was there, with this definition.
     Known,
+    /// It was there, with another definition that was listed later.
+    Late,
     /// It was not.
     News,
     /// It was not, and there is no room.
@@ -54,13 +61,18 @@ pub(super) enum Put {
     Forgotten,
 }
 
-/// Writes what was seen. A pin that is there stays; one that is not is taken from `record`.
+/// Writes what was seen, unless something else was listed since. A pin that is there stays; one that is not is taken
+/// from `record`.
 pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Put> {
     if forgotten::is_over(connection, record)? {
         return Ok(Put::Forgotten);
     }
     let identity = &record.key.identity;
     let before = get(connection, &record.key)?;
+    let is_late = before.as_ref().is_some_and(|before| {
+        let behind = before.last_seen.0.saturating_sub(record.last_seen.0);
+        before.seen.hash != record.seen.hash && (1..LATE).contains(&behind)
+    });
     let pinned = record.pinned.as_ref();
     let findings = serde_json::to_string(&record.findings).expect("findings are plain values");
     let written = connection
@@ -74,14 +86,17 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
                  OR (SELECT count(*) FROM definitions WHERE server_id = :server AND name = :name \
                      AND uid = :uid) < :most \
              ON CONFLICT (server_id, name, uid, kind, item) DO UPDATE SET \
-                 refused_by = CASE WHEN seen_hash = excluded.seen_hash THEN refused_by END, \
-                 seen_hash = excluded.seen_hash, seen_text = excluded.seen_text, \
+                 refused_by = CASE WHEN :late OR seen_hash = excluded.seen_hash THEN refused_by END, \
+                 seen_hash = CASE WHEN :late THEN seen_hash ELSE excluded.seen_hash END, \
+                 seen_text = CASE WHEN :late THEN seen_text ELSE excluded.seen_text END, \
                  pinned_hash = coalesce(pinned_hash, excluded.pinned_hash), \
                  pinned_text = CASE WHEN pinned_hash IS NULL THEN excluded.pinned_text ELSE pinned_text END, \
                  approved_by = CASE WHEN pinned_hash IS NULL THEN excluded.approved_by ELSE approved_by END, \
                  first_seen = min(first_seen, excluded.first_seen), \
-                 last_seen = max(last_seen, excluded.last_seen), findings = excluded.findings, \
-                 hidden = CASE WHEN approved_by IS NOT NULL AND pinned_hash = excluded.seen_hash \
+                 last_seen = CASE WHEN :late OR seen_hash = excluded.seen_hash \
+                     THEN max(last_seen, excluded.last_seen) ELSE excluded.last_seen END, \
+                 findings = CASE WHEN :late THEN findings ELSE excluded.findings END, \
+                 hidden = CASE WHEN :late THEN hidden WHEN approved_by IS NOT NULL AND pinned_hash = excluded.seen_hash \
                      THEN 0 ELSE excluded.hidden END",
         )?
         .execute(named_params! {
@@ -100,9 +115,11 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
             ":findings": findings,
             ":hidden": record.hidden,
             ":most": MOST_DEFINITIONS,
+            ":late": is_late,
         })?;
     Ok(match (written, before) {
         (0, _) => Put::NoRoom,
+        (_, Some(before)) if is_late && (before.pinned.is_some() || pinned.is_none()) => Put::Late,
         (_, Some(before)) if before.seen.hash == record.seen.hash => Put::Known,
         (_, Some(_) | None) => Put::News,
     })
@@ -392,6 +409,33 @@ mod tests {
         let stored = only(&store);
         assert_eq!((&stored.seen, &stored.pinned), (&changed.seen, &old.pinned));
         assert!(stored.is_changed() && stored.hidden);
+    }
+
+    #[test]
+    fn what_was_listed_last_stays_whoever_writes_it_first() {
+        let (_directory, store) = sample::store();
+        let old = record("read_file", "old");
+        put(&store.connection, &old).unwrap();
+        let mut new = record("read_file", "new");
+        new.pinned.clone_from(&old.pinned);
+        new.hidden = true;
+        new.last_seen.0 += 1;
+        put(&store.connection, &new).unwrap();
+        assert_eq!(put(&store.connection, &old).unwrap(), Put::Late);
+        assert_eq!(only(&store), new);
+        approve(&store.connection, &new.key, None, "ann").unwrap();
+        assert_eq!(only(&store).pinned, Some(new.seen.clone()));
+        put(&store.connection, &old).unwrap();
+        assert_eq!(only(&store).seen, new.seen);
+
+        let before_a_clock_was_set_back = DefinitionRecord {
+            last_seen: Timestamp(new.last_seen.0 - LATE),
+            ..old
+        };
+        assert_eq!(
+            put(&store.connection, &before_a_clock_was_set_back).unwrap(),
+            Put::News
+        );
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Store {
                         }
                     }
                     Entry::Definition(record) => match definitions::put(transaction, record)? {
-                        Put::Known | Put::Forgotten => {}
+                        Put::Known | Put::Late | Put::Forgotten => {}
                         Put::News => news = true,
                         Put::NoRoom => without_room = Some(&record.key.identity.server),
                     },

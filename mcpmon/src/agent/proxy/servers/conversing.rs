@@ -10,8 +10,8 @@ use std::{
 };
 
 use mcpmon_core::model::{
-    Action, Content, Denial, Event, EventKind, Incident, Layer, ListKind, Message, Severity, Timestamp,
-    Verdict,
+    Action, Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity,
+    Timestamp, Verdict,
 };
 use tokio::task::block_in_place;
 
@@ -38,6 +38,7 @@ pub(super) struct Conversing {
     policy: Policy,
     inner: Mutex<Inner>,
     used: AtomicI64,
+    offering: Arc<Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -51,18 +52,21 @@ struct Inner {
 }
 
 impl Conversing {
-    /// Judged by `judge` under `loaded`, and by `policy` as that changes.
+    /// Judged by `judge` under `loaded`, and by `policy` as that changes. Conversations that share `offering` judge what
+    /// servers offer one after the other, each with all that those before it pinned.
     pub(super) fn new(
         now: Timestamp,
         url: String,
         mut judge: Judge,
         loaded: Arc<Loaded>,
         policy: Policy,
+        offering: Arc<Mutex<()>>,
     ) -> Self {
         let denial = denied(judge.admit(now));
         Self {
             url,
             policy,
+            offering,
             used: AtomicI64::new(now.0),
             inner: Mutex::new(Inner {
                 judge,
@@ -138,7 +142,17 @@ impl Inner {
 
 impl ServerJudge for Conversing {
     fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict {
-        self.with(now, message.size, |inner| {
+        let is_offer = matches!(
+            message.content,
+            Content::Server(FromServer::Listing(_) | FromServer::Introduction(_))
+        );
+        // Who offers waits.
+        let size = if is_offer { LONG } else { message.size };
+        self.with(now, size, |inner| {
+            let _turn = is_offer.then(|| self.offering.lock().unwrap_or_else(PoisonError::into_inner));
+            if is_offer {
+                inner.judge.settle();
+            }
             let verdict = inner.judge.message(now, message);
             match &message.content {
                 // It hears nothing, whatever it is: what was called is recorded as that.

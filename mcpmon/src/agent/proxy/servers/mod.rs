@@ -65,6 +65,8 @@ struct Shared {
     conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
     /// Held by whoever opens one, so that each is opened once.
     opening: Mutex<()>,
+    /// Held by whoever judges what a server offers, see [`Conversing::new`].
+    offering: Arc<Mutex<()>>,
     discovery: OnceLock<Discovery>,
 }
 
@@ -117,6 +119,7 @@ impl Remotes {
             policy: Policy::new(loaded),
             conversations: Mutex::default(),
             opening: Mutex::default(),
+            offering: Arc::default(),
             discovery: OnceLock::new(),
         }));
         remotes.keep_time();
@@ -248,7 +251,8 @@ impl Remotes {
             ))
         })?;
         let url = bare(&remote.url).to_owned();
-        let conversing = Conversing::new(now, url, judge, loaded, self.0.policy.clone());
+        let offering = Arc::clone(&self.0.offering);
+        let conversing = Conversing::new(now, url, judge, loaded, self.0.policy.clone(), offering);
         let conversing = Arc::new(conversing);
         self.conversations().insert(whose, Arc::clone(&conversing));
         Ok(conversing)

@@ -1,7 +1,10 @@
 //! Asks a server what it offers: the revision without a handshake first, then those with one, then the transport
 //! before them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use hyper::{HeaderMap, header::HeaderValue};
 use mcpmon_core::model::RequestId;
@@ -238,6 +241,7 @@ impl Client {
         }
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let id = RequestId::Number(id.to_string().into());
+        let asked = Instant::now();
         let answer = match timeout(ANSWER, self.answer(&request, &id)).await {
             Ok(answer) => answer?,
             Err(_elapsed) => return Err(Fault::Late(ANSWER.as_secs())),
@@ -255,7 +259,11 @@ impl Client {
                 message: message.chars().take(300).filter(|c| !c.is_control()).collect(),
             });
         }
-        self.turns.push(Turn { request, answer });
+        self.turns.push(Turn {
+            asked,
+            request,
+            answer,
+        });
         Ok(value.get_mut("result").map(Value::take).unwrap_or_default())
     }
 

@@ -1,11 +1,15 @@
 //! What a server offers: what it was asked and answered, and what that says.
 
+use std::time::Instant;
+
 use mcpmon_core::model::ListKind;
 use serde_json::Value;
 
 /// One request and its answer, as they stood on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
+    /// When it was asked: the answer is no younger than that, however late it is read.
+    pub asked: Instant,
     /// The request.
     pub request: String,
     /// The answer, on one line.
