@@ -62,6 +62,12 @@ pub(super) async fn read(
             };
         }
     };
+    if matches!(expected, Expected::Farewell) && head.status.is_success() {
+        // What a server says to the end of a session is for nobody.
+        headers::forget_bytes(&mut head.headers);
+        head.headers.remove(CONTENT_TYPE);
+        return Ok(Response::from_parts(head, Outgoing::whole(Vec::new())));
+    }
     let (limits, status) = (call.limits, head.status.as_u16());
     let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let (reading, is_kept, place) = match expected {
