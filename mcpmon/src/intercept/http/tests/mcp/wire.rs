@@ -239,7 +239,7 @@ fn an_error_that_is_a_message_is_judged_and_goes_on() {
     assert_eq!(scene.notes.take(), ["call read", "answer"]);
 }
 
-#[test_case("200 OK", "content-type: text/html\r\n", "<p>EVIL", "it is evil"; "a page in place of an answer")]
+#[test_case("200 OK", "content-type: text/html\r\n", "<p>EVIL", "no JSON-RPC message"; "a page in place of an answer")]
 #[test_case("200 OK", JSON, r#"{"jsonrpc":"2.0","id":9,"result":{}}"#, "no JSON-RPC message"; "the answer to something else")]
 #[test_case("200 OK", JSON, "{", "no JSON-RPC message"; "half an answer")]
 fn what_is_no_answer_is_told(status: &'static str, headers: &'static str, body: &'static str, part: &str) {
