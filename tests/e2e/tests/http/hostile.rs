@@ -218,7 +218,9 @@ fn a_stream_is_the_same_however_it_is_cut(end: &'static str) -> Result<()> {
         "what may not be called is not listed"
     );
     let text = answered.text();
-    for kept in [": alive", "id: 1", "retry: 500", "id: 2"] {
+    // What ends its lines in a way that not every client knows is written anew, and comments with it.
+    let comment = if end == "\r" { ":" } else { ": alive" };
+    for kept in [comment, "id: 1", "retry: 500", "id: 2"] {
         assert!(text.contains(kept), "{kept}: {text}");
     }
     Ok(())
