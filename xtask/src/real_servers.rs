@@ -24,7 +24,19 @@ const LISTS: [&str; 4] = [
     "requirements-llm.txt",
 ];
 
-/// Installs what is not there, and puts the scripts beside it.
+/// Python environments: the directory, and the list of what is in it.
+const PYTHON: [(&str, &str); 3] = [
+    ("python", "requirements.txt"),
+    ("python2", "requirements-v2.txt"),
+    ("python-llm", "requirements-llm.txt"),
+];
+
+/// What the installation needs of the system; may ask.
+pub(crate) fn prerequisites() -> Result<()> {
+    packages::require("the Python environments of real servers", &["python3-venv"])
+}
+
+/// Installs what is not there, and puts the scripts beside it. Asks nothing, so that it can run beside other work.
 pub(crate) fn install() -> Result<()> {
     step("real servers and SDKs for the end-to-end tests", || {
         let root = shell::target().join("real-servers");
@@ -36,14 +48,23 @@ pub(crate) fn install() -> Result<()> {
             if root.exists() {
                 fs::remove_dir_all(&root).with_context(|| format!("could not remove {}", root.display()))?;
             }
-            packages::require("the Python environments of real servers", &["python3-venv"])?;
-            install_npm(&root.join("npm"))?;
-            install_python(&root.join("python"), "requirements.txt")?;
-            install_python(&root.join("python2"), "requirements-v2.txt")?;
-            install_python(&root.join("python-llm"), "requirements-llm.txt")?;
+            install_all(&root)?;
         }
         copy_scripts(&root)?;
         fs::write(&ready, wanted).with_context(|| format!("could not write {}", ready.display()))
+    })
+}
+
+/// All at once: they wait for the network more than they compute.
+fn install_all(root: &Path) -> Result<()> {
+    std::thread::scope(|scope| {
+        let python = |(directory, list): (&'static str, &'static str)| {
+            scope.spawn(move || install_python(&root.join(directory), list))
+        };
+        let python = PYTHON.map(python);
+        let npm = install_npm(&root.join("npm"));
+        python.into_iter().try_for_each(shell::join)?;
+        npm
     })
 }
 

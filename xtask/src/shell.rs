@@ -3,8 +3,10 @@
 use std::{
     fmt::{self, Display},
     io::IsTerminal as _,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread::ScopedJoinHandle,
     time::Instant,
 };
 
@@ -66,6 +68,11 @@ pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T
         start.elapsed().as_secs_f64()
     ));
     Ok(done)
+}
+
+/// What a thread came to; its panic goes on.
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// A command that runs in the repository's root.

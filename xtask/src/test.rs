@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every test, on a machine that has nothing but Rust and apt to begin with.
 
+use std::thread;
+
 use anyhow::Result;
 
 use crate::{
@@ -29,17 +31,13 @@ const USED: [(&str, &str); 6] = [
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
-    step("tests", || {
-        let mut cargo = shell::cargo();
-        cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
-        cargo.args(["--exclude", "mcpmon-ebpf"]);
-        for package in ROOT_TESTS.iter().chain([&RED_TEAM]) {
-            cargo.args(["--exclude", package]);
-        }
-        shell::run(&mut cargo)
-    })?;
     packages::require_commands("testing with real servers", &USED)?;
-    real_servers::install()?;
+    real_servers::prerequisites()?;
+    thread::scope(|scope| {
+        let servers = scope.spawn(real_servers::install);
+        step("tests", unit_tests)?;
+        shell::join(servers)
+    })?;
     step("the programs that the end-to-end tests run", || {
         let programs = ["--package", "mcpmon", "--package", "mcpmon-conformant-server"];
         shell::run(shell::cargo().args(["build", "--locked"]).args(programs))
@@ -49,6 +47,17 @@ pub(crate) fn run() -> Result<()> {
     })?;
     step("tests on the running kernel", root_tests)?;
     step("kernel tests on other kernels", other_kernels)
+}
+
+/// What needs neither root nor the built program.
+fn unit_tests() -> Result<()> {
+    let mut cargo = shell::cargo();
+    cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
+    cargo.args(["--exclude", "mcpmon-ebpf"]);
+    for package in ROOT_TESTS.iter().chain([&RED_TEAM]) {
+        cargo.args(["--exclude", package]);
+    }
+    shell::run(&mut cargo)
 }
 
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
