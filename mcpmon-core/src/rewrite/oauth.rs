@@ -1,5 +1,8 @@
 //! What a server says of how it is authorised, in words that hold for a client that reaches it under another URL
 //! (RFC 9728): the resource is what the client asked for, and its metadata are asked for here.
+//!
+//! What a client reads there it tells to whoever gives out tokens (RFC 8707), and who that is the server says. So where
+//! a secret stands in the client's URL, the resource is named without.
 
 use std::ops::Range;
 
@@ -22,6 +25,8 @@ pub struct Resource<'u> {
     pub server: &'u str,
     /// Where the client reaches it.
     pub client: &'u str,
+    /// Whether a secret stands in the path of `client`, which the client is not to be led to tell anybody.
+    pub has_secret: bool,
 }
 
 /// A challenge as it goes on.
@@ -29,8 +34,8 @@ pub struct Resource<'u> {
 pub struct Challenge {
     /// The value of the header.
     pub value: String,
-    /// Where the server has its metadata, for when a client asks for them.
-    pub metadata: String,
+    /// Where the server has its metadata, for when a client asks for them; `None` where it names no place of its own.
+    pub metadata: Option<String>,
 }
 
 impl Resource<'_> {
@@ -43,8 +48,17 @@ impl Resource<'_> {
         Some(format!("{}{WELL_KNOWN}{path}", client.base()))
     }
 
-    /// Metadata of the server, with the client's URL for its own; `None` where they stay as they are. They do where
-    /// they are of another resource: then clients are to see that.
+    /// What the resource is called. Clients take a shorter path than their own for one that covers it, and the
+    /// shortest has no secret in it.
+    fn named(&self) -> Option<String> {
+        match self.has_secret {
+            true => Some(format!("{}/", Url::read(self.client)?.base())),
+            false => Some(self.client.to_owned()),
+        }
+    }
+
+    /// Metadata of the server, with the client's URL for its own; `None` where there is nothing to be put in: they are
+    /// of another resource, which clients are to see, or none at all.
     #[must_use]
     pub fn rewritten(&self, metadata: &[u8]) -> Option<String> {
         let mut scanner = Scanner::new(DEEPEST);
@@ -62,32 +76,53 @@ impl Resource<'_> {
             return None;
         }
         let mut splices = Splices::default();
-        splices.put(resource.range(), quoted(self.client));
+        splices.put(resource.range(), quoted(&self.named()?));
         Some(splices.apply(&text))
     }
 
     /// The value of a `WWW-Authenticate` header, with our place for the metadata in place of the server's; `None`
-    /// where it names none of the server's.
+    /// where it stays as it is, as it names none of the server's. Where there is a secret nobody else's is named either:
+    /// the metadata that are read there may name no resource that covers the client's, and then some clients tell
+    /// their own URL.
     #[must_use]
     pub fn challenge(&self, value: &str) -> Option<Challenge> {
-        let server = Url::read(self.server)?;
         let ours = self.metadata()?;
+        let rewritten = self.spliced(value, &ours);
+        if !self.has_secret {
+            return rewritten.map(|(challenge, _)| challenge);
+        }
+        match rewritten {
+            Some((challenge, count)) if mentions(&challenge.value) == count => Some(challenge),
+            None if mentions(value) == 0 => None,
+            // Clients look for the word wherever it stands.
+            Some(_) | None => Some(Challenge {
+                value: format!("Bearer {PARAMETER}={}", quoted(&ours)),
+                metadata: None,
+            }),
+        }
+    }
+
+    /// The value with `ours` for each place that is not to be named, and how many there were.
+    fn spliced(&self, value: &str, ours: &str) -> Option<(Challenge, usize)> {
+        let server = Url::read(self.server)?;
         let mut splices = Splices::default();
         let mut metadata = None;
+        let mut count = 0;
         for parameter in parameters(value)? {
             if !parameter.name.eq_ignore_ascii_case(PARAMETER) {
                 continue;
             }
-            let Some(url) = Url::read(&parameter.value).filter(|url| url.is_beside(server)) else {
+            let url = Url::read(&parameter.value).filter(|url| url.is_beside(server));
+            if let Some(url) = url {
+                metadata.get_or_insert_with(|| format!("{}{}", server.base(), url.path_and_query()));
+            } else if !self.has_secret {
                 continue;
-            };
-            metadata.get_or_insert_with(|| format!("{}{}", server.base(), url.path_and_query()));
-            splices.put(parameter.place, quoted(&ours));
+            }
+            splices.put(parameter.place, quoted(ours));
+            count += 1;
         }
-        Some(Challenge {
-            value: splices.apply(value),
-            metadata: metadata?,
-        })
+        let value = (count > 0).then(|| splices.apply(value))?;
+        Some((Challenge { value, metadata }, count))
     }
 
     /// Whether a resource is the server, or what it is a part of.
@@ -99,6 +134,11 @@ impl Resource<'_> {
         let rest = server.path().strip_prefix(path);
         server.is_beside(resource) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+}
+
+/// How often a text has the name of the parameter in it.
+fn mentions(value: &str) -> usize {
+    value.to_ascii_lowercase().matches(PARAMETER).count()
 }
 
 /// How often an object names its resource, with no escapes.
@@ -189,6 +229,7 @@ fn spaces(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use regex::Regex;
     use test_case::test_case;
 
     use super::*;
@@ -196,7 +237,17 @@ mod tests {
     const RESOURCE: Resource<'_> = Resource {
         server: "https://a.example/v1/mcp",
         client: "http://127.0.0.1:7000/mcp/a",
+        has_secret: false,
     };
+
+    const SECRET: Resource<'_> = Resource {
+        client: "http://127.0.0.1:7000/s/t0ken/mcp/a",
+        has_secret: true,
+        ..RESOURCE
+    };
+
+    /// For clients that know the secret anyway: it is where they ask.
+    const OURS_SECRET: &str = "http://127.0.0.1:7000/.well-known/oauth-protected-resource/s/t0ken/mcp/a";
 
     const OURS: &str = "http://127.0.0.1:7000/.well-known/oauth-protected-resource/mcp/a";
 
@@ -232,7 +283,10 @@ mod tests {
     #[test_case(r#"Bearer error="é", resource_metadata="https://a.example/x""#, &format!(r#"Bearer error="é", resource_metadata="{OURS}""#), "https://a.example/x"; "beyond ASCII")]
     fn challenges(value: &str, expected: &str, metadata: &str) {
         let challenge = RESOURCE.challenge(value).unwrap();
-        assert_eq!((&*challenge.value, &*challenge.metadata), (expected, metadata));
+        assert_eq!(
+            (&*challenge.value, challenge.metadata.as_deref()),
+            (expected, Some(metadata))
+        );
         let again = RESOURCE.challenge(&challenge.value);
         assert_eq!(again, None, "what is ours is not the server's");
     }
@@ -248,12 +302,49 @@ mod tests {
         assert_eq!(RESOURCE.challenge(value), None);
     }
 
+    #[test_case(r#"{"resource":"https://a.example/v1/mcp","x":1}"# => Some(r#"{"resource":"http://127.0.0.1:7000/","x":1}"#.to_owned()); "the server")]
+    #[test_case(r#"{"resource":"https://b.example/"}"# => None; "another server")]
+    fn metadata_without_the_secret(body: &str) -> Option<String> {
+        SECRET.rewritten(body.as_bytes())
+    }
+
+    #[test_case(r#"Bearer resource_metadata="https://a.example/x", scope="a""#, r#"Bearer resource_metadata="OURS", scope="a""#, Some("https://a.example/x"); "the server's")]
+    #[test_case(r#"Bearer resource_metadata="https://b.example/x", scope="a""#, r#"Bearer resource_metadata="OURS", scope="a""#, None; "another server's")]
+    #[test_case(r#"Bearer resource_metadata=/x"#, r#"Bearer resource_metadata="OURS""#, None; "no URL")]
+    #[test_case(r#"Bearer realm="a, resource_metadata="https://b.example/x""#, r#"Bearer resource_metadata="OURS""#, None; "a quote that is open")]
+    #[test_case(r#"Bearer realm="Resource_metadata=https://b.example/x""#, r#"Bearer resource_metadata="OURS""#, None; "inside another one")]
+    #[test_case(r#"Bearer x_resource_metadata=https://b.example/x, resource_metadata="https://a.example/x""#, r#"Bearer resource_metadata="OURS""#, None; "a longer name before it")]
+    fn challenges_with_a_secret(value: &str, expected: &str, metadata: Option<&str>) {
+        let challenge = SECRET.challenge(value).unwrap();
+        assert_eq!(challenge.value, expected.replace("OURS", OURS_SECRET));
+        assert_eq!(challenge.metadata.as_deref(), metadata);
+    }
+
+    #[test]
+    fn a_challenge_that_names_no_place_stays_where_there_is_a_secret() {
+        assert_eq!(SECRET.challenge(r#"Bearer realm="a", scope="b""#), None);
+    }
+
     proptest! {
+        #[test]
+        fn nobody_elses_place_is_named_where_there_is_a_secret(
+            value in "(Bearer|resource_metadata|=|\"|\\\\|,| |é|https://[ab]\\.example/x){0,12}"
+        ) {
+            let told = SECRET.challenge(&value).map_or(value, |challenge| challenge.value);
+            // As the official SDKs find it.
+            let places = Regex::new(r#"(?i)resource_metadata\s*=\s*(?:"([^"]+)"|([^\s,]+))"#).unwrap();
+            for place in places.captures_iter(&told) {
+                let place = place.get(1).or(place.get(2)).unwrap().as_str();
+                prop_assert_eq!(place, OURS_SECRET, "{}", told);
+            }
+        }
+
         #[test]
         fn any_value_is_read(value in "(Bearer|resource_metadata|=|\"|\\\\|,| |é|https://a\\.example/x){0,12}") {
             if let Some(challenge) = RESOURCE.challenge(&value) {
                 prop_assert!(challenge.value.contains(OURS));
-                prop_assert!(challenge.metadata.starts_with("https://a.example/"));
+                let metadata = challenge.metadata.unwrap_or_default();
+                prop_assert!(metadata.starts_with("https://a.example/"));
             }
         }
 

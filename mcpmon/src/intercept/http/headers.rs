@@ -4,8 +4,8 @@ use hyper::{
     HeaderMap,
     header::{
         ACCEPT_ENCODING, ACCEPT_RANGES, ALT_SVC, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, EXPECT,
-        HOST, HeaderName, HeaderValue, LAST_MODIFIED, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-        UPGRADE,
+        HOST, HeaderName, HeaderValue, LAST_MODIFIED, PROXY_AUTHORIZATION, REFERER, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -36,10 +36,10 @@ const OF_THE_BYTES: [HeaderName; 8] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-/// Takes out what concerns the connection to the agent alone.
+/// Takes out what concerns the connection to the agent alone, and what could tell a token in its path.
 pub(super) fn to_provider(headers: &mut HeaderMap) {
     strip_hop_by_hop(headers);
-    for name in [HOST, EXPECT, HeaderName::from_static(TOKEN_HEADER)] {
+    for name in [HOST, EXPECT, REFERER, HeaderName::from_static(TOKEN_HEADER)] {
         headers.remove(name);
     }
 }

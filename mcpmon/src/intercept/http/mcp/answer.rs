@@ -6,7 +6,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::response::Parts,
 };
-use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Resource, Waiting};
+use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -208,19 +208,16 @@ fn settle(talk: &Talk, head: &mut Parts) -> Result<(), Problem> {
 
 /// Whoever has to authorise looks for how at the place where it knows the server.
 fn point_home(call: &Call, headers: &mut HeaderMap) {
-    let server = call.server.shown();
-    let client = call.here.url();
-    let resource = Resource {
-        server: &server,
-        client: &client,
-    };
     let challenges: Vec<HeaderValue> = headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect();
     headers.remove(WWW_AUTHENTICATE);
     for challenge in challenges {
-        let rewritten = challenge.to_str().ok().and_then(|text| resource.challenge(text));
+        let text = String::from_utf8_lossy(challenge.as_bytes());
+        let rewritten = call.with_resource(|resource| resource.challenge(&text));
         let value = rewritten.and_then(|rewritten| {
-            call.server.announce_document(&rewritten.metadata);
-            HeaderValue::from_str(&rewritten.value).ok()
+            if let Some(metadata) = rewritten.metadata {
+                call.server.announce_document(&metadata);
+            }
+            HeaderValue::try_from(rewritten.value).ok()
         });
         headers.append(WWW_AUTHENTICATE, value.unwrap_or(challenge));
     }

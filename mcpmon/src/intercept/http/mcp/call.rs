@@ -9,7 +9,7 @@ use hyper::{
     header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION},
 };
 use mcpmon_core::{
-    filter::mcp_http::{Head, Limits},
+    filter::mcp_http::{Head, Limits, Resource},
     model::{Incident, Timestamp},
 };
 
@@ -47,12 +47,14 @@ pub(super) struct Call {
 }
 
 /// Where a client knows a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Here {
     /// Scheme and authority, as the client has them.
     pub(super) origin: String,
     /// The path, as the client wrote it.
     pub(super) path: String,
+    /// Whether a token stands in the path.
+    pub(super) has_token: bool,
 }
 
 impl Here {
@@ -62,12 +64,11 @@ impl Here {
     }
 }
 
-// Headers tell who the client is to the server: they are shown nowhere.
+// Headers tell who the client is to the server, and its path may have a token in it: they are shown nowhere.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("server", &self.server.id())
-            .field("here", &self.here)
             .finish_non_exhaustive()
     }
 }
@@ -113,6 +114,15 @@ impl Call {
         let problem = Problem::of_answer(self.server.id(), &cause);
         self.failed(&Unanswered::Unfit { cause });
         problem
+    }
+
+    /// Has `say` name the server by the URL that its client knows.
+    pub(super) fn with_resource<T>(&self, say: impl FnOnce(Resource<'_>) -> T) -> T {
+        say(Resource {
+            server: &self.server.shown(),
+            client: &self.here.url(),
+            has_secret: self.here.has_token,
+        })
     }
 
     /// Headers for a request of the proxy's own in the same name.

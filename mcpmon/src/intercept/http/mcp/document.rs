@@ -7,10 +7,10 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
 };
-use mcpmon_core::filter::mcp_http::Resource;
 
 use super::{call::Call, problem::Problem, route::Document, server::Kind};
 use crate::intercept::http::{
+    TOKEN_HEADER,
     body::Outgoing,
     chunks::{Share, gather},
 };
@@ -21,6 +21,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Fetches a document from the first place that has it.
 pub(super) async fn fetch(call: Call, document: Document) -> Result<Response<Outgoing>, Problem> {
+    if call.here.has_token && document != Document::ProtectedResource {
+        let message = format!(
+            "`{}` is not told by a path with a token in it: whoever finds there where to log in tells that path to whoever gives out tokens; use the path without, and send the token as `{TOKEN_HEADER}`",
+            document.name()
+        );
+        return Err(Problem::new(StatusCode::NOT_FOUND, message));
+    }
     let _permit = call.server.admit(Kind::Request, call.caps())?;
     let mut headers = call.public_headers();
     headers.insert(ACCEPT, JSON);
@@ -59,12 +66,12 @@ async fn read(
     }
     let rewritten = match document {
         Document::ProtectedResource => {
-            let (server, client) = (call.server.shown(), call.here.url());
-            let resource = Resource {
-                server: &server,
-                client: &client,
-            };
-            resource.rewritten(&body).map(String::into_bytes)
+            let rewritten = call.with_resource(|resource| resource.rewritten(&body));
+            // Some clients fall back to their own URL where the resource does not fit.
+            if call.here.has_token && rewritten.is_none() {
+                return Err(call.unfit("its document is of another resource"));
+            }
+            rewritten.map(String::into_bytes)
         }
         Document::AuthorizationServer | Document::OpenidConfiguration => None,
     };

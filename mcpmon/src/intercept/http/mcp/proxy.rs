@@ -149,6 +149,7 @@ impl Proxy {
         let here = Here {
             origin: origin(&parts.headers),
             path: route.base.to_owned(),
+            has_token: route.token.is_some(),
         };
         let uri = server.endpoint(parts.uri.query());
         let uri =

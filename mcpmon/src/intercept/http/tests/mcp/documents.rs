@@ -4,7 +4,7 @@ use test_case::test_case;
 
 use super::{
     super::scene::{Heard, JSON, Wire, answer},
-    scene::{READ, Scene, head},
+    scene::{PATH, READ, Scene, head, post},
 };
 
 /// The metadata of a server, as it knows itself.
@@ -37,7 +37,7 @@ fn usual(heard: &Heard, wire: &mut Wire) {
 
 #[test_case("/.well-known/oauth-protected-resource/mcp/files", "http://localhost:8484/mcp/files"; "its path inserted")]
 #[test_case("/mcp/files/.well-known/oauth-protected-resource", "http://localhost:8484/mcp/files"; "its path appended")]
-#[test_case("/.well-known/oauth-protected-resource/s/known/mcp/files", "http://localhost:8484/s/known/mcp/files"; "of a session")]
+#[test_case("/.well-known/oauth-protected-resource/s/known/mcp/files", "http://localhost:8484/"; "of a session, whose token stays here")]
 fn the_resource_is_what_the_client_knows(path: &str, resource: &str) {
     let scene = Scene::new(usual);
     let heard = scene.ask(head("GET", path, "authorization: Bearer k\r\n"));
@@ -92,6 +92,38 @@ fn metadata_of_somebody_else_stay_so() {
     let scene = Scene::new(move |_, wire| wire.send(answer("200 OK", JSON, other)));
     let heard = scene.ask(head("GET", "/.well-known/oauth-protected-resource/mcp/files", ""));
     assert_eq!(heard.text(), other);
+}
+
+/// Nor is any other way left to the client by which it would tell its own URL, in which the token is.
+#[test_case("/.well-known/oauth-protected-resource/s/known/mcp/files", "502", "of another resource"; "metadata of somebody else")]
+#[test_case("/.well-known/oauth-authorization-server/s/known/mcp/files", "404", "x-mcpmon-token"; "who gives out tokens")]
+#[test_case("/s/known/mcp/files/.well-known/openid-configuration", "404", "x-mcpmon-token"; "the same by another name")]
+fn with_a_token_in_the_path_there_is_no(path: &str, status: &str, part: &str) {
+    let other = r#"{"resource":"https://other.example/mcp","issuer":"https://other.example"}"#;
+    let scene = Scene::new(move |_, wire| wire.send(answer("200 OK", JSON, other)));
+    let heard = scene.ask(head("GET", path, ""));
+    assert_eq!(heard.status(), status);
+    assert!(heard.text().contains(part), "{}", heard.text());
+}
+
+#[test]
+fn a_challenge_leads_nowhere_else_where_a_token_is_in_the_path() {
+    let challenge =
+        "www-authenticate: Bearer scope=\"a\", resource_metadata=\"http://other.example/meta\"\r\n";
+    let scene = Scene::new(move |_, wire| wire.send(answer("401 Unauthorized", challenge, "")));
+    let request = String::from_utf8(post("", READ)).unwrap();
+    let heard = scene.ask(request.replacen(PATH, "/s/known/mcp/files", 1));
+    assert_eq!(
+        heard.header("www-authenticate"),
+        Some(
+            "Bearer scope=\"a\", resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/s/known/mcp/files\""
+        )
+    );
+    let sent = scene.heard();
+    assert!(
+        !sent.head.contains("known") && !sent.text().contains("known"),
+        "{sent:?}"
+    );
 }
 
 #[test]
