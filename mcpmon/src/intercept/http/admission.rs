@@ -4,10 +4,13 @@ use std::net::IpAddr;
 
 use hyper::{
     HeaderMap, Uri,
-    header::{HOST, ORIGIN},
+    header::{HOST, HeaderName, HeaderValue, ORIGIN},
 };
 
 use super::{Peer, TOKEN_HEADER, Token};
+
+/// Where browsers say whose page asks. A page cannot set it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Where a request came in.
 #[derive(Clone, Debug)]
@@ -26,6 +29,9 @@ pub(super) enum Refusal {
     /// Of a page in a browser.
     #[error("requests of web pages are refused (`Origin`)")]
     Origin,
+    /// The same, where a browser names no origin: for a picture, a frame, a link.
+    #[error("requests of web pages are refused (`Sec-Fetch-Site`)")]
+    Page,
     /// A name that somebody let point here.
     #[error("this address is not called by that name (`Host`): use 127.0.0.1 or localhost")]
     Host,
@@ -66,6 +72,12 @@ pub(super) fn admit(
     };
     if !origins.all(|origin| origin.to_str().is_ok_and(is_local)) {
         return Err(Refusal::Origin);
+    }
+    let mut sites = headers.get_all(FETCH_SITE).iter();
+    // Of nobody's page, or of one of our own.
+    let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
+    if !headers.contains_key(ORIGIN) && !sites.all(is_own) {
+        return Err(Refusal::Page);
     }
     let Some(token) = &entry.token else {
         return Ok(());
@@ -109,7 +121,6 @@ fn is_port(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::{HeaderName, HeaderValue};
     use test_case::test_case;
 
     use super::*;
@@ -148,6 +159,14 @@ mod tests {
     #[test_case(&[("host", "localhost"), ("origin", "null")] => "Origin"; "a page of nobody")]
     #[test_case(&[("host", "localhost"), ("origin", "http://localhost:3000")] => "in"; "a page of this host")]
     #[test_case(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://a.example")] => "Origin"; "two origins")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "cross-site")] => "Page"; "a picture on a page")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "same-site")] => "Page"; "a picture on a page of another port")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")] => "Page"; "two answers to whose page it is")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "None")] => "Page"; "an answer that no browser gives")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "none")] => "in"; "a person")]
+    #[test_case(&[("host", "localhost"), ("sec-fetch-site", "same-origin")] => "in"; "a page from here")]
+    #[test_case(&[("host", "localhost"), ("origin", "http://localhost:3000"), ("sec-fetch-site", "same-site")] => "in"; "a page of this host that says so")]
+    #[test_case(&[("host", "localhost"), ("origin", "https://attacker.example"), ("sec-fetch-site", "none")] => "Origin"; "a page and no page")]
     fn on_loopback(lines: &[(&'static str, &'static str)]) -> String {
         let entry = Entry {
             loopback: true,

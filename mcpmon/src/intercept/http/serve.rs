@@ -87,7 +87,9 @@ impl Proxy {
             let status = match refusal {
                 admission::Refusal::Token => StatusCode::UNAUTHORIZED,
                 admission::Refusal::Forward => StatusCode::BAD_REQUEST,
-                admission::Refusal::Origin | admission::Refusal::Host => StatusCode::FORBIDDEN,
+                admission::Refusal::Origin | admission::Refusal::Page | admission::Refusal::Host => {
+                    StatusCode::FORBIDDEN
+                }
             };
             Problem::new(status, None, refusal)
         })?;

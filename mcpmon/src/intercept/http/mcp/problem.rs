@@ -34,7 +34,7 @@ impl Problem {
     pub(in super::super) fn of_admission(refusal: Refusal) -> Self {
         let status = match refusal {
             Refusal::Forward => StatusCode::BAD_REQUEST,
-            Refusal::Token | Refusal::Origin | Refusal::Host => StatusCode::FORBIDDEN,
+            Refusal::Token | Refusal::Origin | Refusal::Page | Refusal::Host => StatusCode::FORBIDDEN,
         };
         Self::new(status, refusal)
     }

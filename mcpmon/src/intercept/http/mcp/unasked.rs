@@ -1,7 +1,7 @@
 //! What a client asks for without a message: the stream of what the server says unasked, and the end of a session.
 
 use bytes::Bytes;
-use hyper::{Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode, header::ACCEPT};
 
 use super::{
     answer::{self, Expected},
@@ -15,8 +15,15 @@ use super::{
 };
 use crate::intercept::http::body::Outgoing;
 
+/// What a stream is made of.
+const EVENTS: &str = "text/event-stream";
+
 /// Opens the stream of a session, or a session of the older transport, whose stream is all that it answers on.
 pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing>, Problem> {
+    if !accepts_events(&call.headers) {
+        let message = format!("a stream is opened by who asks for one: send `Accept: {EVENTS}`");
+        return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, message));
+    }
     let permit = call.server.admit(Kind::Stream, call.caps())?;
     let (live, expected) = match is_old {
         true => {
@@ -29,6 +36,16 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
     let headers = call.headers.clone();
     let response = call.send(Method::GET, &call.uri, headers, Bytes::new()).await?;
     answer::read(Talk { call, live }, response, expected, permit).await
+}
+
+/// Whether events are asked for by their name: `*/*` stands in what browsers send for a picture as well.
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter();
+    let mut names = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim());
+    names.any(|name| name.eq_ignore_ascii_case(EVENTS))
 }
 
 /// Ends a session.

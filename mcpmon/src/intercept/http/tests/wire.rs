@@ -110,6 +110,23 @@ fn pages(headers: &str) -> String {
 }
 
 #[test]
+fn a_picture_on_a_page_asks_nobody() {
+    let scene = said();
+    let mut client = scene.connect();
+    client.send("GET /openai/v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\nsec-fetch-site: cross-site\r\nsec-fetch-dest: image\r\n\r\n");
+    let heard = client.message().expect("an answer");
+    assert_eq!(heard.status(), "403");
+    assert!(
+        heard
+            .text()
+            .contains("requests of web pages are refused (`Sec-Fetch-Site`)"),
+        "{}",
+        heard.text()
+    );
+    assert!(scene.provider_heard_nothing());
+}
+
+#[test]
 fn a_name_that_was_let_point_here_is_refused() {
     let scene = said();
     let mut client = scene.connect();

@@ -113,6 +113,42 @@ fn rebinding(headers: &str, status: &str, part: &str) {
     assert!(scene.heard_nothing());
 }
 
+/// A page can have a browser ask for anything with GET; no origin is sent then.
+#[test_case("/mcp/files"; "a server")]
+#[test_case("/s/known/mcp/files"; "a server of a session")]
+#[test_case("/.well-known/oauth-protected-resource/mcp/files"; "a document")]
+fn a_picture_on_a_page_asks_nobody(path: &str) {
+    let scene = done();
+    let headers = "accept: text/event-stream\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\nsec-fetch-dest: image\r\n";
+    let heard = scene.ask(head("GET", path, headers));
+    assert_eq!(heard.status(), "403");
+    assert_eq!(
+        heard.text(),
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"[mcpmon] requests of web pages are refused (`Sec-Fetch-Site`)"}}"#
+    );
+    assert!(scene.heard_nothing());
+}
+
+#[test_case("", "406"; "nothing")]
+#[test_case("accept: */*\r\n", "406"; "anything")]
+#[test_case("accept: image/avif,image/webp,image/*,*/*;q=0.8\r\n", "406"; "a picture")]
+#[test_case("accept: application/json\r\n", "406"; "JSON")]
+#[test_case("accept: application/json, Text/Event-Stream;q=0.9\r\n", "405"; "events too")]
+#[test_case("accept: application/json\r\naccept: text/event-stream\r\n", "405"; "events too, in another line")]
+fn a_stream_is_opened_by_who_asks_for_one(headers: &str, status: &str) {
+    // What the server itself says is heard where it is asked.
+    let scene = Scene::new(|_, wire| wire.send(answer("405 Method Not Allowed", "", "")));
+    let heard = scene.ask(head("GET", PATH, headers));
+    assert_eq!(heard.status(), status);
+    if status == "406" {
+        assert_eq!(
+            heard.text(),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"[mcpmon] a stream is opened by who asks for one: send `Accept: text/event-stream`"}}"#
+        );
+        assert!(scene.heard_nothing());
+    }
+}
+
 #[test_case("text/plain", "415"; "text")]
 #[test_case("application/x-www-form-urlencoded", "415"; "a form")]
 #[test_case("application/json; charset=utf-8", "200"; "JSON with parameters")]
