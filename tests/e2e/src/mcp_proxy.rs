@@ -1,6 +1,8 @@
 //! A running `mcpmon proxy` before MCP servers that are reached over HTTP, and real such servers.
 
-use std::{fs, net::SocketAddr, path::Path, process::Command};
+use std::{
+    fs, io::Write as _, net::SocketAddr, os::unix::fs::OpenOptionsExt as _, path::Path, process::Command,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -27,17 +29,44 @@ impl McpProxy {
     pub fn start(policy: &str, servers: &[Value]) -> Result<Self> {
         let scene = Scene::new()?;
         let address = free_address()?;
+        Self::listening(scene, address, &format!("listen: \"{address}\""), policy, servers)
+    }
+
+    /// One that others reach too, who have this token.
+    ///
+    /// # Errors
+    /// As [`McpProxy::start`].
+    pub fn for_others(token: &str, policy: &str, servers: &[Value]) -> Result<Self> {
+        let scene = Scene::new()?;
+        let address = free_address()?;
+        let file = scene.file("token");
+        let mut options = fs::OpenOptions::new();
+        let mut written = options.write(true).create_new(true).mode(0o600).open(&file)?;
+        writeln!(written, "{token}")?;
+        let port = address.port();
+        let settings = format!("listen: \"0.0.0.0:{port}\", token_file: {}", file.display());
+        Self::listening(scene, address, &settings, policy, servers)
+    }
+
+    fn listening(
+        scene: Scene,
+        address: SocketAddr,
+        settings: &str,
+        policy: &str,
+        servers: &[Value],
+    ) -> Result<Self> {
         let declared = format!("\nmcp:\n  servers: {}\n", json!(servers));
         ensure!(
             policy.contains("\nmcp:\n"),
             "a policy has a block `mcp:`: {policy}"
         );
         let policy = policy.replacen("\nmcp:\n", &declared, 1);
-        let configuration = scene.configuration(&format!("{policy}proxy: {{listen: \"{address}\"}}\n"))?;
+        let configuration = scene.configuration(&format!("{policy}proxy: {{{settings}}}\n"))?;
         let mut command = Command::new(program::path()?);
         command
             .args(["proxy", "--config", &configuration, "--db"])
-            .arg(scene.store());
+            .arg(scene.store())
+            .env("RUST_LOG", "info,mcpmon=trace");
         let process = Background::start(scene.prepare(&mut command), address, scene.file("proxy.log"))?;
         Ok(Self { scene, process })
     }

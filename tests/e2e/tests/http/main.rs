@@ -11,5 +11,6 @@
 mod certificates;
 mod conformance;
 mod hostile;
+mod oauth;
 mod sdks;
 mod suite;
