@@ -26,10 +26,13 @@ pub struct Remote {
 
 /// A certificate that signed itself.
 #[derive(Debug)]
-struct Certificate {
-    certificate: PathBuf,
-    key: PathBuf,
-    fingerprint: String,
+pub struct Certificate {
+    /// Its file.
+    pub certificate: PathBuf,
+    /// That of its key.
+    pub key: PathBuf,
+    /// Its fingerprint, as a policy has it.
+    pub fingerprint: String,
 }
 
 impl Remote {
@@ -130,7 +133,11 @@ impl Remote {
 }
 
 impl Certificate {
-    fn make(directory: &Path) -> Result<Self> {
+    /// A new one, in files of this directory.
+    ///
+    /// # Errors
+    /// Where `openssl` makes none.
+    pub fn make(directory: &Path) -> Result<Self> {
         let (certificate, key) = (directory.join("certificate.pem"), directory.join("key.pem"));
         let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody.example";
         openssl(

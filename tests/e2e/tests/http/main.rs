@@ -11,6 +11,7 @@
 mod certificates;
 mod conformance;
 mod hostile;
+mod http2;
 mod oauth;
 mod sdks;
 mod suite;

@@ -15,13 +15,13 @@ use mcpmon_e2e::{
 use serde_json::{Value, json};
 use test_case::test_case;
 
-const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// How long a client may take, which waits for the server's own pauses.
 const LONGEST: Duration = Duration::from_secs(90);
 
 /// An official SDK, in one of its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sdk {
+pub(crate) enum Sdk {
     Python,
     TypeScript,
     /// The line that speaks without a handshake.
@@ -32,7 +32,7 @@ enum Sdk {
 
 impl Sdk {
     /// What it saw at a server.
-    fn drive(self, real: &Real, kind: &str, url: &str, steps: &Value) -> Result<Value> {
+    pub(crate) fn drive(self, real: &Real, kind: &str, url: &str, steps: &Value) -> Result<Value> {
         let script = match self {
             Self::Python => "drive_http.py",
             Self::TypeScript => "drive_http.mjs",
@@ -163,7 +163,7 @@ fn compare(sdk: Sdk, answers: Answers, steps: &Value) -> Result<Option<Value>> {
 }
 
 /// Step by step, so that a difference is found where it is.
-fn same(expected: &Value, seen: &Value, log: &str) {
+pub(crate) fn same(expected: &Value, seen: &Value, log: &str) {
     let steps = |told: &Value| told["seen"].as_array().cloned().unwrap_or_default();
     for (number, (expected, seen)) in steps(expected).iter().zip(&steps(seen)).enumerate() {
         assert_eq!(expected, seen, "step {number}\n{log}");
