@@ -3,93 +3,231 @@
 use super::{
     Stage,
     command::Command,
-    options::{End, Options, Role, parse},
+    options::{End, Options, Role, given, parse},
     target::{Step, Subject, Target},
 };
 
 use Role::{Idle, Value};
 
-/// Options of `run`, `exec` and the client itself that take the next word.
-const OPTIONS: Options = &[
+/// Options of the client itself that take the next word.
+const CLIENT: Options = &[
+    ("--config", Value),
+    ("-c", Value),
+    ("--context", Value),
+    ("-H", Value),
+    ("--host", Value),
+    ("-l", Value),
+    ("--log-level", Value),
+    ("--tlscacert", Value),
+    ("--tlscert", Value),
+    ("--tlskey", Value),
+    ("--cdi-spec-dir", Value),
+    ("--cgroup-manager", Value),
+    ("--conmon", Value),
+    ("--connection", Value),
+    ("--db-backend", Value),
+    ("--events-backend", Value),
+    ("--hooks-dir", Value),
+    ("--identity", Value),
+    ("--imagestore", Value),
+    ("--module", Value),
+    ("--network-cmd-path", Value),
+    ("--network-config-dir", Value),
+    ("--out", Value),
+    ("--pull-option", Value),
+    ("--root", Value),
+    ("--runroot", Value),
+    ("--runtime", Value),
+    ("--runtime-flag", Value),
+    ("--ssh", Value),
+    ("--storage-driver", Value),
+    ("--storage-opt", Value),
+    ("--tmpdir", Value),
+    ("--url", Value),
+    ("--volumepath", Value),
+    ("-v", Idle),
+    ("--version", Idle),
+    ("--help", Idle),
+];
+
+/// Those of `compose`, and of the clients that are nothing else.
+const COMPOSE: Options = &[
+    ("--ansi", Value),
+    ("--env-file", Value),
+    ("-f", Value),
+    ("--file", Value),
+    ("--parallel", Value),
+    ("-p", Value),
+    ("--profile", Value),
+    ("--progress", Value),
+    ("--project-directory", Value),
+    ("--project-name", Value),
+    ("--workdir", Value),
+    ("-v", Idle),
+    ("--version", Idle),
+    ("-h", Idle),
+    ("--help", Idle),
+];
+
+/// Those of `run` and `exec`.
+const RUN: Options = &[
+    ("-a", Value),
+    ("--attach", Value),
+    ("--add-host", Value),
+    ("--annotation", Value),
+    ("--blkio-weight", Value),
+    ("--blkio-weight-device", Value),
+    ("--cap-add", Value),
+    ("--cap-drop", Value),
+    ("--cgroup-parent", Value),
+    ("--cgroupns", Value),
+    ("--cidfile", Value),
+    ("--cpu-count", Value),
+    ("--cpu-percent", Value),
+    ("--cpu-period", Value),
+    ("--cpu-quota", Value),
+    ("--cpu-rt-period", Value),
+    ("--cpu-rt-runtime", Value),
+    ("-c", Value),
+    ("--cpu-shares", Value),
+    ("--cpus", Value),
+    ("--cpuset-cpus", Value),
+    ("--cpuset-mems", Value),
+    ("--detach-keys", Value),
+    ("--device", Value),
+    ("--device-cgroup-rule", Value),
+    ("--device-read-bps", Value),
+    ("--device-read-iops", Value),
+    ("--device-write-bps", Value),
+    ("--device-write-iops", Value),
+    ("--dns", Value),
+    ("--dns-opt", Value),
+    ("--dns-option", Value),
+    ("--dns-search", Value),
+    ("--domainname", Value),
+    ("--entrypoint", Value),
     ("-e", Value),
     ("--env", Value),
     ("--env-file", Value),
-    ("-v", Value),
-    ("--volume", Value),
-    ("--mount", Value),
-    ("--tmpfs", Value),
-    ("-p", Value),
-    ("--publish", Value),
-    ("--name", Value),
-    ("--network", Value),
-    ("--net", Value),
-    ("--network-alias", Value),
-    ("-w", Value),
-    ("--workdir", Value),
-    ("-u", Value),
-    ("--user", Value),
+    ("--expose", Value),
+    ("--gpus", Value),
+    ("--group-add", Value),
+    ("--health-cmd", Value),
+    ("--health-interval", Value),
+    ("--health-retries", Value),
+    ("--health-start-interval", Value),
+    ("--health-start-period", Value),
+    ("--health-timeout", Value),
     ("-h", Value),
     ("--hostname", Value),
-    ("--add-host", Value),
-    ("--dns", Value),
+    ("--io-maxbandwidth", Value),
+    ("--io-maxiops", Value),
+    ("--ip", Value),
+    ("--ip6", Value),
+    ("--ipc", Value),
+    ("--isolation", Value),
+    ("--kernel-memory", Value),
     ("-l", Value),
     ("--label", Value),
-    ("-m", Value),
-    ("--memory", Value),
-    ("--memory-swap", Value),
-    ("--cpus", Value),
-    ("-c", Value),
-    ("--cpu-shares", Value),
-    ("--cpuset-cpus", Value),
-    ("--pids-limit", Value),
-    ("--ulimit", Value),
-    ("--shm-size", Value),
-    ("--restart", Value),
-    ("--pull", Value),
-    ("--platform", Value),
-    ("--runtime", Value),
-    ("--gpus", Value),
-    ("--device", Value),
-    ("--cap-add", Value),
-    ("--cap-drop", Value),
-    ("--security-opt", Value),
-    ("--userns", Value),
-    ("--ipc", Value),
-    ("--pid", Value),
-    ("--uts", Value),
-    ("--cgroupns", Value),
-    ("--cgroup-parent", Value),
+    ("--label-file", Value),
+    ("--link", Value),
+    ("--link-local-ip", Value),
     ("--log-driver", Value),
     ("--log-opt", Value),
-    ("-a", Value),
-    ("--attach", Value),
-    ("--entrypoint", Value),
+    ("--mac-address", Value),
+    ("-m", Value),
+    ("--memory", Value),
+    ("--memory-reservation", Value),
+    ("--memory-swap", Value),
+    ("--memory-swappiness", Value),
+    ("--mount", Value),
+    ("--name", Value),
+    ("--net", Value),
+    ("--net-alias", Value),
+    ("--network", Value),
+    ("--network-alias", Value),
+    ("--oom-score-adj", Value),
+    ("--pid", Value),
+    ("--pids-limit", Value),
+    ("--platform", Value),
+    ("-p", Value),
+    ("--publish", Value),
+    ("--pull", Value),
+    ("--restart", Value),
+    ("--runtime", Value),
+    ("--security-opt", Value),
+    ("--shm-size", Value),
     ("--stop-signal", Value),
     ("--stop-timeout", Value),
-    ("--cidfile", Value),
-    ("--expose", Value),
-    ("--volumes-from", Value),
-    ("--link", Value),
-    ("--group-add", Value),
+    ("--storage-opt", Value),
     ("--sysctl", Value),
-    ("--ip", Value),
-    ("--isolation", Value),
-    ("--annotation", Value),
-    ("--secret", Value),
+    ("--tmpfs", Value),
+    ("--ulimit", Value),
+    ("-u", Value),
+    ("--user", Value),
+    ("--userns", Value),
+    ("--uts", Value),
+    ("-v", Value),
+    ("--volume", Value),
+    ("--volume-driver", Value),
+    ("--volumes-from", Value),
+    ("-w", Value),
+    ("--workdir", Value),
+    ("--arch", Value),
+    ("--authfile", Value),
+    ("--cert-dir", Value),
+    ("--cgroup-conf", Value),
+    ("--cgroups", Value),
+    ("--chrootdirs", Value),
+    ("--conmon-pidfile", Value),
+    ("--creds", Value),
+    ("--decryption-key", Value),
+    ("--env-merge", Value),
+    ("--gidmap", Value),
+    ("--group-entry", Value),
+    ("--health-log-destination", Value),
+    ("--health-max-log-count", Value),
+    ("--health-max-log-size", Value),
+    ("--health-on-failure", Value),
+    ("--health-startup-cmd", Value),
+    ("--health-startup-interval", Value),
+    ("--health-startup-retries", Value),
+    ("--health-startup-success", Value),
+    ("--health-startup-timeout", Value),
+    ("--hooks-dir", Value),
+    ("--hosts-file", Value),
+    ("--hostuser", Value),
+    ("--image-volume", Value),
+    ("--init-ctr", Value),
+    ("--init-path", Value),
+    ("--os", Value),
+    ("--passwd-entry", Value),
+    ("--personality", Value),
+    ("--pidfile", Value),
     ("--pod", Value),
-    ("--detach-keys", Value),
-    ("-H", Value),
-    ("--host", Value),
-    ("--context", Value),
-    ("--config", Value),
-    ("--log-level", Value),
-    ("-f", Value),
-    ("--file", Value),
-    ("--profile", Value),
-    ("--project-name", Value),
-    ("--project-directory", Value),
+    ("--pod-id-file", Value),
+    ("--preserve-fd", Value),
+    ("--preserve-fds", Value),
+    ("--rdt-class", Value),
+    ("--requires", Value),
+    ("--retry", Value),
+    ("--retry-delay", Value),
+    ("--sdnotify", Value),
+    ("--seccomp-policy", Value),
+    ("--secret", Value),
+    ("--shm-size-systemd", Value),
+    ("--subgidname", Value),
+    ("--subuidname", Value),
+    ("--systemd", Value),
+    ("--timeout", Value),
+    ("--tz", Value),
+    ("--uidmap", Value),
+    ("--umask", Value),
+    ("--unsetenv", Value),
+    ("--variant", Value),
+    ("--env-from-file", Value),
+    ("--index", Value),
     ("--help", Idle),
-    ("--version", Idle),
 ];
 
 /// Whether `name` is a container client.
@@ -100,23 +238,58 @@ pub(super) fn is_client(name: &str) -> bool {
     )
 }
 
+/// Where in a command the container is.
+struct Run {
+    /// Through `compose`, which hands its input on unless it is told not to.
+    is_composed: bool,
+    /// Whether the container is there already.
+    is_entered: bool,
+    /// The first word behind the verb.
+    options: usize,
+    /// The word that names image, service or container.
+    image: usize,
+}
+
+impl Run {
+    /// `None` where nothing is run.
+    fn read(command: &Command<'_>) -> Option<Self> {
+        let mut is_composed = command.program().ends_with("-compose");
+        let mut verb = operand(command, 1, if is_composed { COMPOSE } else { CLIENT })?;
+        let group = command.word(verb);
+        if matches!(group, "container" | "compose") {
+            is_composed |= group == "compose";
+            verb = operand(command, verb + 1, if is_composed { COMPOSE } else { CLIENT })?;
+        }
+        let verb_name = command.word(verb);
+        if !matches!(verb_name, "run" | "exec") {
+            return None;
+        }
+        Some(Self {
+            is_composed,
+            is_entered: verb_name == "exec",
+            options: verb + 1,
+            image: operand(command, verb + 1, RUN)?,
+        })
+    }
+}
+
+fn operand(command: &Command<'_>, from: usize, options: Options) -> Option<usize> {
+    match parse(command, from, options).end {
+        End::Operand(at) => Some(at),
+        End::Module { .. } | End::File { .. } | End::Line { .. } | End::Code | End::Idle | End::Nothing => {
+            None
+        }
+    }
+}
+
 /// What `command` runs in a container.
 pub(super) fn step(command: Command<'_>) -> Step<'_> {
-    let End::Operand(mut verb) = parse(&command, 1, OPTIONS).end else {
-        return Step::idle(command);
-    };
-    if matches!(command.word(verb), "container" | "compose") {
-        let End::Operand(next) = parse(&command, verb + 1, OPTIONS).end else {
-            return Step::idle(command);
-        };
-        verb = next;
-    }
-    let name = command.word(verb);
-    if !matches!(name, "run" | "exec") {
-        return Step::idle(command);
-    }
-    let running = name == "exec";
-    let End::Operand(at) = parse(&command, verb + 1, OPTIONS).end else {
+    let Some(Run {
+        image: at,
+        is_entered,
+        ..
+    }) = Run::read(&command)
+    else {
         return Step::idle(command);
     };
     let image = command.words[at].clone();
@@ -128,10 +301,99 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
         image: image.clone().into_owned(),
     };
     // The container that `exec` enters runs already: only the command counts.
-    let subject = if running {
+    let subject = if is_entered {
         Subject::Code
     } else {
         Subject::Image(image)
     };
     Step::Is(Target::new(subject, stage, command, at + 1), vec![inside])
+}
+
+/// Whether what `command` runs in a container hears what its client is told; so it is where that cannot be known.
+///
+/// Only words in front of the image are the client's. A terminal asked for does not matter: who speaks through a pipe
+/// is no person.
+pub(super) fn hears(command: &Command<'_>) -> bool {
+    let Some(run) = Run::read(command) else {
+        return true;
+    };
+    let (mut is_open, mut is_attached, mut is_detached) = (run.is_composed, false, false);
+    for (name, value) in given(command, run.options..run.image, RUN) {
+        match name {
+            "i" | "interactive" => is_open = !value.is_some_and(is_no),
+            "a" | "attach" => is_attached |= value.is_some_and(|value| value.eq_ignore_ascii_case("stdin")),
+            "d" | "detach" => is_detached = value.is_none_or(is_yes),
+            _ => {}
+        }
+    }
+    (is_open || is_attached) && !is_detached
+}
+
+fn is_yes(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "True" | "TRUE")
+}
+
+fn is_no(value: &str) -> bool {
+    matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE")
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("docker run -i mcp/time" => true)]
+    #[test_case("docker run --rm -i mcp/time" => true; "in another order")]
+    #[test_case("docker run --interactive mcp/time" => true; "in words")]
+    #[test_case("docker run --interactive=true mcp/time" => true; "with a value")]
+    #[test_case("docker run -i=true mcp/time" => true; "a short one with a value")]
+    #[test_case("docker run -i=1 -e A mcp/time" => true; "a short one with a number")]
+    #[test_case("docker run -ie A=b mcp/time" => true; "in front of one with a value")]
+    #[test_case("docker run -qi --rm mcp/time" => true; "behind another letter")]
+    #[test_case("docker run -a stdin -a stdout mcp/time" => true; "attached by name")]
+    #[test_case("docker run --attach=STDIN mcp/time" => true; "attached in one word")]
+    #[test_case("docker run -it mcp/time" => true; "a terminal that is not there")]
+    #[test_case("docker run -i -- mcp/time" => true; "options end")]
+    #[test_case("docker run -i mcp/time -d" => true; "the server's own d")]
+    #[test_case("docker run -i mcp/time --detach" => true; "the server's own word")]
+    #[test_case("docker run -i mcp/time -t -di" => true; "letters of the server's")]
+    #[test_case("docker run -i -- mcp/time -d" => true; "behind the end of options")]
+    #[test_case("docker run -i -e -d mcp/time" => true; "a value that looks like an option")]
+    #[test_case("docker run -i --health-cmd -d mcp/time" => true; "a value of a long one")]
+    #[test_case("docker run -i --name=-d mcp/time" => true; "a value in the word")]
+    #[test_case("docker run -i -e-d mcp/time" => true; "a value behind the letter")]
+    #[test_case("docker run -i -hd mcp/time" => true; "a host called d")]
+    #[test_case("docker run -d -d=false -i mcp/time" => true; "the last word holds")]
+    #[test_case("docker run -i --detach=perhaps mcp/time" => true; "a value that says nothing")]
+    #[test_case("docker container run -i mcp/time" => true; "in full")]
+    #[test_case("docker -l debug --context far run -i mcp/time" => true; "options of the client")]
+    #[test_case("docker exec -i box mcp-server-git" => true; "in a container that runs")]
+    #[test_case("docker compose run notes-mcp" => true; "compose asks for no letter")]
+    #[test_case("docker compose -p x -f y.yml run -T notes-mcp -d" => true; "compose without a terminal")]
+    #[test_case("docker compose exec -T notes mcp-server-git" => true; "compose enters")]
+    #[test_case("docker mcp gateway run" => true; "no container of its own")]
+    #[test_case("docker run" => true; "nothing to be known")]
+    #[test_case("npx -y tavily-mcp -d" => true; "no client of containers")]
+    #[test_case("podman run --tz local --interactive quay.io/example/notes-mcp" => true; "options of podman alone")]
+    #[test_case("docker run --rm mcp/time" => false; "without input")]
+    #[test_case("docker run mcp/time -i" => false; "the server's own i")]
+    #[test_case("docker run -e -i mcp/time" => false; "an i that is a value")]
+    #[test_case("docker run --name -i mcp/time" => false; "an i that is a name")]
+    #[test_case("docker run -e-i mcp/time" => false; "an i behind a letter")]
+    #[test_case("docker run -i=false mcp/time" => false; "switched off")]
+    #[test_case("docker run -i --interactive=0 mcp/time" => false; "switched off again")]
+    #[test_case("docker run -a stdout mcp/time" => false; "only its output")]
+    #[test_case("docker run -d mcp/time" => false; "in the background")]
+    #[test_case("docker run -di mcp/time" => false; "in the background in one word")]
+    #[test_case("docker run -itd mcp/time" => false; "three letters")]
+    #[test_case("docker run -i --detach mcp/time -i" => false; "in the background in words")]
+    #[test_case("docker run -i -d=true mcp/time" => false; "in the background with a value")]
+    #[test_case("docker compose run -d notes-mcp" => false; "compose in the background")]
+    #[test_case("docker compose run --interactive=false notes-mcp" => false; "compose without input")]
+    #[test_case("podman exec -d box mcp-server-git" => false; "podman in the background")]
+    fn who_hears_its_client(line: &str) -> bool {
+        let words: Vec<&str> = line.split(' ').collect();
+        hears(&Command::from_argv(&words))
+    }
 }

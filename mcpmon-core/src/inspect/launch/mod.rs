@@ -18,6 +18,7 @@ mod pattern;
 mod prefix;
 mod rules;
 mod runner;
+mod runner_options;
 mod shell;
 mod target;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Options in front of what a program runs: which take a value, and what that value means here.
 
+use std::ops::Range;
+
 use super::command::{Command, Word};
 
 /// What an option's value is, for finding out what a command runs.
@@ -124,6 +126,46 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: Options) ->
     parsed
 }
 
+/// The options of `command` among the words at `within`, without their dashes, short ones letter by letter; each with
+/// its value, if it has one. As the flag package of Go reads them, which is what container clients use.
+pub(super) fn given<'c>(
+    command: &'c Command<'_>,
+    within: Range<usize>,
+    options: Options,
+) -> Vec<(&'c str, Option<&'c str>)> {
+    let mut given = Vec::new();
+    let mut words = command.words.get(within).unwrap_or_default().iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            break;
+        }
+        let role = look_up(word, options);
+        let mut next = || words.next().map(|word| word.as_ref());
+        if let Some(long) = word.strip_prefix("--") {
+            given.push(match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, role.and_then(|_| next())),
+            });
+            continue;
+        }
+        let (letters, value) = match role {
+            Some((_, Some(start))) => (&word[1..start], Some(&word[start..])),
+            Some((_, None)) => (&word[1..], next()),
+            None => match word[1..].split_once('=') {
+                Some((letters, value)) => (letters, Some(value)),
+                None => (&word[1..], None),
+            },
+        };
+        let letters = letters.strip_suffix('=').unwrap_or(letters);
+        let last = letters.char_indices().next_back().map_or(0, |(at, _)| at);
+        given.extend(letters.char_indices().map(|(at, letter)| {
+            let name = &letters[at..at + letter.len_utf8()];
+            (name, value.filter(|_| at == last))
+        }));
+    }
+    given
+}
+
 /// The role of `word`, and where in it the value starts if the value is attached to it.
 fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
     let role_of = |name: &str| {
@@ -144,7 +186,11 @@ fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
         return None;
     }
     // Short options in one word: the first that takes a value takes what is left of the word.
-    word.char_indices().skip(1).find_map(|(start, letter)| {
+    let mut letters = word
+        .char_indices()
+        .skip(1)
+        .take_while(|(_, letter)| *letter != '=');
+    letters.find_map(|(start, letter)| {
         let end = start + letter.len_utf8();
         let (_, role) = options
             .iter()
@@ -198,9 +244,33 @@ mod tests {
     #[test_case(&["x", "-c", "a b"] => End::Line { line: "a b".into(), rest: 3 }; "line")]
     #[test_case(&["x", "-e", "1"] => End::Code; "code")]
     #[test_case(&["x", "--version", "run"] => End::Idle; "idle")]
+    #[test_case(&["x", "-q=e", "run"] => operand(2); "a flag with a value that ends like an option")]
     #[test_case(&["x", "-é", "run"] => operand(2); "not ascii")]
     fn ends(argv: &'static [&'static str]) -> End<'static> {
         parse(&Command::from_argv(argv), 1, OPTIONS).end
+    }
+
+    #[test]
+    fn options_are_told_with_their_values() {
+        let argv = [
+            "x", "-qW", "a", "-Wb", "-q=c", "-W=d", "--with", "e", "--with=f", "--fast", "--fast=g", "-é",
+            "--", "-z",
+        ];
+        let command = Command::from_argv(&argv);
+        let given = given(&command, 1..argv.len(), OPTIONS);
+        let expected = [
+            ("q", None),
+            ("W", Some("a")),
+            ("W", Some("b")),
+            ("q", Some("c")),
+            ("W", Some("d")),
+            ("with", Some("e")),
+            ("with", Some("f")),
+            ("fast", None),
+            ("fast", Some("g")),
+            ("é", None),
+        ];
+        assert_eq!(given, expected);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{
     bridge::{Behind, behind},
     builtin::built_in,
     command::{Command, Word, basename},
+    container,
     identity::{Claim, claims, server_id, subject_text},
     interpreter::is_shell,
     known::BRIDGES,
@@ -112,6 +113,14 @@ impl LaunchRules {
             Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
             Step::Is(target, _) => target.stage,
         }
+    }
+
+    /// Whether what `argv` launches hears what the process of this very command is told: so it is with everything but
+    /// a container without input. Where that cannot be known it is taken to hear.
+    #[must_use]
+    pub fn hears<S: AsRef<str>>(argv: &[S]) -> bool {
+        let command = Command::from_argv(argv);
+        !container::is_client(command.program()) || container::hears(&command)
     }
 
     /// The same for a command that a person named as a whole: a shell's line is then what was named.

@@ -230,6 +230,16 @@ const SERVERS: &[(&str, &str)] = &[
     ("docker exec -i box python -m mcp_server_git", "mcp-server-git"),
     ("docker compose -f x.yml run --rm notes-mcp", "notes-mcp"),
     ("docker mcp gateway run --servers a", "docker-mcp-gateway"),
+    ("docker run -i=true mcp/time", "time"),
+    (
+        "docker run -i --health-cmd true --device-read-bps a:1 mcp/time",
+        "time",
+    ),
+    (
+        "podman --connection far run -i --tz local --uidmap 0:1:2 mcp/time",
+        "time",
+    ),
+    ("docker-compose -p x run -T notes-mcp", "notes-mcp"),
     (
         "docker run -i ghcr.io/example/notes-mcp/server",
         "notes-mcp-server",
@@ -450,6 +460,8 @@ const OTHERS: &[&str] = &[
     "docker run --name mcp-server -e MCP=1 postgres",
     "docker run -v /srv/mcp-server:/x node:22 npm test",
     "docker run --entrypoint mcp-server",
+    "docker run --health-cmd mcp-server postgres",
+    "docker --config mcp-server run -i postgres",
     "docker compose up mcp-server",
     "docker mcp catalog ls",
     "docker inspect mcp/fetch",

@@ -15,7 +15,7 @@ use std::{
 
 use mcpmon_core::{
     decide::{launch_rules, recognise},
-    inspect::launch::Launch,
+    inspect::launch::{Launch, LaunchRules},
 };
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES};
@@ -84,7 +84,10 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
 
 /// The server that is started, with what its wrapper is to be told.
 fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(Launch, Inherited)> {
-    let is_conversation = is_pipe(0) && is_pipe(1) && talks(name, arguments);
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let argv: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
+    // What a server is told about itself, `--help` too, says nothing: it may serve all the same.
+    let is_conversation = is_pipe(0) && is_pipe(1) && LaunchRules::hears(&argv);
     if !is_conversation || is_wrapped() {
         return None;
     }
@@ -99,8 +102,6 @@ fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(L
     // A mistake in it is told by the wrapper, and must not keep anything else from running.
     let policy = config::load(&search, trust).map(|loaded| loaded.policy);
     let policy = policy.unwrap_or_default();
-    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
-    let argv: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
     let launch = recognise(&policy, &launch_rules(&policy), &argv)?;
     Some((launch, inherited))
 }
@@ -171,38 +172,6 @@ fn is_pipe(descriptor: u32) -> bool {
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
 }
 
-/// Whether what is launched reads from who launches it: neither asked about itself, nor a container without input.
-fn talks(name: &str, arguments: &[OsString]) -> bool {
-    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
-    let asks = |word: &&str| matches!(*word, "--help" | "-h" | "--version" | "-V" | "help" | "version");
-    if words.last().is_some_and(asks) {
-        return false;
-    }
-    !matches!(name, "docker" | "podman") || (words.iter().any(is_input) && !words.iter().any(is_apart))
-}
-
-/// `-i`, also among other letters.
-fn is_input(word: &&str) -> bool {
-    letters(word).is_some_and(|letters| letters.contains('i'))
-        || matches!(*word, "--interactive" | "--interactive=true")
-}
-
-/// `-d` and `-t`: nobody talks to it, or a person does.
-fn is_apart(word: &&str) -> bool {
-    letters(word).is_some_and(|letters| letters.contains(['d', 't']) && letters.contains('i'))
-        || matches!(
-            *word,
-            "-d" | "--detach" | "-t" | "--tty" | "--detach=true" | "--tty=true"
-        )
-}
-
-fn letters<'a>(word: &&'a str) -> Option<&'a str> {
-    let letters = word.strip_prefix('-')?;
-    let is_short =
-        !letters.is_empty() && letters.len() <= 3 && letters.bytes().all(|byte| byte.is_ascii_lowercase());
-    is_short.then_some(letters)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -211,18 +180,26 @@ mod tests {
 
     use super::*;
 
-    #[test_case("npx", "-y @modelcontextprotocol/server-memory" => true)]
-    #[test_case("npx", "-y @modelcontextprotocol/server-memory --help" => false; "asked about itself")]
-    #[test_case("uvx", "mcp-server-git --version" => false; "asked for its version")]
-    #[test_case("docker", "run -i --rm mcp/time" => true; "a container with input")]
-    #[test_case("docker", "run --rm -i mcp/time" => true; "in another order")]
-    #[test_case("docker", "run --rm mcp/time" => false; "without input")]
-    #[test_case("docker", "run -d mcp/time" => false; "in the background")]
-    #[test_case("docker", "run -it mcp/time" => false; "with a person")]
-    #[test_case("podman", "run --interactive mcp/time" => true; "in words")]
-    fn only_conversations_are_wrapped(name: &str, words: &str) -> bool {
-        let arguments: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        talks(name, &arguments)
+    /// Pipes aside, which tests have no say in.
+    #[test_case("npx -y @modelcontextprotocol/server-memory" => true)]
+    #[test_case("npx -y @modelcontextprotocol/server-memory --help" => true; "a word for the server")]
+    #[test_case("npx --tag next @modelcontextprotocol/server-memory help" => true; "a last word for the server")]
+    #[test_case("uvx mcp-server-git -h" => true; "a letter for the server")]
+    #[test_case("uvx --build-constraints x mcp-server-git --version" => true; "behind an option of uvx")]
+    #[test_case("pipx run mcp-server-git version" => true; "a word of many servers")]
+    #[test_case("docker run -i mcp/time -t -d" => true; "letters for the server")]
+    #[test_case("docker run -i mcp/time --help" => true; "a word behind the image")]
+    #[test_case("docker mcp gateway run" => true; "a server of the client's own")]
+    #[test_case("npx --help @modelcontextprotocol/server-memory" => false; "asked for help itself")]
+    #[test_case("uvx --version mcp-server-git" => false; "asked for its own version")]
+    #[test_case("docker run --help -i mcp/time" => false; "asked about a verb")]
+    #[test_case("docker run -d mcp/time" => false; "in the background")]
+    #[test_case("docker run -e -i mcp/time" => false; "an option that is a value")]
+    #[test_case("docker pull mcp/time" => false; "nothing is started")]
+    fn only_conversations_are_wrapped(line: &str) -> bool {
+        let policy = mcpmon_core::policy::Policy::default();
+        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        LaunchRules::hears(&argv) && recognise(&policy, &launch_rules(&policy), &argv).is_some()
     }
 
     #[test]
