@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
-    sync::{Semaphore, oneshot, watch},
+    sync::{oneshot, watch},
     time::timeout,
 };
 
@@ -32,6 +32,7 @@ use super::{
     engine::{Message, PATIENCE},
     host,
     inbox::Sender,
+    places::{Place, Places},
     proxy::Tokens,
     wrappers::{Refusal, Wrappers},
 };
@@ -59,7 +60,7 @@ struct Shared {
     /// Where the hierarchy of control groups is.
     cgroups: PathBuf,
     connected: Mutex<BTreeMap<u64, Connected>>,
-    slots: Arc<Semaphore>,
+    places: Places,
 }
 
 #[derive(Debug)]
@@ -120,16 +121,17 @@ impl Runs {
             store,
             cgroups,
             connected: Mutex::default(),
-            slots: Arc::new(Semaphore::new(MOST)),
+            places: Places::new(MOST, MOST_OF_USER),
         }))
     }
 
     /// Serves a `mcpmon run` that introduced itself, until it leaves.
     pub(crate) async fn serve(self, mut stream: UnixStream, hello: RunHello) {
-        let slot = Arc::clone(&self.0.slots).try_acquire_owned();
-        let admitted = match slot {
-            Ok(_) => self.admit(&mut stream, hello).await,
-            Err(_) => Err(RunRefusal::TooMany),
+        // Whoever is not believed yet has one too, until it left.
+        let place = self.place(&stream);
+        let admitted = match place {
+            Some(_) => self.admit(&mut stream, hello).await,
+            None => Err(RunRefusal::TooMany),
         };
         match admitted {
             Ok((number, heard)) => {
@@ -149,7 +151,12 @@ impl Runs {
                 }
             }
         }
-        drop(slot);
+    }
+
+    /// A place for the user at the other end.
+    fn place(&self, stream: &UnixStream) -> Option<Place> {
+        let peer = stream.peer_cred().ok()?;
+        self.0.places.take(peer.uid())
     }
 
     /// Those that are connected.
@@ -163,10 +170,6 @@ impl Runs {
         hello: RunHello,
     ) -> Result<(Option<u64>, RunHear), RunRefusal> {
         let (run, uid) = self.0.wrappers.verified(stream).await?;
-        let of_user = self.lock().values().filter(|run| run.status.uid == uid).count();
-        if of_user >= MOST_OF_USER {
-            return Err(RunRefusal::TooMany);
-        }
         let ancestors = host::ancestors(run);
         let session =
             session(&ancestors, hello.name.as_deref(), &host::boot()).ok_or(RunRefusal::NoSession)?;

@@ -220,3 +220,35 @@ fn a_gateway_of_the_users_own_is_not_passed_over() {
     );
     assert_eq!((host.roots(), host.runs.status()), (Vec::new(), Vec::new()));
 }
+
+#[test]
+fn a_user_has_so_many_sessions_however_many_come_at_once() {
+    let host = Host::new(Ok(()));
+    let beyond = 16;
+    let start = std::sync::Barrier::new(MOST_OF_USER + beyond);
+    let found: Vec<_> = thread::scope(|scope| {
+        let askers: Vec<_> = (0..MOST_OF_USER + beyond)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    host.introduce(&named("review"))
+                })
+            })
+            .collect();
+        askers
+            .into_iter()
+            .map(|asker| asker.join().expect("no panic"))
+            .collect()
+    });
+    let taken_in = found
+        .iter()
+        .filter(|found| matches!(found, Ok(Found::Behind(..))))
+        .count();
+    let refused = found
+        .iter()
+        .filter(|found| matches!(found, Err(DaemonError::Refused(cause)) if cause.contains("too many")));
+    assert_eq!((taken_in, refused.count()), (MOST_OF_USER, beyond), "{found:?}");
+    drop(found);
+    until(|| host.runs.status().is_empty());
+    until(|| host.introduce(&named("review")).is_ok());
+}

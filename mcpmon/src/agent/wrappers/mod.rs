@@ -18,7 +18,7 @@ use std::{
 };
 
 use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
-use tokio::{net::UnixStream, sync::Semaphore};
+use tokio::net::UnixStream;
 
 use self::{calls::Sessions, peer::OwnProgram};
 pub(crate) use self::{hosted::Kept, service::Refusal};
@@ -26,6 +26,7 @@ use crate::{
     agent::{
         approval::{self, Subject, Word},
         clock, kill,
+        places::Places,
     },
     config::Sources,
     judge::{Hello, pins},
@@ -59,7 +60,7 @@ struct Shared {
     hosted: Mutex<Vec<Member>>,
     /// Servers of wrappers that left, latest last.
     left: Mutex<VecDeque<Left>>,
-    slots: Arc<Semaphore>,
+    places: Places,
 }
 
 /// A wrapper that is connected.
@@ -100,15 +101,19 @@ impl Wrappers {
             connected: Mutex::default(),
             hosted: Mutex::default(),
             left: Mutex::default(),
-            slots: Arc::new(Semaphore::new(MAX_WRAPPERS)),
+            places: Places::new(MAX_WRAPPERS, MAX_OF_USER),
         })))
     }
 
     /// Serves a wrapper that introduced itself, until it leaves.
     pub(crate) async fn serve(self, stream: UnixStream, hello: Hello) {
-        // Without a slot nobody waits: the wrapper goes on with the user's own store.
-        if let Ok(_slot) = Arc::clone(&self.0.slots).try_acquire_owned() {
-            service::serve(self, stream, hello).await;
+        // Whoever is not believed yet has one too. Without one nobody waits: the wrapper goes on with the user's own
+        // store.
+        let uid = stream.peer_cred().map(|peer| peer.uid());
+        let place = uid.ok().and_then(|uid| self.0.places.take(uid));
+        match place {
+            Some(_) => service::serve(self, stream, hello).await,
+            None => service::refuse(stream, &Refusal::TooMany).await,
         }
     }
 
@@ -212,13 +217,6 @@ impl Wrappers {
     /// How many are connected.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0.connected).len()
-    }
-
-    fn of_user(&self, uid: u32) -> usize {
-        lock(&self.0.connected)
-            .values()
-            .filter(|wrapper| wrapper.member.identity.uid == uid)
-            .count()
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{Connected, FLUSH, MAX_OF_USER, Wrappers, handshake, lock};
+use super::{Connected, FLUSH, Wrappers, handshake, lock};
 use crate::{
     agent::{clock, host},
     judge::{
@@ -52,13 +52,16 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
             }
             leave(&wrappers, number, member);
         }
-        Err(refusal) => {
-            tracing::warn!(%refusal, "a wrapper is refused");
-            let told = answer(&mut BufReader::new(stream), &Hear::Error(refusal.to_string())).await;
-            if let Err(error) = told {
-                tracing::debug!(%error, "it left before it was told");
-            }
-        }
+        Err(refusal) => refuse(stream, &refusal).await,
+    }
+}
+
+/// Tells a wrapper why it is not served.
+pub(super) async fn refuse(stream: UnixStream, refusal: &Refusal) {
+    tracing::warn!(%refusal, "a wrapper is refused");
+    let told = answer(&mut BufReader::new(stream), &Hear::Error(refusal.to_string())).await;
+    if let Err(error) = told {
+        tracing::debug!(%error, "it left before it was told");
     }
 }
 
@@ -71,9 +74,6 @@ async fn admit(
         return Err(Refusal::OtherUser);
     }
     let (peer, _) = wrappers.verified(stream).await?;
-    if wrappers.of_user(hello.identity.uid) >= MAX_OF_USER {
-        return Err(Refusal::TooMany);
-    }
     let session = hello
         .session
         .unwrap_or_else(|| SessionId::new(format!("pid-{}", peer.pid)));
