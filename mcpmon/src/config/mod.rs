@@ -1,10 +1,11 @@
-//! YAML to [`Policy`]: where files lie (`sources`, `trust`), what stands in them
+//! YAML to [`Policy`]: where files lie (`sources`, `home`, `trust`), what stands in them
 //! (`load`, `raw`), what it means (`compile`), when it changes (`reload`), and what other tools' files mean (`import`).
 //!
 //! Knows nothing of the kernel, the store or the terminal.
 
 mod compile;
 mod force;
+mod home;
 mod import;
 mod load;
 mod lock;

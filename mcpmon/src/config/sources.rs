@@ -2,7 +2,7 @@
 
 use std::{
     env, fmt,
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io::{self, Read as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ const MAX_FRAGMENTS: usize = 256;
 /// Where a host's configuration lies.
 const SYSTEM_DIRECTORY: &str = "/etc/mcpmon";
 /// Name of a configuration file in every place that is searched.
-const FILE_NAME: &str = "mcpmon.yaml";
+pub(super) const FILE_NAME: &str = "mcpmon.yaml";
 
 /// Where to look, in the order of the fields. The first that exists holds, alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +199,11 @@ impl Sources {
         &self.0
     }
 
+    /// One file that was read elsewhere.
+    pub(super) fn of_file(source: Source, text: String) -> Self {
+        Self(vec![(source, text)])
+    }
+
     /// Text that no file holds, under names as of files.
     #[cfg(test)]
     pub(super) fn of_texts(files: &[(&str, &str)]) -> Self {
@@ -296,18 +301,30 @@ fn read_if_there(path: &Path, trust: Trust) -> Result<Option<String>, SourceErro
 }
 
 fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
+    let file = open(path).map_err(|source| SourceError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    contents(path, file, |metadata| Ok(trust::check(path, metadata, trust)?))
+}
+
+/// What stands in the open `file` at `path`, once `check` believes it.
+pub(super) fn contents(
+    path: &Path,
+    file: File,
+    check: impl FnOnce(&Metadata) -> Result<(), SourceError>,
+) -> Result<String, SourceError> {
     let read_error = |source| SourceError::Read {
         path: path.to_owned(),
         source,
     };
-    let file = open(path).map_err(read_error)?;
     let metadata = file.metadata().map_err(read_error)?;
     if !metadata.is_file() {
         return Err(SourceError::NotAFile {
             path: path.to_owned(),
         });
     }
-    trust::check(path, &metadata, trust)?;
+    check(&metadata)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)

@@ -96,7 +96,8 @@ fn check_directory(directory: &Path, trusted: u32) -> Result<(), Distrust> {
     }
 }
 
-fn check_owner(path: &Path, metadata: &Metadata, trusted: u32) -> Result<(), Distrust> {
+/// Whether a file is that of `trusted`, or root's.
+pub(super) fn check_owner(path: &Path, metadata: &Metadata, trusted: u32) -> Result<(), Distrust> {
     match metadata.uid() {
         owner if owner == 0 || owner == trusted => Ok(()),
         owner => Err(Distrust::Owner {

@@ -13,6 +13,7 @@ mod link;
 pub mod models;
 mod note;
 mod own;
+mod policies;
 pub(crate) mod pins;
 mod process;
 pub(crate) mod protocol;
@@ -44,7 +45,7 @@ use self::{
     daemon::Presence,
     kept::ThroughDaemon,
     link::{Link, LinkError},
-    own::Own,
+    own::Followed,
     reading::Reading,
     shared::{SharedState, Snapshot},
 };
@@ -52,6 +53,7 @@ pub use self::{
     hosted::{Hosting, recorder},
     launch::{Ended, Launch},
     note::note,
+    policies::Policies,
     protocol::Hello,
 };
 use crate::{
@@ -126,7 +128,7 @@ pub struct Judge {
     /// Follows the user's own policy; the daemon's is told.
     reloader: Option<Reloader>,
     /// The user's own policy on top of the daemon's.
-    own: Option<Own>,
+    own: Option<Followed>,
     next_poll: Timestamp,
     policy_hash: Digest,
     /// The number of changes that was looked at last.
@@ -234,7 +236,7 @@ impl Judge {
             (None, Some(loaded)) => loaded,
             (None, None) => config::load(&options.search, options.trust)?,
         };
-        let (loaded, own_policy) = Own::over(loaded, options.search, options.trust);
+        let (loaded, own_policy) = Followed::over(loaded, options.search, options.trust);
         let parts = Parts {
             member,
             recorder: Recorder::new(Settings {
@@ -543,7 +545,7 @@ struct Parts {
     recorder: Recorder,
     shared: SharedState,
     reloader: Option<Reloader>,
-    own: Option<Own>,
+    own: Option<Followed>,
     generation: u64,
     launch: launch::Pins,
     entrance: Option<Entrance>,

@@ -1,16 +1,20 @@
 //! The user's own policy file where a daemon rules: it can only tighten the daemon's policy, and a mistake in it
 //! disables nothing.
 
-use mcpmon_core::model::Digest;
+use mcpmon_core::{
+    inspect::mask::mask_text,
+    model::{Digest, Event, EventKind, Layer, Severity, Timestamp},
+};
 
-use crate::config::{self, ConfigError, Loaded, Search, Sources, Trust};
+use crate::config::{self, ConfigError, Loaded, Search, SourceError, Sources, Trust};
 
-/// Follows the user's own file.
+/// A user's own file, or none; or why it cannot be read.
+type Found = Result<Option<Sources>, SourceError>;
+
+/// Follows a user's own file.
 #[derive(Debug)]
 pub(super) struct Own {
-    search: Search,
-    trust: Trust,
-    /// The daemon's policy.
+    /// The host's policy.
     host: Loaded,
     /// What was found last: text, nothing, or why it cannot be read.
     seen: Option<Digest>,
@@ -21,17 +25,15 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// On top of the daemon's policy `host`: what holds, and what follows the file from now on.
-    pub(super) fn over(host: Loaded, search: Search, trust: Trust) -> (Loaded, Self) {
+    /// On top of the host's policy, what was `found`: what holds, and what follows the file from now on.
+    pub(super) fn over(host: Loaded, found: Found) -> (Loaded, Self) {
         let mut own = Self {
-            search,
-            trust,
             host,
             seen: None,
             text: None,
             untold: None,
         };
-        let loaded = match own.look() {
+        let loaded = match own.take(found) {
             Some(Ok(loaded)) => loaded,
             Some(Err(error)) => {
                 own.untold = Some(error);
@@ -42,7 +44,7 @@ impl Own {
         (loaded, own)
     }
 
-    /// The daemon has another policy: what holds now.
+    /// The host has another policy: what holds now.
     pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
         self.host = host;
         let Some(text) = &self.text else {
@@ -54,16 +56,15 @@ impl Own {
         })
     }
 
-    /// What changed since the last call; where it cannot be used, what was in force stays so.
-    pub(super) fn poll(&mut self) -> Option<Result<Loaded, ConfigError>> {
+    /// What changed since the last call, by what is `found` now; where it cannot be used, what was in force stays so.
+    pub(super) fn news(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
         match self.untold.take() {
             Some(error) => Some(Err(error)),
-            None => self.look(),
+            None => self.take(found),
         }
     }
 
-    fn look(&mut self) -> Option<Result<Loaded, ConfigError>> {
-        let found = self.search.read_own(self.trust);
+    fn take(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
         let state = match &found {
             Ok(Some(text)) => text.digest(),
             Ok(None) => Digest::of(b""),
@@ -84,4 +85,58 @@ impl Own {
             Err(error) => Some(Err(error.into())),
         }
     }
+}
+
+/// A user's own file, where the user's environment and command line say that it is.
+#[derive(Debug)]
+pub(super) struct Followed {
+    search: Search,
+    trust: Trust,
+    own: Own,
+}
+
+impl Followed {
+    /// On top of the daemon's policy `host`: what holds, and what follows the file from now on.
+    pub(super) fn over(host: Loaded, search: Search, trust: Trust) -> (Loaded, Self) {
+        let (loaded, own) = Own::over(host, search.read_own(trust));
+        (loaded, Self { search, trust, own })
+    }
+
+    /// See [`Own::adopt`].
+    pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
+        self.own.adopt(host)
+    }
+
+    /// See [`Own::news`].
+    pub(super) fn poll(&mut self) -> Option<Result<Loaded, ConfigError>> {
+        self.own.news(self.search.read_own(self.trust))
+    }
+}
+
+/// What is recorded of news of a policy, of that of the user `uid` where one process judges for many.
+pub(super) fn told(now: Timestamp, uid: Option<u32>, news: &Result<Loaded, ConfigError>) -> Event {
+    let error = match news {
+        Ok(loaded) => {
+            let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
+            let (path, hash) = (sources.join(", "), loaded.hash);
+            return Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash });
+        }
+        Err(error) => error,
+    };
+    // A message may quote a value.
+    let errors = match error {
+        ConfigError::Invalid(invalid) => {
+            let problems = invalid.problems().iter();
+            problems.map(|problem| mask_text(&problem.headline())).collect()
+        }
+        ConfigError::Source(_) | ConfigError::Vanished => vec![error.to_string()],
+    };
+    let path = String::new();
+    let mut event = Event::new(now, Layer::Agent, EventKind::PolicyRejected { path, errors });
+    event.severity = Severity::High;
+    let whose = uid.map_or_else(String::new, |uid| format!("of the own file of user {uid}, "));
+    event.reason = Some(format!(
+        "{whose}what was in force before stays so; check the file with `mcpmon policy check FILE`"
+    ));
+    event
 }

@@ -4,14 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use mcpmon_core::{
     decide::{Company, Observation},
-    model::{
-        DefinitionKey, DefinitionRecord, Event, EventKind, Layer, ListKind, ServerId, ServerType, Severity,
-        Timestamp,
-    },
+    model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp},
     policy::network::table::Tables,
 };
 
-use super::{Judge, shared::Snapshot};
+use super::{Judge, own::told, shared::Snapshot};
 use crate::config::{Loaded, Reloader, load_sources};
 
 impl Judge {
@@ -140,24 +137,9 @@ impl Judge {
         let Some(news) = news else {
             return;
         };
-        let mut event = match news {
-            Ok(loaded) => {
-                self.adopt(now, &loaded);
-                let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-                let path = sources.join(", ");
-                let hash = loaded.hash;
-                Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash })
-            }
-            Err(error) => {
-                let kind = EventKind::PolicyRejected {
-                    path: String::new(),
-                    errors: vec![error.to_string()],
-                };
-                Event::new(now, Layer::Agent, kind)
-            }
-        };
-        if matches!(event.kind, EventKind::PolicyRejected { .. }) {
-            event.severity = Severity::High;
+        let event = told(now, None, &news);
+        if let Ok(loaded) = news {
+            self.adopt(now, &loaded);
         }
         self.push(event);
     }

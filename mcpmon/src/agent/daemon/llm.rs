@@ -16,8 +16,8 @@ use crate::{
         runs::{Offered, protocol::Offer},
         wrappers::{Kept, Wrappers},
     },
-    config::{Loaded, ProxySettings},
-    judge::{self, Hosting, models::Models},
+    config::ProxySettings,
+    judge::{self, Hosting, Policies, models::Models},
     record::{Recorder, Settings, StoreError},
 };
 
@@ -121,9 +121,10 @@ impl Proxy {
     }
 }
 
-/// The remote servers that `loaded` declares, judged among those of the wrappers, and what that is recorded to.
+/// The remote servers that the host's policy declares, judged among those of the wrappers, and what that is recorded
+/// to.
 pub(super) fn remotes(
-    loaded: &Loaded,
+    policies: Policies,
     wrappers: &Wrappers,
     settings: Settings,
     host: &judge::Options,
@@ -132,7 +133,7 @@ pub(super) fn remotes(
     let kept = Kept(wrappers.clone());
     let hosting = Hosting::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
     let recorder = hosting.recorder().clone();
-    let remotes = Remotes::new(loaded.clone(), hosting, tokens);
+    let remotes = Remotes::new(policies, hosting, tokens);
     remotes.discover();
     Ok((remotes, recorder))
 }
@@ -153,10 +154,8 @@ impl Daemon {
 
     /// Another policy is in force.
     pub(super) fn tell_proxy(&mut self) {
-        self.proxy
-            .models
-            .install(clock::now(), &Arc::clone(&self.loaded.policy));
-        self.proxy.remotes.install(&self.loaded);
+        self.proxy.models.install(clock::now(), &self.loaded);
+        self.proxy.remotes.follow();
         self.look_after_proxy();
     }
 }

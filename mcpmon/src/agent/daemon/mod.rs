@@ -50,7 +50,7 @@ use crate::{
         preflight,
         sensor::{Sensor, SensorError},
     },
-    judge::{models::Models, pins},
+    judge::{Policies, models::Models, pins},
     record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, Store, StoreError},
 };
 
@@ -223,10 +223,11 @@ impl Daemon {
             options.socket.clone(),
             Some(store.clone()),
         );
-        let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &host);
+        let policies = Policies::of_host(loaded.clone(), recorder.clone(), clock::now);
+        let models = Models::new(policies.clone(), recorder.clone(), &host);
         let tokens = Tokens::default();
         let remotes = llm::remotes(
-            &loaded,
+            policies,
             &wrappers,
             Settings {
                 access,

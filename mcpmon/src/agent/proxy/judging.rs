@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{servers::Callers, tokens::Tokens};
 use crate::{
     agent::clock,
-    intercept::http::{self, Asked, Exchanges, Who},
+    intercept::http::{self, Asked, Exchanges, Peer, Who},
     judge::models::{self, Models},
     record::{Keeper, KeptBodies},
 };
@@ -39,15 +39,15 @@ impl Exchanges for Judges {
         self.tokens.session(token)
     }
 
-    fn passes_unknown(&self) -> bool {
-        !self.models.policy().fail_closed
+    fn passes_unknown(&self, peer: &Peer) -> bool {
+        let uid = who(peer).uid;
+        let policies = self.models.policies();
+        let loaded = self.in_time(uid, || policies.of(clock::now(), uid));
+        !loaded.policy.fail_closed
     }
 
     fn judge(&self, asked: Asked) -> Box<dyn http::ExchangeJudge> {
-        let Who { uid, process } = match asked.peer.known() {
-            Some(who) => who,
-            None => block_in_place(|| asked.peer.who()),
-        };
+        let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
         let exchange = Exchange {
             session: asked.session.or_else(of_process),
@@ -59,9 +59,26 @@ impl Exchanges for Judges {
         let keeper = self.keeper.clone();
         Box::new(Judging {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
-            judge: self.models.judge(clock::now(), uid, exchange),
+            judge: self.in_time(uid, || self.models.judge(clock::now(), uid, exchange)),
             half: Half::Request,
         })
+    }
+}
+
+impl Judges {
+    /// Others go on while the own policy file of a user is read who was not heard of before.
+    fn in_time<T>(&self, uid: Option<u32>, work: impl FnOnce() -> T) -> T {
+        match self.models.policies().knows(uid) {
+            true => work(),
+            false => block_in_place(work),
+        }
+    }
+}
+
+fn who(peer: &Peer) -> Who {
+    match peer.known() {
+        Some(who) => who,
+        None => block_in_place(|| peer.who()),
     }
 }
 

@@ -166,8 +166,8 @@ impl Hosted {
 
     /// Puts another policy in force.
     pub fn install(&self, now: Timestamp, loaded: &Loaded) {
-        self.models.install(now, &loaded.policy);
-        self.remotes.install(loaded);
+        self.models.install(now, loaded);
+        self.remotes.follow();
     }
 
     /// Time passes.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin,
-    sync::Arc, time::Duration,
+    time::Duration,
 };
 
 use mcpmon_core::{
@@ -19,7 +19,7 @@ use crate::{
     agent::{clock, declared::declare},
     config::{self, ConfigError, Loaded, ProxySettings, Reloader, Search, Trust},
     intercept::http::Token,
-    judge::{self, Hosting, JudgeError, models::Models},
+    judge::{self, Hosting, JudgeError, Policies, models::Models},
     record::Recorder,
 };
 
@@ -91,9 +91,10 @@ impl Standalone {
         let recorder = judge::recorder(judge::own_settings(&judged, &loaded.settings.record)?)
             .map_err(JudgeError::from)?;
         declare(&recorder, &loaded);
-        let models = Models::new(Arc::clone(&loaded.policy), recorder.clone(), &judged);
+        let policies = Policies::of_one(loaded.clone());
+        let models = Models::new(policies.clone(), recorder.clone(), &judged);
         let hosting = Hosting::alone(recorder.clone(), &judged);
-        let remotes = Remotes::new(loaded.clone(), hosting, tokens);
+        let remotes = Remotes::new(policies, hosting, tokens);
         remotes.discover();
         let hosted = Hosted::start(&settings, None, models, remotes, options.token)?;
         Ok(Self {

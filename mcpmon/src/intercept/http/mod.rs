@@ -107,8 +107,8 @@ pub trait Exchanges: fmt::Debug + Send + Sync {
     /// The session that a token in a path was given to.
     fn session(&self, token: &str) -> Option<SessionId>;
 
-    /// Whether requests to endpoints that are not known here may pass unread.
-    fn passes_unknown(&self) -> bool;
+    /// Whether requests of `peer` to endpoints that are not known here may pass unread.
+    fn passes_unknown(&self, peer: &Peer) -> bool;
 
     /// Who judges one request with its response.
     fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge>;

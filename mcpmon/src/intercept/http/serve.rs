@@ -16,7 +16,7 @@ use mcpmon_core::{
 use tokio::task::block_in_place;
 
 use super::{
-    Asked, ExchangeJudge, Exchanges,
+    Asked, ExchangeJudge, Exchanges, Peer,
     admission::{self, Entry},
     answer::Problem,
     ask::{Ask, Question, RequestLine, dialect_of},
@@ -126,7 +126,7 @@ impl Proxy {
         let ask = match route {
             Route::Plain => None,
             Route::Unknown => {
-                self.admit_unknown(&line)?;
+                self.admit_unknown(&line, &entry.peer)?;
                 None
             }
             Route::Model { dialect, stream, .. } => Some(Ask::model(judge(dialect), dialect, stream)),
@@ -152,9 +152,9 @@ impl Proxy {
     }
 
     /// An endpoint that nobody here knows may answer with calls that nobody here finds.
-    fn admit_unknown(&self, line: &RequestLine) -> Result<(), Problem> {
+    fn admit_unknown(&self, line: &RequestLine, peer: &Peer) -> Result<(), Problem> {
         let path = line.path();
-        if self.exchanges.passes_unknown() {
+        if self.exchanges.passes_unknown(peer) {
             tracing::warn!(
                 path,
                 "an endpoint that mcpmon does not know: its answers are not judged"

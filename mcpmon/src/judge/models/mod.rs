@@ -23,8 +23,11 @@ use mcpmon_core::{
 };
 
 use self::session::Session;
-use super::{Options, files};
-use crate::record::{Entry, Generation, Reader, Recorder};
+use super::{Options, Policies, files};
+use crate::{
+    config::Loaded,
+    record::{Entry, Generation, Reader, Recorder},
+};
 
 /// Sessions that are known at a time; the one that was used least lately makes room.
 const MOST_SESSIONS: usize = 256;
@@ -57,7 +60,7 @@ struct Shared {
     places: Places,
     generation: Mutex<Option<Generation>>,
     reader: Mutex<Option<Reader>>,
-    policy: Mutex<Arc<Policy>>,
+    policies: Policies,
     sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
     /// Since when the store cannot be read.
     away: Mutex<Option<Timestamp>>,
@@ -73,9 +76,9 @@ pub struct ExchangeJudge {
 }
 
 impl Models {
-    /// Records to `recorder`, and looks up servers in the store that it writes.
+    /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes.
     #[must_use]
-    pub fn new(policy: Arc<Policy>, recorder: Recorder, options: &Options) -> Self {
+    pub fn new(policies: Policies, recorder: Recorder, options: &Options) -> Self {
         let store = recorder.path().to_owned();
         Self(Arc::new(Shared {
             places: files::places(options),
@@ -83,19 +86,33 @@ impl Models {
             store,
             generation: Mutex::default(),
             reader: Mutex::default(),
-            policy: Mutex::new(policy),
+            policies,
             sessions: Mutex::default(),
             away: Mutex::default(),
         }))
     }
 
-    /// Puts another policy in force, for exchanges that are under way too.
-    pub fn install(&self, now: Timestamp, policy: &Arc<Policy>) {
-        *lock(&self.0.policy) = Arc::clone(policy);
-        let sessions: Vec<_> = lock(&self.0.sessions).values().cloned().collect();
-        for session in sessions {
-            let judgement = lock(&session).install(now, Arc::clone(policy));
-            self.carry_out(None, judgement);
+    /// Puts another policy in force, for exchanges that are under way too. Whatever else judges by the same policies is
+    /// to be told.
+    pub fn install(&self, now: Timestamp, loaded: &Loaded) {
+        self.0.policies.adopt(loaded);
+        self.follow(now);
+    }
+
+    /// Puts in force what holds now for each user.
+    fn follow(&self, now: Timestamp) {
+        let known = lock(&self.0.sessions);
+        let sessions: Vec<_> = known
+            .iter()
+            .map(|(whose, session)| (whose.uid, Arc::clone(session)))
+            .collect();
+        drop(known);
+        for (uid, session) in sessions {
+            let loaded = self.0.policies.of(now, uid);
+            let judgement = lock(&session).install(now, &loaded.policy);
+            if let Some(judgement) = judgement {
+                self.carry_out(None, judgement);
+            }
         }
     }
 
@@ -105,14 +122,22 @@ impl Models {
         &self.0.recorder
     }
 
-    /// The policy in force.
+    /// The host's policy.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&lock(&self.0.policy))
+        Arc::clone(&self.0.policies.host().policy)
     }
 
-    /// Time passes: sessions that are over are forgotten. To be called about once a second.
+    /// The policies in force.
+    #[must_use]
+    pub fn policies(&self) -> &Policies {
+        &self.0.policies
+    }
+
+    /// Time passes: what changed in users' policies is put in force, and sessions that are over are forgotten. To be
+    /// called about once a second.
     pub fn tick(&self, now: Timestamp) {
+        self.follow(now);
         lock(&self.0.sessions).retain(|_, session| {
             let is_used = Arc::strong_count(session) > 1;
             is_used || now.since(lock(session).used) < IDLE
@@ -131,7 +156,7 @@ impl Models {
         self.len() == 0
     }
 
-    /// Who judges one request of `uid`, with its response.
+    /// Who judges one request of `uid`, with its response. Takes a moment for a user of whom there was none lately.
     #[must_use]
     pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ExchangeJudge {
         let whose = Whose {
@@ -147,6 +172,8 @@ impl Models {
     }
 
     fn session(&self, now: Timestamp, whose: Whose) -> Arc<Mutex<Session>> {
+        // May read a file, for which nobody else waits.
+        let loaded = self.0.policies.of(now, whose.uid);
         let mut sessions = lock(&self.0.sessions);
         if let Some(session) = sessions.get(&whose) {
             let session = Arc::clone(session);
@@ -167,7 +194,7 @@ impl Models {
                 sessions.remove(&oldest);
             }
         }
-        let policy = self.policy();
+        let policy = Arc::clone(&loaded.policy);
         let session = Session::new(now, policy, self.0.places.clone(), whose.clone());
         let session = Arc::new(Mutex::new(session));
         sessions.insert(whose, Arc::clone(&session));

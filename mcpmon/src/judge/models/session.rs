@@ -47,8 +47,10 @@ impl Session {
         self.generation
     }
 
-    pub(super) fn install(&mut self, now: Timestamp, policy: Arc<Policy>) -> Judgement {
-        self.monitor.install(now, policy, &Tables::default())
+    /// Puts `policy` in force; `None` where it is.
+    pub(super) fn install(&mut self, now: Timestamp, policy: &Arc<Policy>) -> Option<Judgement> {
+        let is_new = !Arc::ptr_eq(self.monitor.policy(), policy);
+        is_new.then(|| self.monitor.install(now, Arc::clone(policy), &Tables::default()))
     }
 
     pub(super) fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {

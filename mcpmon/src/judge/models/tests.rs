@@ -26,7 +26,7 @@ impl Home {
         let options = options(directory.path().to_owned(), policy);
         let loaded = load(&options.search, options.trust).unwrap();
         Self {
-            models: Models::new(loaded.policy, recorder, &options),
+            models: Models::new(Policies::of_one(loaded), recorder, &options),
             directory,
         }
     }
@@ -163,7 +163,7 @@ fn another_policy_holds_for_sessions_that_are_there() {
     assert!(!home.is_blocked(None, "mcp__files__delete_all"));
     let options = home.options(BLOCKS);
     let loaded = load(&options.search, options.trust).unwrap();
-    home.models.install(NOW, &loaded.policy);
+    home.models.install(NOW, &loaded);
     assert!(home.is_blocked(None, "mcp__files__delete_all"));
 }
 

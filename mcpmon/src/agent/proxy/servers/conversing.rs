@@ -15,11 +15,10 @@ use mcpmon_core::model::{
 };
 use tokio::task::block_in_place;
 
-use super::Policy;
 use crate::{
     config::Loaded,
     intercept::http::mcp::{ServerJudge, Unanswered},
-    judge::Judge,
+    judge::{Judge, Policies},
 };
 
 /// Messages from which on to judge one takes long enough to let others go on, bytes.
@@ -30,12 +29,19 @@ const OTHER: Duration = Duration::from_secs(5);
 /// The rule by which another certificate is refused.
 const RULE: &str = "tls_fingerprint";
 
+/// What holds for one user.
+#[derive(Debug)]
+pub(super) struct PolicyOf {
+    pub(super) policies: Policies,
+    pub(super) uid: u32,
+}
+
 /// A conversation.
 #[derive(Debug)]
 pub(super) struct Conversing {
     /// URL of the server, as events show it.
     url: String,
-    policy: Policy,
+    policy: PolicyOf,
     inner: Mutex<Inner>,
     used: AtomicI64,
     offering: Arc<Mutex<()>>,
@@ -59,7 +65,7 @@ impl Conversing {
         url: String,
         mut judge: Judge,
         loaded: Arc<Loaded>,
-        policy: Policy,
+        policy: PolicyOf,
         offering: Arc<Mutex<()>>,
     ) -> Self {
         let denial = denied(judge.admit(now));
@@ -118,8 +124,8 @@ impl Conversing {
 
 impl Inner {
     /// Puts the policy in force that holds now.
-    fn follow(&mut self, now: Timestamp, policy: &Policy) {
-        let loaded = policy.loaded();
+    fn follow(&mut self, now: Timestamp, policy: &PolicyOf) {
+        let loaded = policy.policies.of(now, Some(policy.uid));
         if !Arc::ptr_eq(&loaded, &self.loaded) {
             self.judge.install(now, &loaded);
             self.loaded = loaded;

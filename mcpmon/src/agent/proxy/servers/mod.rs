@@ -7,7 +7,7 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak},
     thread,
     time::Duration,
 };
@@ -19,7 +19,7 @@ use mcpmon_core::{
 use tokio::task::block_in_place;
 
 pub(super) use self::callers::Callers;
-use self::conversing::Conversing;
+use self::conversing::{Conversing, PolicyOf};
 use super::Tokens;
 use crate::{
     agent::{clock, discovery::Discovery, wrap},
@@ -28,7 +28,7 @@ use crate::{
         Who,
         mcp::{AskedServer, Bounds, NotJudged, Remote, ServerJudge, Servers},
     },
-    judge::{Hosting, Judge},
+    judge::{Hosting, Judge, Policies},
 };
 
 /// Conversations at a time, of all users and of one.
@@ -41,17 +41,6 @@ const IDLE: Duration = Duration::from_secs(1800);
 /// How often time passes for them.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The policy that holds now. Clones share it.
-#[derive(Clone, Debug)]
-struct Policy(Arc<RwLock<Declared>>);
-
-/// A policy, and the remote servers that it declares.
-#[derive(Debug)]
-struct Declared {
-    loaded: Arc<Loaded>,
-    remotes: BTreeMap<ServerId, Arc<Remote>>,
-}
-
 /// The remote servers, and the conversations with them. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Remotes(Arc<Shared>);
@@ -61,7 +50,9 @@ struct Shared {
     hosting: Hosting,
     tokens: Tokens,
     callers: Arc<Callers>,
-    policy: Policy,
+    policies: Policies,
+    /// The remote servers that the host's policy declares.
+    declared: RwLock<BTreeMap<ServerId, Arc<Remote>>>,
     conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
     /// Held by whoever opens one, so that each is opened once.
     opening: Mutex<()>,
@@ -77,46 +68,16 @@ struct Whose {
     session: Option<SessionId>,
 }
 
-impl Policy {
-    fn new(loaded: Loaded) -> Self {
-        let remotes = remotes(&loaded, &BTreeMap::new());
-        Self(Arc::new(RwLock::new(Declared {
-            loaded: Arc::new(loaded),
-            remotes,
-        })))
-    }
-
-    fn loaded(&self) -> Arc<Loaded> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).loaded)
-    }
-
-    fn remote(&self, id: &str) -> Option<Arc<Remote>> {
-        let id = ServerId::new(id).ok()?;
-        let declared = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        declared.remotes.get(&id).cloned()
-    }
-
-    fn ids(&self) -> Vec<ServerId> {
-        let declared = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        declared.remotes.keys().cloned().collect()
-    }
-
-    fn install(&self, loaded: Loaded) {
-        let mut declared = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        declared.remotes = remotes(&loaded, &declared.remotes);
-        declared.loaded = Arc::new(loaded);
-    }
-}
-
 impl Remotes {
-    /// The servers that `loaded` declares; `tokens` in paths say of which session a request is.
+    /// The servers that the host's policy declares; `tokens` in paths say of which session a request is.
     #[must_use]
-    pub fn new(loaded: Loaded, hosting: Hosting, tokens: Tokens) -> Self {
+    pub fn new(policies: Policies, hosting: Hosting, tokens: Tokens) -> Self {
         let remotes = Self(Arc::new(Shared {
             hosting,
             tokens,
             callers: Arc::default(),
-            policy: Policy::new(loaded),
+            declared: RwLock::new(remotes(&policies.host(), &BTreeMap::new())),
+            policies,
             conversations: Mutex::default(),
             opening: Mutex::default(),
             offering: Arc::default(),
@@ -126,18 +87,25 @@ impl Remotes {
         remotes
     }
 
-    /// Puts another policy in force, for conversations that go on too.
-    pub fn install(&self, loaded: &Loaded) {
-        self.0.policy.install(loaded.clone());
+    /// Another policy is in force, for conversations that go on too.
+    pub fn follow(&self) {
+        let host = self.0.policies.host();
+        let mut declared = self.0.declared.write().unwrap_or_else(PoisonError::into_inner);
+        *declared = remotes(&host, &declared);
+        drop(declared);
         if let Some(discovery) = self.0.discovery.get() {
-            discovery.install(self.0.policy.loaded());
+            discovery.install(host);
         }
     }
 
     /// Ids of the servers.
     #[must_use]
     pub fn ids(&self) -> Vec<ServerId> {
-        self.0.policy.ids()
+        self.declared().keys().cloned().collect()
+    }
+
+    fn declared(&self) -> RwLockReadGuard<'_, BTreeMap<ServerId, Arc<Remote>>> {
+        self.0.declared.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many conversations there are.
@@ -193,7 +161,7 @@ impl Remotes {
     pub fn discover(&self) {
         let shared = Arc::downgrade(&self.0);
         let servers = move || Some(Arc::new(Self(shared.upgrade()?)) as Arc<dyn Servers>);
-        match Discovery::start(self.0.policy.loaded(), servers) {
+        match Discovery::start(self.0.policies.host(), servers) {
             Ok(discovery) => drop(self.0.discovery.set(discovery)),
             Err(error) => tracing::error!(%error, "servers are listed only when a client asks them"),
         }
@@ -237,7 +205,8 @@ impl Remotes {
             return Ok(conversing);
         }
         self.make_room(now, whose.identity.uid)?;
-        let loaded = self.0.policy.loaded();
+        let uid = whose.identity.uid;
+        let loaded = self.0.policies.of(now, Some(uid));
         let conversation = Conversation {
             identity: whose.identity.clone(),
             server_type: remote.server_type,
@@ -252,7 +221,11 @@ impl Remotes {
         })?;
         let url = bare(&remote.url).to_owned();
         let offering = Arc::clone(&self.0.offering);
-        let conversing = Conversing::new(now, url, judge, loaded, self.0.policy.clone(), offering);
+        let policy = PolicyOf {
+            policies: self.0.policies.clone(),
+            uid,
+        };
+        let conversing = Conversing::new(now, url, judge, loaded, policy, offering);
         let conversing = Arc::new(conversing);
         self.conversations().insert(whose, Arc::clone(&conversing));
         Ok(conversing)
@@ -299,7 +272,8 @@ impl Servers for Remotes {
     }
 
     fn remote(&self, id: &str) -> Option<Arc<Remote>> {
-        self.0.policy.remote(id)
+        let id = ServerId::new(id).ok()?;
+        self.declared().get(&id).cloned()
     }
 
     fn ids(&self) -> Vec<ServerId> {
@@ -307,7 +281,7 @@ impl Servers for Remotes {
     }
 
     fn bounds(&self) -> Bounds {
-        let limits = self.0.policy.loaded().policy.limits;
+        let limits = self.0.policies.host().policy.limits;
         Bounds {
             limits: wrap::limits(limits),
             streams: limits.max_streams,

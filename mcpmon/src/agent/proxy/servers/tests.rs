@@ -34,7 +34,11 @@ impl Home {
         let recorder = judge::recorder(Settings::new(directory.join("mcpmon.db"))).expect("a store");
         let options = options(&directory);
         let hosting = Hosting::alone(recorder, &options);
-        let remotes = Remotes::new(loaded(&directory, policy), hosting, Tokens::default());
+        let remotes = Remotes::new(
+            Policies::of_one(loaded(&directory, policy)),
+            hosting,
+            Tokens::default(),
+        );
         Self { directory, remotes }
     }
 
@@ -57,7 +61,8 @@ impl Home {
     }
 
     fn install(&self, policy: &str) {
-        self.remotes.install(&loaded(&self.directory, policy));
+        self.remotes.0.policies.adopt(&loaded(&self.directory, policy));
+        self.remotes.follow();
     }
 
     fn reader(&self) -> Reader {

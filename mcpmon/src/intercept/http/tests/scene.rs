@@ -18,7 +18,7 @@ use mcpmon_core::{
 
 use crate::{
     agent::clock,
-    intercept::http::{Asked, ExchangeJudge, Exchanges, Provider, Running, Settings},
+    intercept::http::{Asked, ExchangeJudge, Exchanges, Peer, Provider, Running, Settings},
     record::{Keeper, KeptBodies},
 };
 
@@ -45,7 +45,7 @@ impl Exchanges for Rules {
         (token == "known").then(|| SessionId::new("run-1"))
     }
 
-    fn passes_unknown(&self) -> bool {
+    fn passes_unknown(&self, _peer: &Peer) -> bool {
         !self.fail_closed
     }
 
