@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mcpmon_core::model::{Action, Definition, Digest, Layer, RawJson, Timestamp};
+use mcpmon_core::model::{Action, Definition, Digest, Layer, RawJson, SessionId, Timestamp};
 use rusqlite::Connection;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -92,7 +92,6 @@ fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
     for event in events {
         let key = key(&event);
         let known = open.get(&key).copied();
-        let is_free = |call: &ToolCall| call.called.is_none() && call.returned.is_none();
         match event.kind.as_str() {
             JUDGED if event.layer == Layer::Llm => {
                 intents.add(&event, calls.len());
@@ -101,7 +100,7 @@ fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
                     ..ToolCall::default()
                 });
             }
-            CALLED if known.is_some_and(|at| is_free(&calls[at])) => {
+            CALLED if known.is_some_and(|at| awaits(&calls[at], &event)) => {
                 if let Some(at) = known {
                     calls[at].called = Some(event);
                 }
@@ -128,6 +127,18 @@ fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
     calls
 }
 
+/// Whether `called` is what became of a call that was judged. One that was stopped is not called: its id is then another
+/// call's, over a connection that came later.
+fn awaits(call: &ToolCall, called: &StoredEvent) -> bool {
+    let is_same = |judged: &StoredEvent| {
+        judged.action != Action::Block
+            && ["tool_name", "tool_call_id"]
+                .into_iter()
+                .all(|field| text(judged, field) == text(called, field))
+    };
+    call.called.is_none() && call.returned.is_none() && call.judged.as_ref().is_some_and(is_same)
+}
+
 fn key(event: &StoredEvent) -> [String; 3] {
     [
         event.session_id.clone().unwrap_or_default(),
@@ -140,22 +151,78 @@ fn key(event: &StoredEvent) -> [String; 3] {
     ]
 }
 
-/// Calls that a model wanted and that did not come yet, by their positions.
+/// Calls that a model wanted and that did not come yet.
+///
+/// Each layer tells what it knows: the proxy may not know yet whose tool a name stands for, nor whose connection it
+/// answers, and each may know the session under another name. What one of them does not know does not part them.
 #[derive(Debug, Default)]
 struct Intents {
-    by_id: BTreeMap<String, usize>,
-    /// Oldest first: whether the client has ids of its own, when it was wanted, and which it is.
-    by_content: BTreeMap<Content, VecDeque<Intent>>,
+    by_id: BTreeMap<String, VecDeque<Intent>>,
+    /// By what the tools are to be called with.
+    by_input: BTreeMap<Option<Digest>, VecDeque<Intent>>,
 }
 
-/// Session, server, tool, and what it is called with.
-type Content = (Option<String>, Option<String>, String, Option<Digest>);
+/// Most calls with one id, or with the same input, that are waited for; the oldest make room.
+const MOST_ALIKE: usize = 256;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Intent {
-    id: Option<String>,
-    at: Timestamp,
+    /// Which of all calls it is.
     position: usize,
+    at: Timestamp,
+    session: Option<SessionId>,
+    server: Option<String>,
+    /// As its server calls it; where the server is not known, as the model does.
+    tool: String,
+    id: Option<String>,
+    input: Option<Digest>,
+}
+
+impl Intent {
+    fn of(event: &StoredEvent, position: usize) -> Self {
+        let input = text(event, "input").filter(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
+        Self {
+            position,
+            at: event.timestamp,
+            session: event.session_id.as_deref().map(SessionId::new),
+            server: event.server_id.clone(),
+            tool: text(event, "tool_name").unwrap_or_default(),
+            id: text(event, "tool_call_id"),
+            // Each layer writes what it was given; in one spelling both are the same.
+            input: input.map(|input| Definition::of(RawJson::trusted(&input)).hash),
+        }
+    }
+
+    /// Whether nothing tells that `call` is one of another session.
+    fn may_share_session(&self, call: &Self) -> bool {
+        match (&self.session, &call.session) {
+            (Some(session), Some(other)) => session.is_of_same_root(other),
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// Whether nothing tells that `call` is one of another tool.
+    fn may_share_tool(&self, call: &Self) -> bool {
+        match &self.server {
+            Some(_) => self.server == call.server && self.tool == call.tool,
+            None => letters(&self.tool).ends_with(&letters(&call.tool)),
+        }
+    }
+
+    /// Whether `call` has the same content, and comes in time.
+    fn is_alike(&self, call: &Self) -> bool {
+        let waited = call.at.0.saturating_sub(self.at.0);
+        (0..=LONGEST_WAIT).contains(&waited)
+            && (self.id.is_none() || call.id.is_none())
+            && self.may_share_session(call)
+            && self.may_share_tool(call)
+    }
+}
+
+/// What clients leave of a tool's name, however they write it.
+fn letters(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 impl Intents {
@@ -164,56 +231,47 @@ impl Intents {
         if event.action == Action::Block {
             return;
         }
-        let id = text(event, "tool_call_id");
-        if let Some(id) = &id {
-            self.by_id.insert(id.clone(), position);
+        let intent = Intent::of(event, position);
+        if let Some(id) = &intent.id {
+            put(self.by_id.entry(id.clone()).or_default(), intent.clone());
         }
-        let intent = Intent {
-            id,
-            at: event.timestamp,
-            position,
-        };
-        self.by_content
-            .entry(content(event))
-            .or_default()
-            .push_back(intent);
+        put(self.by_input.entry(intent.input).or_default(), intent);
     }
 
     /// The one that a call comes from: by the id that both layers have, else the first of the same content that is
     /// not known to be another.
     fn take(&mut self, event: &StoredEvent) -> Option<usize> {
-        let id = text(event, "tool_call_id");
-        let content = content(event);
-        let same = self.by_content.get_mut(&content);
-        if let Some(position) = id.as_ref().and_then(|id| self.by_id.remove(id)) {
-            if let Some(same) = same {
-                same.retain(|intent| intent.position != position);
-            }
-            return Some(position);
+        let call = Intent::of(event, 0);
+        let found = self.with_id(&call).or_else(|| {
+            let mut same = self.by_input.get(&call.input)?.iter();
+            same.find(|intent| intent.is_alike(&call))
+        });
+        let found = found?.clone();
+        let others = |intent: &Intent| intent.position != found.position;
+        if let Some(same) = found.id.as_ref().and_then(|id| self.by_id.get_mut(id)) {
+            same.retain(others);
         }
-        let same = same?;
-        let is_due = |intent: &Intent| {
-            let waited = event.timestamp.0.saturating_sub(intent.at.0);
-            (0..=LONGEST_WAIT).contains(&waited) && (intent.id.is_none() || id.is_none())
-        };
-        let at = same.iter().position(is_due)?;
-        let intent = same.remove(at)?;
-        if let Some(id) = intent.id {
-            self.by_id.remove(&id);
+        if let Some(same) = self.by_input.get_mut(&found.input) {
+            same.retain(others);
         }
-        Some(intent.position)
+        Some(found.position)
+    }
+
+    /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits.
+    fn with_id(&self, call: &Intent) -> Option<&Intent> {
+        let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
+        let mut same = same.filter(|intent| intent.may_share_session(call));
+        same.clone()
+            .find(|intent| intent.may_share_tool(call))
+            .or_else(|| same.next())
     }
 }
 
-fn content(event: &StoredEvent) -> Content {
-    let input = text(event, "input").filter(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
-    (
-        event.session_id.clone(),
-        event.server_id.clone(),
-        text(event, "tool_name").unwrap_or_default(),
-        // Each layer writes what it was given; in one spelling both are the same.
-        input.map(|input| Definition::of(RawJson::trusted(&input)).hash),
-    )
+fn put(same: &mut VecDeque<Intent>, intent: Intent) {
+    if same.len() == MOST_ALIKE {
+        same.pop_front();
+    }
+    same.push_back(intent);
 }
 
 fn text(event: &StoredEvent, field: &str) -> Option<String> {
@@ -277,7 +335,7 @@ mod tests {
     #[test]
     fn calls_of_other_sessions_are_others() {
         let mut elsewhere = sample::returned("a", 1, CallOutcome::Ok);
-        elsewhere.session_id = Some(mcpmon_core::model::SessionId::new("s2"));
+        elsewhere.session_id = Some(SessionId::new("s2"));
         let events = vec![sample::called("a", 1), elsewhere];
         assert_eq!(loaded(events, &Filter::default(), 10), ["0-1-0"]);
     }
@@ -310,6 +368,20 @@ mod tests {
         sample::at(second, event)
     }
 
+    /// As it is told where nobody knows whose tool `visible` is.
+    fn unknown(mut event: Event, visible: &str) -> Event {
+        event.server_id = None;
+        if let EventKind::ToolCallIntercepted { tool_name, .. } = &mut event.kind {
+            visible.clone_into(tool_name);
+        }
+        event
+    }
+
+    fn of_session(mut event: Event, session: Option<&str>) -> Event {
+        event.session_id = session.map(SessionId::new);
+        event
+    }
+
     const INPUT: &str = r#"{"path":"/home/me/a.txt"}"#;
 
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id")]
@@ -322,6 +394,16 @@ mod tests {
     #[test_case(vec![wanted("a", None, 0, Action::Allow), called("a", 1, INPUT, 301)] => vec!["1>0-0-0", "0-2-0"]; "too late")]
     #[test_case(vec![wanted("a", None, 0, Action::Allow), wanted("a", None, 1, Action::Allow), called("a", 1, INPUT, 2), called("a", 2, INPUT, 3)] => vec!["1>0-3-0", "2>0-4-0"]; "two alike")]
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Block), sample::at(1, sample::called("a", 1))] => vec!["1>0-0-0", "0-2-0"]; "one that was stopped does not come")]
+    #[test_case(vec![unknown(wanted("a", Some("toolu_1"), 0, Action::Allow), "mcp__files__a"), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id, whosever it is")]
+    #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__my_files__Read_A"), called("read-a", 1, INPUT, 1)] => vec!["1>0-2-0"]; "by its content, whosever it is")]
+    #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__my_files__read_b"), called("read-a", 1, INPUT, 1)] => vec!["1>0-0-0", "0-2-0"]; "another tool of nobody knows whom")]
+    #[test_case(vec![of_session(wanted("a", Some("toolu_1"), 0, Action::Allow), Some("review-0123456789ab")), of_session(sample::at(1, sample::called("a", 1)), Some("claude-0123456789ab"))] => vec!["1>0-2-0"]; "a session under two names")]
+    #[test_case(vec![of_session(wanted("a", None, 0, Action::Allow), Some("review-0123456789ab")), of_session(called("a", 1, INPUT, 1), Some("claude-0123456789ab"))] => vec!["1>0-2-0"]; "by its content, in a session under two names")]
+    #[test_case(vec![of_session(wanted("a", Some("toolu_1"), 0, Action::Allow), None), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "of a session that only one knows")]
+    #[test_case(vec![of_session(wanted("a", Some("toolu_1"), 0, Action::Allow), Some("claude-0123456789ab")), of_session(sample::at(1, sample::called("a", 1)), Some("claude-0123456789ac"))] => vec!["1>0-0-0", "0-2-0"]; "the same id in another session")]
+    #[test_case(vec![wanted("b", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("b", 1)), sample::at(1, sample::called("a", 1))] => vec!["1>0-3-0", "2>0-4-0"]; "one id for two calls")]
+    #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1>0-0-0", "2>0-3-0"]; "asked for twice, called once")]
+    #[test_case(vec![sample::intercepted("a", 1, Action::Block), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1-0-0", "2>0-3-0"]; "an id that a stopped call had")]
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::intercepted("a", 1, Action::Audit)), sample::at(1, sample::called("a", 1)), sample::at(2, sample::returned("a", 1, CallOutcome::Ok))] => vec!["1>2-3-4"]; "all of it")]
     fn what_a_model_wanted_is_part_of_the_call(events: Vec<Event>) -> Vec<String> {
         loaded(events, &Filter::default(), 10)

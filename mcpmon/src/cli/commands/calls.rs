@@ -89,21 +89,17 @@ fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -
 fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let mut calls: Vec<ToolCall> = Vec::new();
     for found in reader.events(filter, limit)? {
-        // The other events of the call may bear other ids, or none.
+        let has_found = |call: &ToolCall| call.events().any(|event| event.seq == found.seq);
+        if calls.iter().any(has_found) {
+            continue;
+        }
+        // The other events of the call may bear other ids, another session, or none; only when they are is known.
         let around = Filter {
-            session: found.session_id.clone(),
-            server: found.server_id.clone(),
             since: Some(Timestamp(found.timestamp.0.saturating_sub(LONGEST_WAIT))),
             until: Some(Timestamp(found.timestamp.0.saturating_add(LONGEST_WAIT))),
             ..Filter::default()
         };
-        let mut same = reader.calls(&around, MAX_AROUND)?.into_iter();
-        let Some(call) = same.find(|call| call.events().any(|event| event.seq == found.seq)) else {
-            continue;
-        };
-        if !calls.iter().any(|known: &ToolCall| known.main() == call.main()) {
-            calls.push(call);
-        }
+        calls.extend(reader.calls(&around, MAX_AROUND)?.into_iter().find(has_found));
     }
     print(&calls, output)?;
     for call in &calls {
@@ -334,6 +330,38 @@ mod tests {
             (&"stdio".into(), &"ok".into())
         );
         assert_eq!(json[1]["remote_addr"], "192.0.2.1:443");
+    }
+
+    #[test]
+    fn what_only_one_layer_knew_does_not_part_an_intent_from_its_call() {
+        let mut wanted = sample::at(0, sample::wanted("read_file", Some("toolu_1"), Action::Allow));
+        (wanted.server_id, wanted.session_id) = (None, None);
+        let call = || {
+            vec![
+                sample::at(1, sample::called("read_file", 1)),
+                sample::at(1, sample::returned("read_file", 1, CallOutcome::Ok)),
+            ]
+        };
+        let intent_first = [vec![wanted.clone()], call()].concat();
+        let intent_last = [call(), vec![wanted]].concat();
+        let traced = |events| {
+            let filter = Filter {
+                trace: Some("toolu_1".to_owned()),
+                ..Filter::default()
+            };
+            scene::shown(events, Form::Json, |reader, output| {
+                trace(&reader, &filter, 10, output)
+            })
+        };
+        for events in [intent_first, intent_last] {
+            let shown = traced(events);
+            let mut calls = shown.lines().filter_map(|line| serde_json::from_str(line).ok());
+            let call: Value = calls.next().expect("a call");
+            assert_eq!(calls.next(), None, "{shown}");
+            let layers = (&call["layer"], &call["intent"]["layer"]);
+            assert_eq!(layers, (&"stdio".into(), &"llm".into()), "{shown}");
+            assert_eq!(call["returned"]["outcome"], "ok", "{shown}");
+        }
     }
 
     #[test]
