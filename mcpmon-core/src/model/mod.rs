@@ -13,6 +13,7 @@ mod glob;
 mod ids;
 mod json;
 mod kill;
+mod left_out;
 mod llm;
 mod manifest;
 mod message;
@@ -40,6 +41,7 @@ pub use glob::NameGlob;
 pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
+pub use left_out::{Called, LeftOut, Unanswered};
 pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{

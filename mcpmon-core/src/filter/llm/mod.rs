@@ -32,7 +32,7 @@ use crate::{
         lines::{Line, Lines},
         sse::{Cut, Event, Events, has_hidden_line, is_plain},
     },
-    model::{Dialect, Redaction, Spoken, Verdict},
+    model::{Dialect, LeftOut, Redaction, Spoken, Verdict},
     rewrite::{event_with_data, silent_event},
 };
 
@@ -45,6 +45,14 @@ pub trait Judge {
     /// What is to be replaced in a text of the user or of a tool that is on its way to a model; places in the text
     /// as it reads, not as JSON writes it.
     fn redact(&mut self, text: &str) -> Vec<Redaction>;
+
+    /// These calls were left out of the response with this id, which its provider may keep with them.
+    fn left_out(&mut self, _response: &str, _calls: &[LeftOut]) {}
+
+    /// What was left out of the response with this id.
+    fn unanswered(&mut self, _response: &str) -> Vec<LeftOut> {
+        Vec::new()
+    }
 }
 
 /// Bounds of what is held.

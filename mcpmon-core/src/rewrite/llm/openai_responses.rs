@@ -1,7 +1,21 @@
 //! Events and bodies of Responses with messages in place of the calls that were blocked.
 
 use super::members::{Change, array, object, quoted};
-use crate::decode::json::Value;
+use crate::{
+    decode::json::Value,
+    model::{Called, LeftOut},
+};
+
+/// The item of a request that answers a call which was left out.
+#[must_use]
+pub fn answer(call: &LeftOut) -> String {
+    let kind = match call.called {
+        Called::Function => "function_call_output",
+        Called::Custom => "custom_tool_call_output",
+    };
+    let (call_id, said) = (quoted(&call.call_id), quoted(&call.said));
+    format!("{{\"type\":\"{kind}\",\"call_id\":{call_id},\"output\":{said}}}")
+}
 
 /// A message that stands in place of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
-    model::{Exchange, Half, Halted, Redaction, SessionId, Spoken, Verdict},
+    model::{Exchange, Half, Halted, LeftOut, Redaction, SessionId, Spoken, Verdict},
 };
 use tokio::task::block_in_place;
 use uuid::Uuid;
@@ -93,6 +93,14 @@ impl Judge for Judging {
 
     fn redact(&mut self, text: &str) -> Vec<Redaction> {
         self.judge.redact(clock::now(), text)
+    }
+
+    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+        self.judge.left_out(response, calls);
+    }
+
+    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+        self.judge.unanswered(response)
     }
 }
 

@@ -17,7 +17,8 @@ use mcpmon_core::{
     decide::{Judgement, Observation, Order, Tally},
     inspect::protected_paths::Places,
     model::{
-        Event, EventKind, Exchange, Halted, Layer, Redaction, SessionId, Severity, Spoken, Timestamp, Verdict,
+        Event, EventKind, Exchange, Halted, Layer, LeftOut, Redaction, SessionId, Severity, Spoken,
+        Timestamp, Verdict,
     },
     policy::Policy,
 };
@@ -311,6 +312,17 @@ impl ExchangeJudge {
     /// What is to be replaced in a text on its way to a model.
     pub fn redact(&mut self, now: Timestamp, text: &str) -> Vec<Redaction> {
         lock(&self.session).redact(now, text, &mut self.tally)
+    }
+
+    /// These calls were left out of a response.
+    pub fn left_out(&self, response: &str, calls: &[LeftOut]) {
+        lock(&self.session).unanswered.note(response, calls);
+    }
+
+    /// What was left out of a response of the session.
+    #[must_use]
+    pub fn unanswered(&self, response: &str) -> Vec<LeftOut> {
+        lock(&self.session).unanswered.of(response).to_vec()
     }
 
     /// The request was read: what was replaced in it is recorded.

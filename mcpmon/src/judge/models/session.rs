@@ -7,6 +7,7 @@ use mcpmon_core::{
     inspect::protected_paths::Places,
     model::{
         DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Redaction, ServerId, ServerType, Timestamp,
+        Unanswered,
     },
     policy::{Policy, Transport, network::table::Tables},
 };
@@ -27,6 +28,8 @@ pub(super) struct Session {
     servers: BTreeSet<ServerId>,
     /// When it was used last.
     pub(super) used: Timestamp,
+    /// Calls that its agent never saw, and has to answer.
+    pub(super) unanswered: Unanswered,
 }
 
 impl Session {
@@ -40,6 +43,7 @@ impl Session {
             known: BTreeSet::new(),
             servers: BTreeSet::new(),
             used: now,
+            unanswered: Unanswered::default(),
         }
     }
 

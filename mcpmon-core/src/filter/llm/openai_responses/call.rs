@@ -8,7 +8,7 @@ use crate::{
         Fault, Judge,
         openai::{Arguments, denied, malformed},
     },
-    model::{Digest, Input, Intent, RawJson, ToolName},
+    model::{Called, Digest, Input, Intent, LeftOut, RawJson, ToolName},
     rewrite::llm::blocked_text,
 };
 
@@ -115,6 +115,21 @@ impl Wanted {
             name: self.name.clone(),
             input,
         }))
+    }
+
+    /// It as one that was left out, with this said in its place; `None` where no text can answer it.
+    pub(super) fn left_out(&self, said: &str) -> Option<LeftOut> {
+        let called = match &*self.kind {
+            "function_call" => Called::Function,
+            "custom_tool_call" => Called::Custom,
+            // No text answers it.
+            _ => return None,
+        };
+        (!self.call_id.is_empty()).then(|| LeftOut {
+            call_id: self.call_id.clone(),
+            called,
+            said: said.to_owned(),
+        })
     }
 
     /// What is said in its place; `None` where it goes on.

@@ -253,6 +253,7 @@ impl Settled {
         let readings = call.readings();
         for wanted in &readings {
             if let Some(text) = wanted.denied(judge)? {
+                self.left_out.extend(wanted.left_out(&text));
                 let message = Message::new(&call.first.item_id, call.place, &text);
                 let blocked = Blocked {
                     item_id: call.first.item_id.clone(),

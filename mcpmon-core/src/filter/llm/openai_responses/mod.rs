@@ -24,7 +24,7 @@ use crate::{
         json::{Form, Scanner, Value, canonical},
         llm::openai_responses::{Event, Item, What, event, item},
     },
-    model::Digest,
+    model::{Digest, LeftOut},
     rewrite::llm::openai_responses::{Message, with_response},
 };
 
@@ -46,6 +46,10 @@ struct Settled {
     places: BTreeMap<u64, Place>,
     /// Calls that were allowed, and what the provider said that it did.
     known: BTreeSet<Digest>,
+    /// The response's id, once it is known.
+    response: String,
+    /// What was blocked and not yet told.
+    left_out: Vec<LeftOut>,
 }
 
 /// What is known of an item, by its place in the response.
@@ -138,7 +142,13 @@ impl Stream for Reading {
 
 /// What becomes of a body that came whole; `None` where it stays as it is.
 pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
-    whole_body(body, |root| Settled::default().response(root, judge))
+    whole_body(body, |root| {
+        let mut settled = Settled::default();
+        settled.is_of(root);
+        let new = settled.response(root, judge)?;
+        settled.tell_left_out(judge);
+        Ok(new)
+    })
 }
 
 /// Takes an event.
@@ -170,6 +180,9 @@ fn take(
             (owner, held.tell(owner, event.told.as_ref())?)
         }
     };
+    if let Some(response) = event.response {
+        settled.is_of(response);
+    }
     if let (Some(response), true) = (event.response, is_end(&event.kind)) {
         held.end_all(response)?;
     }
@@ -185,6 +198,7 @@ fn take(
     if held.is_over() {
         std::mem::take(held).release(settled, judge, out)?;
     }
+    settled.tell_left_out(judge);
     Ok(())
 }
 
@@ -276,6 +290,20 @@ impl Settled {
         }
         self.places.insert(place, what);
         Ok(())
+    }
+
+    /// Notes which response it is.
+    fn is_of(&mut self, response: Value<'_>) {
+        if let Some(id) = response.member("id").and_then(Value::string) {
+            self.response = id.into_owned();
+        }
+    }
+
+    /// Tells what was blocked, once it is known of which response.
+    fn tell_left_out(&mut self, judge: &mut dyn Judge) {
+        if !self.response.is_empty() && !self.left_out.is_empty() {
+            judge.left_out(&self.response, &std::mem::take(&mut self.left_out));
+        }
     }
 
     fn is_blocked(&self, event: &Event<'_>) -> bool {

@@ -71,6 +71,7 @@ impl Settled {
     }
 
     fn block(&mut self, place: u64, wanted: &Wanted, text: &str) -> Result<Message, Fault> {
+        self.left_out.extend(wanted.left_out(text));
         let message = Message::new(&wanted.item_id, place, text);
         if !self.places.contains_key(&place) {
             let blocked = Blocked {

@@ -5,8 +5,9 @@ use super::{
     reading::{Owner, Reading},
 };
 use crate::{
-    decode::json::Value,
+    decode::json::{Value, ValueKind},
     filter::llm::{Fault, strict},
+    rewrite::llm::openai_responses::answer,
 };
 
 /// Parts that are a text.
@@ -17,6 +18,7 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
         tools(list, id, None, reading)?;
     }
     reading.text_of(root, "instructions")?;
+    answer_left_out(root, reading)?;
     if let Some(input) = strict::value(root, "input")? {
         reading.text(input);
         for item in input.items() {
@@ -30,6 +32,53 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
             reading.text(variable.value);
             reading.text_of(variable.value, "text")?;
         }
+    }
+    Ok(())
+}
+
+/// Answers those calls of the response before this request which the agent never saw, as the provider demands.
+fn answer_left_out<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    let Some(before) = strict::text(root, "previous_response_id")? else {
+        return Ok(());
+    };
+    let mut unanswered = reading.unanswered(&before);
+    for item in strict::value(root, "input")?.into_iter().flat_map(Value::items) {
+        let call_id = strict::text(item, "call_id")?;
+        unanswered.retain(|call| call_id.as_deref() != Some(&*call.call_id));
+    }
+    if unanswered.is_empty() {
+        return Ok(());
+    }
+    let answers: Vec<String> = unanswered.iter().map(answer).collect();
+    let answers = answers.join(",");
+    let start = root.range().start;
+    let mut members = root.members();
+    let Some(input) = members.find(|member| strict::stands_for(member.name, "input")) else {
+        reading.put(start..start + 1, format!("{{\"input\":[{answers}],"));
+        return Ok(());
+    };
+    let place = input.value.range();
+    match input.value.kind() {
+        ValueKind::Array => {
+            let comma = if input.value.items().next().is_some() {
+                ","
+            } else {
+                ""
+            };
+            reading.put(place.start..place.start + 1, format!("[{answers}{comma}"));
+        }
+        ValueKind::String => {
+            // A text is a message of the user.
+            let message = "{\"type\":\"message\",\"role\":\"user\",\"content\":";
+            reading.put(
+                input.start..place.start,
+                format!("\"input\":[{answers},{message}"),
+            );
+            reading.put(place.end..place.end, "}]");
+        }
+        ValueKind::Null => reading.put(place, format!("[{answers}]")),
+        // The provider refuses it.
+        ValueKind::Object | ValueKind::Boolean | ValueKind::Number => {}
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use crate::{
     decode::json::{Value, ValueKind, quote_into},
     filter::llm::{Fault, Judge, denial::denial, strict},
-    model::{Offered, RawJson, Remote, Spoken, ToolName, Verdict, redacted},
+    model::{LeftOut, Offered, RawJson, Remote, Spoken, ToolName, Verdict, redacted},
     rewrite::Splices,
 };
 
@@ -77,6 +77,16 @@ impl<'t, 'j> Reading<'t, 'j> {
     /// What changes, and how many places were redacted.
     pub(super) fn finish(self) -> (Splices, usize) {
         (self.splices, self.redacted)
+    }
+
+    /// What was left out of the response with this id.
+    pub(super) fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+        self.judge.unanswered(response)
+    }
+
+    /// Puts something of ours into the request.
+    pub(super) fn put(&mut self, place: Range<usize>, new: impl Into<String>) {
+        self.splices.put(place, new);
     }
 
     /// Begins with a request.

@@ -1,5 +1,6 @@
 //! Requests through the front door: a body in, what goes on and what was judged out.
 
+mod left_out;
 mod offers;
 mod properties;
 mod signed;

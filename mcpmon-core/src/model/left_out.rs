@@ -1,0 +1,129 @@
+//! Calls that were left out of a response which its provider keeps.
+//!
+//! A conversation that goes on by the id of such a response has to answer every call in it, and the agent knows only of
+//! those that it saw. So what was left out is remembered, and its refusal is sent along.
+
+use std::collections::VecDeque;
+
+/// Most bytes that are remembered of one session; the oldest responses make room.
+const MAX_BYTES: usize = 64 << 10;
+/// Longest id that is remembered.
+const MAX_ID: usize = 256;
+
+/// A call that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The model's id of it.
+    pub call_id: String,
+    /// What it calls.
+    pub called: Called,
+    /// What was said in its place.
+    pub said: String,
+}
+
+/// What a call calls whose answer is a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// A function.
+    Function,
+    /// A tool that takes text.
+    Custom,
+}
+
+impl LeftOut {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.call_id.len() + self.said.len()
+    }
+}
+
+/// What was left out of the responses of one session.
+#[derive(Debug, Default)]
+pub struct Unanswered {
+    /// Oldest first.
+    responses: VecDeque<(Box<str>, Vec<LeftOut>)>,
+    bytes: usize,
+}
+
+impl Unanswered {
+    /// These calls were left out of the response with this id.
+    pub fn note(&mut self, response: &str, calls: &[LeftOut]) {
+        if response.is_empty() || response.len() > MAX_ID {
+            return;
+        }
+        let mut known = self.forget(response);
+        for call in calls {
+            if known.iter().all(|known| known.call_id != call.call_id) {
+                known.push(call.clone());
+            }
+        }
+        self.bytes += size(response, &known);
+        self.responses.push_back((response.into(), known));
+        while self.bytes > MAX_BYTES
+            && let Some((response, calls)) = self.responses.pop_front()
+        {
+            self.bytes -= size(&response, &calls);
+        }
+    }
+
+    /// What was left out of the response with this id.
+    #[must_use]
+    pub fn of(&self, response: &str) -> &[LeftOut] {
+        let mut responses = self.responses.iter();
+        let found = responses.find(|(known, _)| **known == *response);
+        found.map_or(&[], |(_, calls)| calls)
+    }
+
+    fn forget(&mut self, response: &str) -> Vec<LeftOut> {
+        let at = self.responses.iter().position(|(known, _)| **known == *response);
+        let Some((known, calls)) = at.and_then(|at| self.responses.remove(at)) else {
+            return Vec::new();
+        };
+        self.bytes -= size(&known, &calls);
+        calls
+    }
+}
+
+fn size(response: &str, calls: &[LeftOut]) -> usize {
+    response.len() + calls.iter().map(LeftOut::bytes).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str) -> LeftOut {
+        LeftOut {
+            call_id: id.to_owned(),
+            called: Called::Function,
+            said: "no".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_response_has_what_was_left_out_of_it() {
+        let mut unanswered = Unanswered::default();
+        unanswered.note("r1", &[call("a")]);
+        unanswered.note("r2", &[call("b")]);
+        unanswered.note("r1", &[call("a"), call("c")]);
+        assert_eq!(unanswered.of("r1"), [call("a"), call("c")]);
+        assert_eq!(unanswered.of("r2"), [call("b")]);
+        assert_eq!(unanswered.of("r3"), []);
+        assert_eq!(unanswered.of(""), []);
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let mut unanswered = Unanswered::default();
+        let many = MAX_BYTES / size("r0000", &[call("a")]);
+        for number in 0..=many {
+            unanswered.note(&format!("r{number:04}"), &[call("a")]);
+            assert!(unanswered.bytes <= MAX_BYTES);
+        }
+        assert_eq!(unanswered.of("r0000"), []);
+        assert_eq!(unanswered.of("r0001"), [call("a")]);
+        unanswered.note("long", &[call(&"x".repeat(MAX_BYTES))]);
+        assert_eq!((unanswered.bytes, unanswered.responses.len()), (0, 0));
+        unanswered.note(&"r".repeat(MAX_ID + 1), &[call("a")]);
+        assert_eq!(unanswered.responses.len(), 0);
+    }
+}
