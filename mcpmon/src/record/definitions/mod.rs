@@ -144,20 +144,9 @@ pub(super) fn approve(
             seen: record.seen.hash,
         });
     }
-    connection
-        .prepare_cached(
-            "UPDATE definitions SET pinned_hash = seen_hash, pinned_text = seen_text, approved_by = ?6, refused_by = NULL, \
-                 hidden = 0 \
-             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
-        )?
-        .execute(params![
-            key.identity.server.as_str(),
-            key.identity.name,
-            key.identity.uid,
-            names::name(&key.kind),
-            key.name,
-            by,
-        ])?;
+    let accepted =
+        "pinned_hash = seen_hash, pinned_text = seen_text, approved_by = ?6, refused_by = NULL, hidden = 0";
+    decide(connection, accepted, key, by)?;
     record.pinned = Some(record.seen.clone());
     record.approved_by = Some(by.to_owned());
     record.hidden = false;
@@ -166,23 +155,32 @@ pub(super) fn approve(
 
 /// Refuses a definition as it was listed last, and takes its acceptance back; `false` where it never was.
 pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> rusqlite::Result<bool> {
-    let changed = connection
-        .prepare_cached(
-            "UPDATE definitions SET refused_by = ?6, hidden = 1, \
-                 approved_by = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE approved_by END, \
-                 pinned_text = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_text END, \
-                 pinned_hash = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_hash END \
-             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
-        )?
-        .execute(params![
-            key.identity.server.as_str(),
-            key.identity.name,
-            key.identity.uid,
-            names::name(&key.kind),
-            key.name,
-            by,
-        ])?;
-    Ok(changed > 0)
+    let refused = "refused_by = ?6, hidden = 1, \
+         approved_by = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE approved_by END, \
+         pinned_text = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_text END, \
+         pinned_hash = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_hash END";
+    Ok(decide(connection, refused, key, by)? > 0)
+}
+
+/// Notes what a person, `?6`, decided of one definition.
+fn decide(
+    connection: &Connection,
+    decided: &'static str,
+    key: &DefinitionKey,
+    by: &str,
+) -> rusqlite::Result<usize> {
+    let (server, name, uid, kind, item) = one(key);
+    connection
+        .prepare_cached(&format!("UPDATE definitions SET {decided} {ONE}"))?
+        .execute((server, name, uid, kind, item, by))
+}
+
+/// One definition, by the parameters of [`one`].
+const ONE: &str = "WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5";
+
+fn one(key: &DefinitionKey) -> (&str, &str, u32, String, &str) {
+    let PinKey { server, name, uid } = &key.identity;
+    (server.as_str(), name, *uid, names::name(&key.kind), &key.name)
 }
 
 /// What a person refused of one server, package and user, and who.
@@ -212,16 +210,8 @@ pub(super) fn refused(
 /// Removes one definition; without it that is no error.
 pub(super) fn forget(connection: &Connection, key: &DefinitionKey) -> rusqlite::Result<()> {
     connection
-        .prepare_cached(
-            "DELETE FROM definitions WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5",
-        )?
-        .execute(params![
-            key.identity.server.as_str(),
-            key.identity.name,
-            key.identity.uid,
-            names::name(&key.kind),
-            key.name,
-        ])
+        .prepare_cached(&format!("DELETE FROM definitions {ONE}"))?
+        .execute(one(key))
         .map(drop)
 }
 
@@ -245,20 +235,8 @@ pub(super) fn get(
     key: &DefinitionKey,
 ) -> rusqlite::Result<Option<DefinitionRecord>> {
     connection
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM definitions \
-             WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5"
-        ))?
-        .query_row(
-            params![
-                key.identity.server.as_str(),
-                key.identity.name,
-                key.identity.uid,
-                names::name(&key.kind),
-                key.name,
-            ],
-            read,
-        )
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM definitions {ONE}"))?
+        .query_row(one(key), read)
         .optional()
 }
 
