@@ -5,6 +5,7 @@
 //! by text that every SDK accepts.
 
 mod anthropic;
+mod arguments;
 mod batch;
 mod denial;
 mod fault;

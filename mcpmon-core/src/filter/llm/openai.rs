@@ -1,11 +1,9 @@
 //! What both APIs of `OpenAI` have in common.
 
-use std::borrow::Cow;
-
 use super::{Fault, Judge};
 use crate::{
-    decode::json::{DEEPEST, Defect, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into},
-    model::{Denial, Input, Intent, RawJson, Spoken, Verdict},
+    decode::json::{DEEPEST, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into},
+    model::{Denial, Intent, Spoken, Verdict},
 };
 
 /// Most tool calls, and most answers, of one response.
@@ -62,71 +60,6 @@ impl<'a> Raw<'a> {
         Self {
             read: raw,
             unchanged: raw,
-        }
-    }
-}
-
-/// Arguments that an API carries as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Arguments<'t> {
-    /// None: what calls the tool takes them for an empty object.
-    Absent,
-    /// JSON.
-    Exact(&'t str),
-    /// JSON that readers could differ about, and what most of them make of it.
-    Canonical(String),
-    /// No JSON.
-    Malformed(&'t str),
-}
-
-impl<'t> Arguments<'t> {
-    /// # Errors
-    /// Where it is more than mcpmon reads, but not than others can.
-    pub(super) fn read(text: &'t str) -> Result<Self, Fault> {
-        if text.trim().is_empty() {
-            return Ok(Self::Absent);
-        }
-        match scanner().scan(text.as_bytes(), LoneSurrogate::Replace) {
-            Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
-            Ok(scan) => {
-                let canonical = canonical(scan.document);
-                // A name that cannot be written without an escape stays in doubt.
-                Ok(if canonical == text {
-                    Self::Exact(text)
-                } else {
-                    Self::Canonical(canonical)
-                })
-            }
-            Err(error) => match error.defect {
-                Defect::Depth | Defect::Range | Defect::Length => {
-                    Err(malformed(format!("the arguments of a tool call: {error}")))
-                }
-                Defect::Utf8
-                | Defect::Unexpected(_)
-                | Defect::End
-                | Defect::Control(_)
-                | Defect::Escape
-                | Defect::Surrogate
-                | Defect::Number
-                | Defect::Trailing => Ok(Self::Malformed(text)),
-            },
-        }
-    }
-
-    /// What is to be written in their place, if anything.
-    pub(super) fn canonical(self) -> Option<String> {
-        match self {
-            Self::Canonical(text) => Some(text),
-            Self::Absent | Self::Exact(_) | Self::Malformed(_) => None,
-        }
-    }
-
-    pub(super) fn input(&self) -> Input<'_> {
-        match self {
-            Self::Absent => Input::Json(RawJson::trusted("{}")),
-            Self::Exact(text) => Input::Json(RawJson::trusted(text)),
-            Self::Canonical(text) => Input::Json(RawJson::trusted(text)),
-            Self::Malformed(text) => Input::Malformed(Cow::Borrowed(text)),
         }
     }
 }

@@ -2,11 +2,9 @@
 
 use super::{Fault, Judge};
 use crate::{
-    decode::{
-        json::{DEEPEST, Defect, Doubt, LoneSurrogate, Scanner, canonical},
-        llm::anthropic::Call,
-    },
-    model::{Input, Intent, RawJson, Spoken, ToolName, Verdict},
+    decode::llm::anthropic::Call,
+    filter::llm::arguments::{Arguments, spelled},
+    model::{Intent, Spoken, ToolName, Verdict},
 };
 
 /// A call whose block has started.
@@ -47,15 +45,15 @@ impl Open {
     }
 
     /// What it is called with.
-    pub(super) fn arguments(&self) -> Result<Arguments, Fault> {
+    pub(super) fn arguments(&self) -> Result<Arguments<'_>, Fault> {
         match (&self.started_with, self.told.as_str()) {
-            (None, "") => Ok(Arguments::AsTold("{}".to_owned())),
-            (Some(input), "") => Ok(Arguments::AsTold(input.clone())),
-            (None, told) => Arguments::read(told),
+            (None, "") => Ok(Arguments::Absent),
+            (Some(input), "") => Ok(Arguments::Exact(input)),
+            (None, told) => Arguments::json(told),
             (Some(input), told) => {
                 // Some readers take the one, some the other.
-                let arguments = Arguments::read(told)?;
-                if arguments.canonical()? == Arguments::read(input)?.canonical()? {
+                let arguments = Arguments::json(told)?;
+                if spelled(told)? == spelled(input)? {
                     Ok(arguments)
                 } else {
                     Err(Fault::malformed("a call is told two different inputs"))
@@ -66,7 +64,7 @@ impl Open {
 
     pub(super) fn judge(
         &self,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         called_by: CalledBy<'_>,
         judge: &mut dyn Judge,
     ) -> Verdict {
@@ -91,62 +89,4 @@ pub(super) enum CalledBy<'a> {
     Client,
     /// With a tool of this MCP server, or with one of its own.
     Provider(Option<&'a str>),
-}
-
-/// What a call's input comes to.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Arguments {
-    /// JSON that all read alike.
-    AsTold(String),
-    /// JSON that not all read alike, written anew.
-    Anew(String),
-    /// No JSON.
-    Malformed(String),
-}
-
-impl Arguments {
-    fn read(text: &str) -> Result<Self, Fault> {
-        let mut scanner = Scanner::new(DEEPEST);
-        match scanner.scan(text.as_bytes(), LoneSurrogate::Replace) {
-            Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::AsTold(text.to_owned())),
-            Ok(scan) => {
-                let anew = canonical(scan.document);
-                // A name that cannot be written without an escape is in doubt for ever.
-                Ok(if anew == text {
-                    Self::AsTold(anew)
-                } else {
-                    Self::Anew(anew)
-                })
-            }
-            Err(error) => match error.defect {
-                // Others can read it.
-                Defect::Depth | Defect::Range | Defect::Length => {
-                    Err(Fault::malformed(format!("the input of a call: {error}")))
-                }
-                Defect::Utf8
-                | Defect::Unexpected(_)
-                | Defect::End
-                | Defect::Control(_)
-                | Defect::Escape
-                | Defect::Surrogate
-                | Defect::Number
-                | Defect::Trailing => Ok(Self::Malformed(text.to_owned())),
-            },
-        }
-    }
-
-    fn canonical(&self) -> Result<String, Fault> {
-        let (Self::AsTold(text) | Self::Anew(text) | Self::Malformed(text)) = self;
-        let mut scanner = Scanner::new(DEEPEST);
-        let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);
-        let scan = scan.map_err(|error| Fault::malformed(format!("the input of a call: {error}")))?;
-        Ok(canonical(scan.document))
-    }
-
-    fn input(&self) -> Input<'_> {
-        match self {
-            Self::AsTold(text) | Self::Anew(text) => Input::Json(RawJson::trusted(text)),
-            Self::Malformed(text) => Input::Malformed(text.into()),
-        }
-    }
 }

@@ -377,7 +377,7 @@ impl Content {
             }
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => {
                 self.allowed += 1;
-                if let call::Arguments::Anew(input) = arguments {
+                if let Some(input) = arguments.canonical() {
                     self.blocks[index] = State::Replaced;
                     out.extend_from_slice(&self.waiting.pop());
                     write_input(index, &input, is_named, out);

@@ -9,7 +9,8 @@ use crate::{
     },
     filter::llm::{
         Fault, Judge,
-        openai::{Arguments, denied, malformed},
+        arguments::Arguments,
+        openai::{denied, malformed},
     },
     model::{Denial, Input, Intent, ToolName},
     rewrite::llm::{

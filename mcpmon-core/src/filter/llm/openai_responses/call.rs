@@ -6,7 +6,8 @@ use crate::{
     decode::llm::openai_responses::{self as api, Call, Given, Item},
     filter::llm::{
         Fault, Judge,
-        openai::{Arguments, denied, malformed},
+        arguments::Arguments,
+        openai::{denied, malformed},
     },
     model::{Called, Digest, Input, Intent, LeftOut, RawJson, ToolName},
     rewrite::llm::blocked_text,
