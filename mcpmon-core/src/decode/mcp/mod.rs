@@ -208,6 +208,13 @@ impl Dialogue {
         self.requests.waits(id)
     }
 
+    /// Whether a request of the client has waited too long.
+    #[must_use]
+    pub fn is_late(&self, now: Timestamp, id: &RequestId) -> bool {
+        let timeout = self.limits.request_timeout;
+        !timeout.is_zero() && self.requests.is_late(now, timeout, id)
+    }
+
     /// Whether a request of the client has waited too long. If so, it waits no longer.
     pub fn expires(&mut self, now: Timestamp, id: &RequestId) -> bool {
         let timeout = self.limits.request_timeout;

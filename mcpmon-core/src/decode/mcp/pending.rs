@@ -106,6 +106,12 @@ impl<T> Pending<T> {
         self.waiting.remove(id).is_some_and(|entry| !entry.cancelled)
     }
 
+    /// Whether one has waited for `timeout`, and its sender still wants an answer.
+    pub(super) fn is_late(&self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
+        let is_late = |entry: &Entry<T>| !entry.cancelled && now.since(entry.at) >= timeout;
+        self.waiting.get(id).is_some_and(is_late)
+    }
+
     /// Removes everything; those whose senders still want an answer.
     pub(super) fn drain(&mut self) -> Vec<RequestId> {
         let waiting = std::mem::take(&mut self.waiting);

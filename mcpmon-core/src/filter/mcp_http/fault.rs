@@ -13,6 +13,20 @@ pub fn error_body(status: u16, cause: &str) -> String {
     rewrite::refusal(None, fault, cause)
 }
 
+impl Fault {
+    /// What whoever waits is told by a code.
+    pub(super) const fn kind(&self) -> rewrite::Fault {
+        match self {
+            Self::Late => rewrite::Fault::Timeout,
+            Self::TooLong { .. }
+            | Self::NoMessage
+            | Self::Charset
+            | Self::Endpoint { .. }
+            | Self::Broken { .. } => rewrite::Fault::Answer,
+        }
+    }
+}
+
 /// Why a response does not go on as it came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -34,6 +48,9 @@ pub enum Fault {
         /// What is wrong with it.
         cause: &'static str,
     },
+    /// It does not come within the time that the client's request may wait.
+    #[error("no answer came in time")]
+    Late,
     /// It does not come, or not to its end.
     #[error("{cause}")]
     Broken {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     super::message::{Admission, Exit, Stray, Why},
+    Session,
     annotations::Annotation,
     head::{Head, last},
     joined::Joined,
@@ -14,7 +15,7 @@ use crate::{
         json::Value,
         jsonrpc::{Envelope, Payload},
     },
-    model::{Era, Incident, RequestId},
+    model::{Era, Incident, RequestId, Timestamp},
     rewrite::{Fault, mismatch, refusal},
 };
 
@@ -60,6 +61,15 @@ pub struct Waiting {
     pub(super) tasks: Vec<(RequestId, Box<str>)>,
     /// What is accepted here is answered on another channel.
     pub(super) elsewhere: bool,
+}
+
+impl Waiting {
+    /// Whether one of them has waited for its answer here for longer than allowed, if there is such a limit.
+    #[must_use]
+    pub fn is_late(&self, now: Timestamp, session: &Session) -> bool {
+        let dialogue = &session.reader.dialogue;
+        !self.elsewhere && self.asked.iter().any(|id| dialogue.is_late(now, id))
+    }
 }
 
 impl Answer {

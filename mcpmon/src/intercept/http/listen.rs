@@ -54,8 +54,8 @@ const SWEEP: Duration = Duration::from_secs(60);
 const THREAD: &str = "mcpmon-llm";
 /// Lanes; more do not make answers come earlier.
 const MOST_LANES: usize = 4;
-/// How often a timer fires that does nothing.
-const BEAT: Duration = Duration::from_secs(1);
+/// How often a timer fires that does nothing: no later than any of a request.
+const BEAT: Duration = mcp::TICK;
 
 /// Why the proxy does not run.
 #[derive(Debug, thiserror::Error)]

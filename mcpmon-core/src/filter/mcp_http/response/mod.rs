@@ -14,7 +14,7 @@ use super::{
 use crate::{
     decode::{Limits, json::Doubt, sse::Events},
     model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp},
-    rewrite::{self, denied, event, list_changed, refusal},
+    rewrite::{denied, event, list_changed, refusal},
 };
 
 /// A response on its way to the client.
@@ -237,9 +237,7 @@ impl Response {
             return self.as_it_came();
         }
         let written = out.to_client.len();
-        let ended = self.answer_all(session, out, |id| {
-            refusal(Some(id), rewrite::Fault::Answer, &cause)
-        });
+        let ended = self.answer_all(session, out, |id| refusal(Some(id), fault.kind(), &cause));
         let is_told = self.is_stream || out.to_client.len() > written;
         let status = match (is_success(self.status), is_told) {
             (true, false) => 502,
@@ -266,20 +264,20 @@ impl Response {
         if expired.is_empty() {
             return Flow::On;
         }
-        let cause = "no answer came in time";
         if !self.is_stream {
-            let cause = cause.to_owned();
-            self.fault = Some(Fault::Broken { cause });
+            self.fault = Some(Fault::Late);
             return Flow::Over;
         }
+        let cause = Fault::Late.to_string();
         self.waiting.asked.retain(|id| !expired.contains(id));
         for id in expired.iter().filter(|id| !session.own.give_up(id)) {
-            event(
-                &refusal(Some(id), rewrite::Fault::Timeout, cause),
-                &mut out.to_client,
-            );
+            event(&refusal(Some(id), Fault::Late.kind(), &cause), &mut out.to_client);
         }
-        Flow::On
+        match &self.channel {
+            // It was there for the answer.
+            Channel::Post if self.waiting.asked.is_empty() => Flow::Over,
+            Channel::Post | Channel::Stream | Channel::Legacy { .. } => Flow::On,
+        }
     }
 
     /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes here.

@@ -288,7 +288,8 @@ fn whoever_waits_too_long_is_told() {
     let timeout = "[mcpmon] no answer came in time";
     assert_eq!(
         stream.expire(Timestamp(12), &mut scene.session, &mut out),
-        Flow::On
+        Flow::Over,
+        "nobody waits for anything on it any more"
     );
     assert_eq!(
         text(&std::mem::take(&mut out.to_client)),
@@ -308,7 +309,34 @@ fn whoever_waits_too_long_is_told() {
             is_ours: true
         }
     );
-    assert!(text(&out.to_client).contains(timeout));
+    assert_eq!(
+        text(&out.to_client),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32001,"message":"{timeout}"}}}}"#)
+    );
+}
+
+#[test]
+fn who_waits_for_a_response_that_has_not_begun_may_be_late() {
+    let limits = Limits {
+        request_timeout: std::time::Duration::from_nanos(5),
+        ..LIMITS
+    };
+    let mut scene = allowed();
+    scene.session = Session::new(limits, Learned::default());
+    let waiting = scene.asks(call("1", "a"));
+    assert!(!waiting.is_late(Timestamp(11), &scene.session));
+    assert!(waiting.is_late(Timestamp(12), &scene.session));
+    let answer = Response::none(limits, waiting, &mut scene.session, &Fault::Late);
+    assert_eq!(
+        (answer.status, text(&answer.body)),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"[mcpmon] no answer came in time"}}"#
+                .to_owned()
+        )
+    );
+    let waiting = scene.asks(notification("notifications/initialized"));
+    assert!(!waiting.is_late(Timestamp(99), &scene.session), "nobody waits");
 }
 
 #[test]

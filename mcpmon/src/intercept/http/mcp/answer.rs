@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     call::{Call, SESSION_ID, single},
+    hearing::{Cut, Hearing, ticks},
     old::Place,
     problem::Problem,
     stream::{Judged, Talk},
@@ -51,13 +52,13 @@ pub(super) async fn read(
     expected: Expected,
     permit: OwnedSemaphorePermit,
 ) -> Result<Response<Outgoing>, Problem> {
-    let call = &talk.call;
+    let limits = talk.call.limits;
     let (mut head, body) = response.into_parts();
     let chunks = match accept(&talk, &mut head, body, &expected) {
         Ok(chunks) => chunks,
         Err(problem) => {
             return match expected {
-                Expected::Answer { waiting, .. } => Ok(missing(&talk, waiting, &problem)),
+                Expected::Answer { waiting, .. } => Ok(missing(talk, waiting, &problem).await),
                 Expected::Unasked | Expected::Places(_) | Expected::Farewell => Err(problem),
             };
         }
@@ -68,7 +69,7 @@ pub(super) async fn read(
         head.headers.remove(CONTENT_TYPE);
         return Ok(Response::from_parts(head, Outgoing::whole(Vec::new())));
     }
-    let (limits, status) = (call.limits, head.status.as_u16());
+    let status = head.status.as_u16();
     let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let (reading, is_kept, place) = match expected {
         Expected::Answer { waiting, is_kept } => {
@@ -87,7 +88,7 @@ pub(super) async fn read(
     };
     headers::forget_bytes(&mut head.headers);
     if !reading.is_stream() {
-        return Ok(whole(&talk, head, chunks, reading).await);
+        return Ok(whole(Hearing::new(talk, reading), head, chunks).await);
     }
     head.headers.insert(BUFFERING, HeaderValue::from_static("no"));
     let judged = Judged::new(talk, chunks, reading, is_kept, place, permit);
@@ -114,36 +115,45 @@ fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) ->
 }
 
 /// An answer that is judged before anything of it goes on.
-async fn whole(
-    talk: &Talk,
-    head: Parts,
-    mut chunks: Chunks,
-    mut reading: mcp_http::Response,
-) -> Response<Outgoing> {
+async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Response<Outgoing> {
     let mut out = Output::default();
     let mut share = Share::default();
-    let room = talk.call.room();
-    loop {
-        let failure = match chunks.next().await {
-            Some(Ok(chunk)) => {
-                if talk.push(&mut reading, &chunk, &mut out) == Flow::Over {
-                    break;
-                }
-                room.cover(&mut share, reading.held()).err()
-            }
-            Some(Err(error)) => Some(error),
-            None => break,
+    let mut ticks = ticks();
+    let failure = loop {
+        let came = tokio::select! {
+            biased;
+            _ = ticks.tick() => None,
+            came = chunks.next() => Some(came),
         };
-        if let Some(error) = failure {
-            let cause = Problem::of_answer(talk.call.server.id(), &error)
-                .message()
-                .to_owned();
-            drop(talk.call.unfit(error));
-            let ended = talk.fail(&mut reading, cause, &mut out);
-            return finished(head, ended, out);
+        let mut session = hearing.talk.live.session().await;
+        let Hearing { talk, response, .. } = &mut hearing;
+        let flow = match came {
+            None => {
+                if let Some(denial) = talk.call.judge().halted(talk.call.now()) {
+                    let ended = hearing.cut(&mut session, &Cut::Halted(denial), &mut out);
+                    return finished(head, ended, out);
+                }
+                talk.tick(&mut session, response, None, &mut out)
+            }
+            Some(Some(Ok(chunk))) => talk.push(&mut session, response, &chunk, &mut out),
+            Some(Some(Err(error))) => break Some(error),
+            Some(None) => break None,
+        };
+        if flow == Flow::Over {
+            break None;
         }
-    }
-    let ended = talk.end(&mut reading, &mut out);
+        if let Err(error) = talk.call.room().cover(&mut share, response.held()) {
+            break Some(error);
+        }
+    };
+    let mut session = hearing.talk.live.session().await;
+    let ended = match failure {
+        Some(error) => {
+            let problem = hearing.talk.call.unfit(error);
+            hearing.fail(&mut session, problem.message().to_owned(), &mut out)
+        }
+        None => hearing.end(&mut session, &mut out),
+    };
     finished(head, ended, out)
 }
 
@@ -159,12 +169,14 @@ fn finished(mut head: Parts, ended: Ended, out: Output) -> Response<Outgoing> {
 }
 
 /// Nothing comes of a server for those that wait.
-pub(super) fn missing(talk: &Talk, waiting: Waiting, problem: &Problem) -> Response<Outgoing> {
-    let status = problem.status();
-    let mut reading = mcp_http::Response::to_post(talk.call.limits, status.as_u16(), None, waiting);
+pub(super) async fn missing(talk: Talk, waiting: Waiting, problem: &Problem) -> Response<Outgoing> {
+    let mut hearing = Hearing::unheard(talk, problem.status().as_u16(), waiting);
+    let mut session = hearing.talk.live.session().await;
     let mut out = Output::default();
-    let cause = problem.message().to_owned();
-    talk.fail(&mut reading, cause, &mut out);
+    match problem.cut() {
+        Some(cut) => hearing.cut(&mut session, cut, &mut out),
+        None => hearing.fail(&mut session, problem.message().to_owned(), &mut out),
+    };
     match out.to_client.is_empty() {
         true => problem.answer(),
         false => problem.answer_with(out.to_client),

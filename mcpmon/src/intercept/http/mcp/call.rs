@@ -10,11 +10,16 @@ use hyper::{
 };
 use mcpmon_core::{
     filter::mcp_http::{Head, Limits, Resource},
-    model::{Incident, Timestamp},
+    model::{Denial, Incident, Timestamp},
 };
 
 use super::{
-    Caps, ServerJudge, Unanswered, problem::Problem, proxy::Proxy, server::Server, sessions::Conversation,
+    Caps, ServerJudge, Unanswered,
+    hearing::{Cut, ticks},
+    problem::Problem,
+    proxy::Proxy,
+    server::Server,
+    sessions::Conversation,
 };
 use crate::intercept::http::{
     chunks::{Chunks, Room, causes},
@@ -150,6 +155,17 @@ impl Call {
         headers
     }
 
+    /// Comes once a person stopped what is asked here, or the server may not be asked any more.
+    pub(super) async fn halted(&self) -> Denial {
+        let mut ticks = ticks();
+        loop {
+            ticks.tick().await;
+            if let Some(denial) = self.judge().halted(self.now()) {
+                return denial;
+            }
+        }
+    }
+
     /// Sends a request, and waits for the head of its answer. Nobody is asked elsewhere because the server says so.
     pub(super) async fn send(
         &self,
@@ -165,7 +181,13 @@ impl Call {
         headers::narrow_codings(request.headers_mut());
         let patience = self.caps().head;
         let name = self.server.id();
-        let response = match tokio::time::timeout(patience, self.server.upstream.send(request)).await {
+        let sending = tokio::time::timeout(patience, self.server.upstream.send(request));
+        let sent = tokio::select! {
+            biased;
+            sent = sending => sent,
+            denial = self.halted() => return Err(Problem::of_cut(Cut::Halted(denial))),
+        };
+        let response = match sent {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_elapsed) => {

@@ -6,6 +6,7 @@
 mod answer;
 mod call;
 mod document;
+mod hearing;
 mod old;
 mod own;
 mod post;
@@ -26,7 +27,7 @@ use mcpmon_core::{
     },
 };
 
-pub(super) use self::{proxy::Proxy, route::route, stream::Judged};
+pub(super) use self::{hearing::TICK, proxy::Proxy, route::route, stream::Judged};
 use super::Peer;
 
 /// A declared server that is reached over the network.

@@ -18,8 +18,8 @@ use mcpmon_core::{
 use tokio::sync::Mutex;
 
 use super::{
-    answer,
     call::{Call, SESSION_ID, single},
+    hearing::Hearing,
     problem::Problem,
     server::Kind,
     stream::Talk,
@@ -77,9 +77,8 @@ async fn pages(talk: &Talk) -> Result<(), Problem> {
     let mut cursor: Option<String> = None;
     for _ in 0..call.caps().own_pages {
         let question = {
-            talk.live
-                .session()
-                .ask(call.now(), ListKind::Tools, cursor.as_deref(), &call.head())
+            let mut session = talk.live.session().await;
+            session.ask(call.now(), ListKind::Tools, cursor.as_deref(), &call.head())
         };
         let Some(question) = question else { return Ok(()) };
         let asked = Asked { talk, question };
@@ -118,7 +117,7 @@ impl Asked<'_> {
         let mut listed = self.read(response).await?;
         while listed == Listed::Waiting {
             tokio::time::sleep(LOOK).await;
-            listed = self.listed();
+            listed = self.listed().await;
         }
         Ok(listed)
     }
@@ -140,10 +139,13 @@ impl Asked<'_> {
         let mut out = Output::default();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| call.unfit(error))?;
-            let flow = talk.push(&mut reading, &chunk, &mut out);
+            let flow = {
+                let mut session = talk.live.session().await;
+                talk.push(&mut session, &mut reading, &chunk, &mut out)
+            };
             // Whatever else comes here was for nobody.
             out.to_client.clear();
-            let listed = self.listed();
+            let listed = self.listed().await;
             if listed != Listed::Waiting {
                 return Ok(listed);
             }
@@ -153,19 +155,23 @@ impl Asked<'_> {
                 break;
             }
         }
-        talk.end(&mut reading, &mut out);
-        Ok(self.listed())
+        talk.end(&mut *talk.live.session().await, &mut reading, &mut out);
+        Ok(self.listed().await)
     }
 
-    fn listed(&self) -> Listed {
-        self.talk.live.session().listed(&self.question.id)
+    async fn listed(&self) -> Listed {
+        self.talk.live.session().await.listed(&self.question.id)
     }
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        let gone = Problem::new(StatusCode::GATEWAY_TIMEOUT, "nobody waits");
-        drop(answer::missing(self.talk, self.question.waiting(), &gone));
+        let (talk, waiting) = (self.talk.clone(), self.question.waiting());
+        drop(Hearing::unheard(
+            talk,
+            StatusCode::GATEWAY_TIMEOUT.as_u16(),
+            waiting,
+        ));
     }
 }
 

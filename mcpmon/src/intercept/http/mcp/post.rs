@@ -16,11 +16,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     answer::{self, Expected},
     call::{Call, SESSION_ID, single},
+    hearing::{Cut, Hearing, ticks},
     own,
     problem::Problem,
     server::Kind,
     sessions::{Live, Opened},
-    stream::Talk,
+    stream::{Talk, step_aside},
 };
 use crate::intercept::http::{
     body::Outgoing,
@@ -113,16 +114,16 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     own::learn(&talk, &called(call.limits, &body)).await;
     let mut facts = Facts::default();
     let mut out = Output::default();
-    let posted = talk.live.session().post(
-        call.now(),
-        &call.head(),
-        &body,
-        &mut |message| {
-            facts.hear(message);
-            call.judge().message(call.now(), message)
-        },
-        &mut out,
-    );
+    let posted = {
+        let mut session = talk.live.session().await;
+        step_aside(body.len(), || {
+            let mut judge = |message: &Message<'_>| {
+                facts.hear(message);
+                call.judge().message(call.now(), message)
+            };
+            session.post(call.now(), &call.head(), &body, &mut judge, &mut out)
+        })
+    };
     talk.settle(&mut out);
     if !out.to_client.is_empty() {
         talk.live.aside.put(&out.to_client);
@@ -148,7 +149,7 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
             let is_kept = facts.listens;
             answer::read(talk, response, Expected::Answer { waiting, is_kept }, permit).await
         }
-        Err(problem) => Ok(answer::missing(&talk, waiting, &problem)),
+        Err(problem) => Ok(answer::missing(talk, waiting, &problem).await),
     }
 }
 
@@ -174,16 +175,37 @@ impl Underway {
             true => call.server.admit(Kind::Stream, call.caps())?,
             false => permit,
         };
-        let response = call.send(Method::POST, &call.uri, headers, body).await?;
+        let response = tokio::select! {
+            biased;
+            sent = call.send(Method::POST, &call.uri, headers, body) => sent?,
+            () = self.late() => return Err(Problem::of_cut(Cut::Late)),
+        };
         Ok((response, permit))
+    }
+
+    /// Comes once somebody has waited too long.
+    async fn late(&self) {
+        let Some((talk, waiting)) = &self.0 else {
+            unreachable!("it is not taken yet");
+        };
+        let mut ticks = ticks();
+        loop {
+            ticks.tick().await;
+            if waiting.is_late(talk.call.now(), &*talk.live.session().await) {
+                return;
+            }
+        }
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
         if let Some((talk, waiting)) = self.0.take() {
-            let left = Problem::new(StatusCode::REQUEST_TIMEOUT, "the client left");
-            drop(answer::missing(&talk, waiting, &left));
+            drop(Hearing::unheard(
+                talk,
+                StatusCode::REQUEST_TIMEOUT.as_u16(),
+                waiting,
+            ));
         }
     }
 }

@@ -6,7 +6,7 @@ use hyper::{
 };
 use mcpmon_core::filter::mcp_http::error_body;
 
-use super::server::TooMany;
+use super::{hearing::Cut, server::TooMany};
 use crate::intercept::http::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
 
 /// What is allowed at an endpoint.
@@ -19,6 +19,8 @@ const SOON: HeaderValue = HeaderValue::from_static("5");
 pub(in super::super) struct Problem {
     status: StatusCode,
     message: String,
+    /// Those that wait are told this instead, as what it is to them.
+    cut: Option<Cut>,
 }
 
 impl Problem {
@@ -26,6 +28,19 @@ impl Problem {
         Self {
             status,
             message: message.to_string(),
+            cut: None,
+        }
+    }
+
+    /// An answer is waited for no longer.
+    pub(super) fn of_cut(cut: Cut) -> Self {
+        let (status, message) = match &cut {
+            Cut::Halted(denial) => (StatusCode::FORBIDDEN, denial.reason.clone()),
+            Cut::Late => (StatusCode::GATEWAY_TIMEOUT, "no answer came in time".to_owned()),
+        };
+        Self {
+            cut: Some(cut),
+            ..Self::new(status, message)
         }
     }
 
@@ -68,18 +83,32 @@ impl Problem {
         &self.message
     }
 
-    /// The answer, to no request in particular.
-    pub(in super::super) fn answer(&self) -> Response<Outgoing> {
-        self.answer_with(error_body(self.status.as_u16(), &self.message).into_bytes())
+    pub(super) const fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
     }
 
-    /// The answer with this body, which says the same to those that wait.
+    /// The answer, to no request in particular.
+    pub(in super::super) fn answer(&self) -> Response<Outgoing> {
+        let body = error_body(self.status.as_u16(), &self.message);
+        self.with(self.status, body.into_bytes())
+    }
+
+    /// The answer with this body, which says the same to those that wait. What mcpmon itself decided is no failure of
+    /// the connection: many clients look into bodies of good answers only.
     pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<Outgoing> {
+        let status = match self.cut {
+            Some(_) => StatusCode::OK,
+            None => self.status,
+        };
+        self.with(status, body)
+    }
+
+    fn with(&self, status: StatusCode, body: Vec<u8>) -> Response<Outgoing> {
         let mut response = Response::new(Outgoing::whole(body));
-        *response.status_mut() = self.status;
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        match self.status {
+        match status {
             StatusCode::METHOD_NOT_ALLOWED => {
                 headers.insert(ALLOW, METHODS);
             }

@@ -11,6 +11,7 @@ use mcpmon_core::{
     filter::mcp_http::{Learned, Limits, Session},
     model::{ListKind, ServerId, Timestamp},
 };
+use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use super::{ServerJudge, old::Aside, own::Lists};
 
@@ -41,7 +42,7 @@ struct News {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) conversation: Arc<Conversation>,
-    session: Mutex<Session>,
+    session: Arc<Turns<Session>>,
     /// What comes of its messages on the stream that is all it is answered on.
     pub(super) aside: Aside,
     used: Used,
@@ -64,16 +65,21 @@ impl Live {
     fn with(conversation: &Arc<Conversation>, session: Session) -> Arc<Self> {
         Arc::new(Self {
             conversation: Arc::clone(conversation),
-            session: Mutex::new(session),
+            session: Arc::new(Turns::new(session)),
             aside: Aside::default(),
             used: Used::now(),
         })
     }
 
-    /// What was said in it so far.
-    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
-        // A reader that panicked has read half a message; the next one is read on its own.
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was said in it so far. Whoever judges a message has it for as long as that takes, so it is never waited for
+    /// by holding up a thread: others are served by it.
+    pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<Session>> + Send + use<> {
+        Arc::clone(&self.session).lock_owned()
+    }
+
+    /// The same, if nobody else has it.
+    pub(super) fn free_session(&self) -> Option<OwnedMutexGuard<Session>> {
+        Arc::clone(&self.session).try_lock_owned().ok()
     }
 }
 

@@ -4,25 +4,43 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use mcpmon_core::filter::mcp_http::{Ended, Fault, Flow, Output, Response};
+use mcpmon_core::{
+    filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session},
+    model::Denial,
+};
 use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Interval, MissedTickBehavior, interval},
+    sync::{OwnedMutexGuard, OwnedSemaphorePermit},
+    task::block_in_place,
+    time::Interval,
 };
 
-use super::{Unanswered, call::Call, old::Place, own, sessions::Live};
+use super::{
+    Unanswered,
+    call::Call,
+    hearing::{Cut, Hearing, ticks},
+    old::Place,
+    own,
+    sessions::Live,
+};
 use crate::intercept::http::{
     body::Failure,
     chunks::{Chunks, ReadError, Share},
 };
 
-/// How often is looked whether lists show something else by now, and who has waited too long.
-const TICK: Duration = Duration::from_secs(2);
+/// Longest message that is read while others wait for it, bytes: about a millisecond.
+const LONG: usize = 64 << 10;
+
+/// Does what takes the longer the more bytes there are; others of this thread go on meanwhile if that is long.
+pub(super) fn step_aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    match bytes > LONG {
+        true => block_in_place(work),
+        false => work(),
+    }
+}
 
 /// A request of a client, and the session that it is of.
 #[derive(Clone, Debug)]
@@ -33,35 +51,59 @@ pub(super) struct Talk {
 
 impl Talk {
     /// Takes what the server sent; what goes on is in `out`.
-    pub(super) fn push(&self, response: &mut Response, chunk: &[u8], out: &mut Output) -> Flow {
+    pub(super) fn push(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        chunk: &[u8],
+        out: &mut Output,
+    ) -> Flow {
         let (now, judge) = (self.call.now(), self.call.judge());
-        let flow = response.push(
-            now,
-            &mut self.live.session(),
-            chunk,
-            &mut |message| judge.message(now, message),
-            out,
-        );
+        let flow = step_aside(response.held() + chunk.len(), || {
+            response.push(
+                now,
+                session,
+                chunk,
+                &mut |message| judge.message(now, message),
+                out,
+            )
+        });
         self.settle(out);
         flow
     }
 
     /// The server sends no more.
-    pub(super) fn end(&self, response: &mut Response, out: &mut Output) -> Ended {
+    pub(super) fn end(&self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
         let (now, judge) = (self.call.now(), self.call.judge());
-        let ended = response.end(
-            now,
-            &mut self.live.session(),
-            &mut |message| judge.message(now, message),
-            out,
-        );
+        let ended = step_aside(response.held(), || {
+            response.end(now, session, &mut |message| judge.message(now, message), out)
+        });
         self.settle(out);
         ended
     }
 
     /// The server's answer does not come, or not to its end.
-    pub(super) fn fail(&self, response: &mut Response, cause: String, out: &mut Output) -> Ended {
-        let ended = response.fail(&mut self.live.session(), &Fault::Broken { cause }, out);
+    pub(super) fn fail(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended {
+        let ended = response.fail(session, fault, out);
+        self.settle(out);
+        ended
+    }
+
+    /// The server is heard no more, for this reason.
+    pub(super) fn turn_away(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        denial: &Denial,
+        out: &mut Output,
+    ) -> Ended {
+        let ended = response.turn_away(session, denial, out);
         self.settle(out);
         ended
     }
@@ -75,19 +117,21 @@ impl Talk {
     }
 
     /// Time passes.
-    fn tick(&self, response: &mut Response, seen: Option<&mut u64>, out: &mut Output) -> Flow {
+    pub(super) fn tick(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        seen: Option<&mut u64>,
+        out: &mut Output,
+    ) -> Flow {
         let now = self.call.now();
-        let flow = {
-            let mut session = self.live.session();
-            session.expire(now, out);
-            let flow = response.expire(now, &mut session, out);
-            if let Some(seen) = seen {
-                for kind in self.call.conversation.changed(now, seen) {
-                    response.list_changed(&session, kind, out);
-                }
+        session.expire(now, out);
+        let flow = response.expire(now, session, out);
+        if let Some(seen) = seen {
+            for kind in self.call.conversation.changed(now, seen) {
+                response.list_changed(session, kind, out);
             }
-            flow
-        };
+        }
         self.settle(out);
         flow
     }
@@ -96,17 +140,39 @@ impl Talk {
 /// A stream on its way to the client. Nothing waits here: what the filter lets go on goes on with the read that brought
 /// it, and the next read is not done before that is taken.
 pub(in super::super) struct Judged {
-    talk: Talk,
-    response: Response,
+    hearing: Hearing,
     share: Share,
     out: Output,
     state: State,
+    /// What comes next, once nobody else has the session.
+    step: Option<Step>,
+    /// Whose turn it is with the session.
+    turn: Option<Turn>,
     /// How it is kept open, if it is.
     kept: Option<Kept>,
     ticks: Interval,
     /// Where messages go that are answered here.
     place: Option<Place>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// Comes with the session.
+type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<Session>> + Send>>;
+
+/// What happens to a stream.
+enum Step {
+    /// The server said something.
+    Came(Bytes),
+    /// It should have said more.
+    Broke(ReadError),
+    /// It says no more.
+    Ended,
+    /// Time passed.
+    Tick,
+    /// Nothing more is to be heard.
+    Halted(Denial),
+    /// The proxy is to stop.
+    Stopped,
 }
 
 /// A stream that stays open for what a server says later.
@@ -127,7 +193,7 @@ enum State {
 impl fmt::Debug for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Judged")
-            .field("talk", &self.talk)
+            .field("talk", &self.hearing.talk)
             .finish_non_exhaustive()
     }
 }
@@ -145,16 +211,15 @@ impl Judged {
             seen: talk.call.conversation.changes(),
             stopped: Box::pin(talk.call.proxy.stopped()),
         });
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            talk,
-            response,
+            hearing: Hearing::new(talk, response),
             share: Share::default(),
             out: Output::default(),
             state: State::Reading(Box::new(chunks)),
+            step: None,
+            turn: None,
             kept,
-            ticks,
+            ticks: ticks(),
             place,
             _permit: permit,
         }
@@ -169,41 +234,26 @@ impl Judged {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
-            let chunks = match &mut self.state {
-                State::Reading(chunks) => chunks,
-                State::Over(failure) => return Poll::Ready(failure.take().map(Err)),
-            };
+            if let State::Over(failure) = &mut self.state {
+                return Poll::Ready(failure.take().map(Err));
+            }
             if self.place.is_some() {
-                let aside = self.talk.live.aside.take(context);
+                let aside = self.hearing.talk.live.aside.take(context);
                 if !aside.is_empty() {
                     return Poll::Ready(Some(Ok(aside.into())));
                 }
             }
+            let step = match self.step.take() {
+                Some(step) => step,
+                None => ready!(self.next(context)),
+            };
+            let Poll::Ready(mut session) = self.session(context) else {
+                self.step = Some(step);
+                return Poll::Pending;
+            };
             self.out.to_client.clear();
-            let mut came = Bytes::new();
-            match chunks.poll_next(context) {
-                Poll::Ready(Some(Ok(chunk))) => {
-                    self.take(&chunk);
-                    came = chunk;
-                }
-                Poll::Ready(Some(Err(error))) => self.break_off(error),
-                Poll::Ready(None) => {
-                    self.talk.end(&mut self.response, &mut self.out);
-                    self.state = State::Over(None);
-                }
-                Poll::Pending => {
-                    if self.is_stopped(context) {
-                        self.state = State::Over(None);
-                        continue;
-                    }
-                    if self.ticks.poll_tick(context).is_pending() {
-                        return Poll::Pending;
-                    }
-                    let seen = self.kept.as_mut().map(|kept| &mut kept.seen);
-                    let flow = self.talk.tick(&mut self.response, seen, &mut self.out);
-                    self.heed(flow);
-                }
-            }
+            let came = self.make(step, &mut session);
+            drop(session);
             if self.out.to_client.is_empty() {
                 continue;
             }
@@ -215,43 +265,106 @@ impl Judged {
         }
     }
 
+    /// What happens next. A server that says something all the time does not keep time from passing.
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+        if self.ticks.poll_tick(context).is_ready() {
+            let call = &self.hearing.talk.call;
+            let halted = call.judge().halted(call.now());
+            return Poll::Ready(halted.map_or(Step::Tick, Step::Halted));
+        }
+        if self.is_stopped(context) {
+            return Poll::Ready(Step::Stopped);
+        }
+        let State::Reading(chunks) = &mut self.state else {
+            return Poll::Ready(Step::Ended);
+        };
+        Poll::Ready(match ready!(chunks.poll_next(context)) {
+            Some(Ok(chunk)) => Step::Came(chunk),
+            Some(Err(error)) => Step::Broke(error),
+            None => Step::Ended,
+        })
+    }
+
+    /// The session, once nobody else has it.
+    fn session(&mut self, context: &mut Context<'_>) -> Poll<OwnedMutexGuard<Session>> {
+        let live = &self.hearing.talk.live;
+        if self.turn.is_none()
+            && let Some(session) = live.free_session()
+        {
+            return Poll::Ready(session);
+        }
+        let turn = self.turn.get_or_insert_with(|| Box::pin(live.session()));
+        let session = ready!(turn.as_mut().poll(context));
+        self.turn = None;
+        Poll::Ready(session)
+    }
+
     fn is_stopped(&mut self, context: &mut Context<'_>) -> bool {
         let kept = self.kept.as_mut();
         kept.is_some_and(|kept| kept.stopped.as_mut().poll(context).is_ready())
     }
 
-    fn take(&mut self, chunk: &[u8]) {
-        let flow = self.talk.push(&mut self.response, chunk, &mut self.out);
-        if let (Some(place), Some(endpoint)) = (&mut self.place, self.response.endpoint()) {
-            place.open(&mut self.talk, endpoint);
+    /// Does what is next. What goes on is in `out`; what came of the server is returned, as it is often the same.
+    fn make(&mut self, step: Step, session: &mut Session) -> Bytes {
+        match step {
+            Step::Came(chunk) => {
+                self.take(&chunk, session);
+                return chunk;
+            }
+            Step::Broke(error) => self.break_off(error, session),
+            Step::Ended => {
+                self.hearing.end(session, &mut self.out);
+                self.state = State::Over(None);
+            }
+            Step::Tick => {
+                let seen = self.kept.as_mut().map(|kept| &mut kept.seen);
+                let Hearing { talk, response, .. } = &mut self.hearing;
+                let flow = talk.tick(session, response, seen, &mut self.out);
+                self.heed(flow, session);
+            }
+            Step::Halted(denial) => {
+                self.hearing.cut(session, &Cut::Halted(denial), &mut self.out);
+                self.state = State::Over(None);
+            }
+            Step::Stopped => self.state = State::Over(None),
         }
-        self.heed(flow);
+        Bytes::new()
+    }
+
+    fn take(&mut self, chunk: &[u8], session: &mut Session) {
+        let Hearing { talk, response, .. } = &mut self.hearing;
+        let flow = talk.push(session, response, chunk, &mut self.out);
+        if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint()) {
+            place.open(talk, endpoint);
+        }
+        self.heed(flow, session);
         if let Err(error) = self.cover() {
-            self.break_off(error);
+            self.break_off(error, session);
         }
     }
 
     /// What comes behind may go nowhere.
-    fn heed(&mut self, flow: Flow) {
+    fn heed(&mut self, flow: Flow, session: &mut Session) {
         if flow == Flow::Over {
-            let server = self.talk.call.server.id();
+            let server = self.hearing.talk.call.server.id();
             tracing::warn!(server, "a stream of an MCP server is cut off");
-            self.talk.end(&mut self.response, &mut self.out);
+            self.hearing.end(session, &mut self.out);
             self.state = State::Over(None);
         }
     }
 
     /// The server should have said more.
-    fn break_off(&mut self, error: ReadError) {
-        let server = self.talk.call.server.id();
+    fn break_off(&mut self, error: ReadError, session: &mut Session) {
+        let call = &self.hearing.talk.call;
+        let server = call.server.id();
         tracing::debug!(server, %error, "a stream of an MCP server broke off");
         let cause = error.to_string();
         // What is kept open breaks off now and then: its client opens it again.
         if self.kept.is_none() {
             let cause = cause.clone();
-            self.talk.call.failed(&Unanswered::Unreachable { cause });
+            call.failed(&Unanswered::Unreachable { cause });
         }
-        self.talk.fail(&mut self.response, cause, &mut self.out);
+        self.hearing.fail(session, cause, &mut self.out);
         // An error ends the connection before what is in `out` went out. Who was told there does not need it.
         self.state = State::Over(match self.out.to_client.is_empty() {
             true => Some(error.into()),
@@ -261,22 +374,12 @@ impl Judged {
 
     /// Accounts for what waits in the filter; for nothing once nothing does.
     fn cover(&mut self) -> Result<(), ReadError> {
-        match self.response.held() {
+        match self.hearing.response.held() {
             0 => {
                 self.share = Share::default();
                 Ok(())
             }
-            held => self.talk.call.room().cover(&mut self.share, held),
-        }
-    }
-}
-
-impl Drop for Judged {
-    fn drop(&mut self) {
-        // The client left: what it waited for it will not hear, or only where it asks for it again.
-        if let State::Reading(_) = self.state {
-            let cause = "the client left".to_owned();
-            self.talk.fail(&mut self.response, cause, &mut self.out);
+            held => self.hearing.talk.call.room().cover(&mut self.share, held),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Caps: what is too long, too slow, or too much at a time.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use mcpmon_core::model::ServerType;
 
 use super::{
     super::scene::{EVENTS, JSON, answer},
-    scene::{Adjusted, DONE, PATH, READ, Scene, head, post},
+    scene::{Adjusted, DONE, PATH, READ, Scene, head, post, until},
 };
 
 fn with(adjust: impl FnOnce(&mut Adjusted)) -> Scene {
@@ -154,9 +154,5 @@ fn requests_and_streams_are_counted_apart_and_given_back() {
         refused.text()
     );
     waiting.hang_up();
-    let served = (0..100).any(|_| {
-        thread::sleep(Duration::from_millis(20));
-        scene.post("", READ).status() == "200"
-    });
-    assert!(served, "it is given back");
+    until("it is given back", || scene.post("", READ).status() == "200");
 }

@@ -7,4 +7,5 @@ mod old;
 mod scene;
 mod sessions;
 mod streams;
+mod waits;
 mod wire;

@@ -7,7 +7,7 @@ use test_case::test_case;
 
 use super::{
     super::scene::{EVENTS, answer},
-    scene::{DONE, INITIALIZE, INITIALIZED, PATIENCE, READ, Scene, call, event, head},
+    scene::{DONE, INITIALIZE, INITIALIZED, PATIENCE, READ, Scene, call, event, head, until},
 };
 use crate::intercept::http::tests::scene::{Wire, post};
 
@@ -88,11 +88,9 @@ fn a_place_is_known_to_whoever_was_told_and_while_its_stream_is_open() {
     assert_eq!(session.status(), "404", "a session that nobody opened");
     stream.hang_up();
     drop(stream);
-    let over = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    until("it is forgotten", || {
         scene.ask(post(&place, "", INITIALIZE)).status() == "404"
     });
-    assert!(over, "it is forgotten");
 }
 
 #[test]

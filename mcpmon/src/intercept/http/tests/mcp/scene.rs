@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::{
@@ -13,6 +13,8 @@ use mcpmon_core::{
         SessionId, Timestamp, Verdict,
     },
 };
+
+use tokio::task::block_in_place;
 
 use super::super::scene::{Heard, Upstream, Wire};
 use crate::{
@@ -46,11 +48,24 @@ pub(super) struct Notes {
     /// Lists that show something else by now.
     pub(super) changed: Mutex<BTreeSet<ListKind>>,
     pub(super) asked: Mutex<Vec<AskedServer>>,
+    /// Why nothing more may be asked.
+    pub(super) halted: Mutex<Option<Denial>>,
+    /// Held by a test, whoever calls the tool `slow` is judged once it lets go.
+    pub(super) slow: Mutex<()>,
 }
 
 impl Notes {
     fn tell(&self, what: String) {
         self.told.lock().unwrap().push(what);
+    }
+
+    /// A person stops what is asked.
+    pub(super) fn stop(&self) {
+        *self.halted.lock().unwrap() = Some(Denial {
+            rule: "kill_switch".to_owned(),
+            reason: "a person stopped it".to_owned(),
+            remedy: None,
+        });
     }
 
     pub(super) fn take(&self) -> Vec<String> {
@@ -86,7 +101,11 @@ impl ServerJudge for Judging {
             Content::Server(FromServer::Ask { .. }) => ("ask".to_owned(), true),
             Content::Server(_) => ("server".to_owned(), false),
         };
+        let is_slow = what.ends_with(" slow");
         self.0.tell(what);
+        if is_slow {
+            block_in_place(|| drop(self.0.slow.lock()));
+        }
         match blocked {
             true => Verdict::Block(Denial {
                 rule: "test".to_owned(),
@@ -98,7 +117,7 @@ impl ServerJudge for Judging {
     }
 
     fn halted(&self, _now: Timestamp) -> Option<Denial> {
-        None
+        self.0.halted.lock().unwrap().clone()
     }
 
     fn incident(&self, _now: Timestamp, incident: &Incident) {
@@ -195,7 +214,7 @@ impl Scene {
             .tools
             .lock()
             .unwrap()
-            .extend(["read".to_owned(), "evil".to_owned()]);
+            .extend(["read".to_owned(), "evil".to_owned(), "slow".to_owned()]);
         let remote = Remote {
             id: ServerId::new("files").unwrap(),
             url: url.to_owned(),
@@ -254,6 +273,14 @@ impl Scene {
             .heard
             .recv_timeout(Duration::from_millis(100))
             .is_err()
+    }
+}
+
+/// Waits until something is so, which takes a while to be asked.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
     }
 }
 

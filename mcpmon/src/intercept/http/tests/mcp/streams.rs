@@ -1,9 +1,6 @@
 //! Streams: events as they come, in pieces, to their end, and from both sides.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use mcpmon_core::model::{ListKind, ServerType};
 
@@ -18,13 +15,16 @@ const PROGRESS: &str =
 
 #[test]
 fn events_go_on_with_the_read_that_brought_them() {
-    let scene = Scene::new(|_, wire| {
+    // The server says nothing more before the client has what was said.
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let scene = Scene::new(move |_, wire| {
+        let told = told.lock().unwrap();
         wire.send(EVENTS);
-        wire.chunk(": keep-alive\n\n");
-        wire.chunk(event(PROGRESS));
-        // The answer does not come before the client has seen what came before it.
-        thread::sleep(Duration::from_millis(100));
-        wire.chunk(event(DONE));
+        for said in [": keep-alive\n\n", &event(PROGRESS), &event(DONE)] {
+            wire.chunk(said);
+            told.recv().unwrap();
+        }
         wire.chunk("");
     });
     let mut client = scene.connect();
@@ -32,9 +32,10 @@ fn events_go_on_with_the_read_that_brought_them() {
     let head = client.head().expect("a head");
     assert!(head.contains("content-type: text/event-stream"), "{head}");
     assert!(head.contains("x-accel-buffering: no"), "{head}");
-    assert_eq!(client.next_chunk().expect("a comment"), b": keep-alive\n\n");
-    assert_eq!(client.next_chunk().expect("progress"), event(PROGRESS).as_bytes());
-    assert_eq!(client.next_chunk().expect("an answer"), event(DONE).as_bytes());
+    for said in [": keep-alive\n\n", &event(PROGRESS), &event(DONE)] {
+        assert_eq!(client.next_chunk().expect("it does not wait"), said.as_bytes());
+        tell.send(()).unwrap();
+    }
     assert_eq!(client.next_chunk().expect("the end"), b"");
 }
 
