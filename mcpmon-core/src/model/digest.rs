@@ -40,11 +40,11 @@ impl Digest {
     }
 
     fn hex(&self) -> String {
-        use fmt::Write as _;
-        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-            text
-        })
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        digits
+            .map(|digit| char::from(DIGITS[usize::from(digit)]))
+            .collect()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{
-    scan::LONG,
-    string::{self, is_spelled_like},
-};
+use super::string::{self, is_spelled_like};
 use crate::model::RawJson;
+
+/// Bytes of a string that are searched for its end before it is looked up among what is long: a name is shorter.
+const NEAR: usize = 16;
 
 /// A text that was scanned.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl<'t> Document<'t> {
     fn end_of_string(self, quote: usize) -> usize {
         let bytes = self.text.as_bytes();
         let mut at = quote + 1;
-        let near = &bytes[..bytes.len().min(quote + LONG)];
+        let near = &bytes[..bytes.len().min(at + NEAR)];
         while let Some(found) = string::next_special(near, at) {
             if bytes[found] == b'"' {
                 return found + 1;

@@ -7,12 +7,18 @@ const FEW: usize = 16;
 const KEPT: usize = 1 << 14;
 
 /// Names as they are written, by their place in the line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Names {
     places: Vec<(u32, u32)>,
 }
 
 impl Names {
+    pub(super) fn new() -> Self {
+        Self {
+            places: Vec::with_capacity(2 * FEW),
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.places.clear();
         self.places.shrink_to(KEPT);

@@ -10,10 +10,14 @@ use super::{
 };
 
 /// Containers and strings this long and longer are remembered with their end, so that walking over them costs nothing.
-pub(super) const LONG: usize = 64;
+const LONG: usize = 64;
 
 /// Down to this depth: messages in a batch, their members, those of a result, items, and an item's members.
 const INDEXED: usize = 6;
+
+/// Open containers and long ones for which there is memory from the start: to grow by steps costs as much as to read a
+/// short line.
+const FEW: usize = 16;
 
 /// Memory for more open containers and long ones than this is given back after a line.
 const KEPT: usize = 1 << 12;
@@ -96,9 +100,9 @@ impl Scanner {
     pub fn new(max_depth: usize) -> Self {
         Self {
             max_depth: max_depth.min(DEEPEST),
-            open: Vec::new(),
-            names: Names::default(),
-            long: Vec::new(),
+            open: Vec::with_capacity(FEW),
+            names: Names::new(),
+            long: Vec::with_capacity(FEW),
         }
     }
 

@@ -245,5 +245,8 @@ pub fn is_spelled_like(key: &str, known: &str) -> bool {
         '\u{212A}' => 'k',
         other => other.to_ascii_lowercase(),
     };
-    key != known && key.chars().map(fold).eq(known.chars().map(fold))
+    if key.is_ascii() {
+        return key != known && key.eq_ignore_ascii_case(known);
+    }
+    key.chars().map(fold).eq(known.chars().map(fold))
 }
