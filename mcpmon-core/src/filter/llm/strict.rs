@@ -89,31 +89,108 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 /// The member that stands for `known`, unless it is `null`.
 ///
 /// Of two that do, readers take one or the other: such an object cannot be judged.
-pub(super) fn member<'t>(object: Value<'t>, known: &str) -> Result<Option<Member<'t>>, Fault> {
-    let mut members = object.members().filter(|member| stands_for(member.name, known));
-    let first = members.next();
-    if members.next().is_some() {
-        return Err(Fault::Malformed {
-            cause: format!("two members of one object stand for '{known}'"),
-        });
-    }
-    Ok(first.filter(|member| !member.value.is_null()))
+pub(super) fn member<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Member<'t>>, Fault> {
+    let [found] = find(object, [known]);
+    found.member()
 }
 
 /// The value of the member that stands for `known`, unless it is `null`.
-pub(super) fn value<'t>(object: Value<'t>, known: &str) -> Result<Option<Value<'t>>, Fault> {
+pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Value<'t>>, Fault> {
     Ok(member(object, known)?.map(|member| member.value))
 }
 
+/// The members that stand for these names, found in one pass.
+pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; N]) -> [Found<'t>; N] {
+    let mut found = known.map(Found::none);
+    for member in object.members() {
+        for found in &mut found {
+            found.see(member);
+        }
+    }
+    found
+}
+
+/// What stands for a name in an object. Two members that do are a fault only to whoever wants to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'t> {
+    known: &'static str,
+    member: Option<Member<'t>>,
+    is_twice: bool,
+}
+
+impl<'t> Found<'t> {
+    const fn none(known: &'static str) -> Self {
+        Self {
+            known,
+            member: None,
+            is_twice: false,
+        }
+    }
+
+    fn see(&mut self, member: Member<'t>) {
+        if stands_for(member.name, self.known) {
+            self.is_twice |= self.member.replace(member).is_some();
+        }
+    }
+
+    /// As [`member`] tells it.
+    pub(super) fn member(self) -> Result<Option<Member<'t>>, Fault> {
+        if self.is_twice {
+            return Err(Fault::Malformed {
+                cause: format!("two members of one object stand for '{}'", self.known),
+            });
+        }
+        Ok(self.member.filter(|member| !member.value.is_null()))
+    }
+
+    /// As [`value`] tells it.
+    pub(super) fn value(self) -> Result<Option<Value<'t>>, Fault> {
+        Ok(self.member()?.map(|member| member.value))
+    }
+
+    /// As [`text`] tells it.
+    pub(super) fn text(self) -> Result<Option<Cow<'t, str>>, Fault> {
+        Ok(self.value()?.and_then(Value::string))
+    }
+}
+
+/// The members of an object in which many names are looked up.
+#[derive(Debug, Default)]
+pub(super) struct Members<'t>(Vec<Member<'t>>);
+
+impl<'t> Members<'t> {
+    /// Those of an object; what is none has none.
+    pub(super) fn of(object: Value<'t>) -> Self {
+        Self(object.members().collect())
+    }
+
+    /// All of them, in order.
+    pub(super) fn all(&self) -> &[Member<'t>] {
+        &self.0
+    }
+
+    /// What stands for this name.
+    pub(super) fn find(&self, known: &'static str) -> Found<'t> {
+        let mut found = Found::none(known);
+        for member in &self.0 {
+            found.see(*member);
+        }
+        found
+    }
+}
+
 /// What the member that stands for `known` says, where it is a string.
-pub(super) fn text<'t>(object: Value<'t>, known: &str) -> Result<Option<Cow<'t, str>>, Fault> {
+pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Cow<'t, str>>, Fault> {
     Ok(value(object, known)?.and_then(Value::string))
 }
 
 /// The items of the array that stands for `known`; none where there is none.
 ///
 /// What is no array some readers still take items from.
-pub(super) fn items<'t>(object: Value<'t>, known: &str) -> Result<impl Iterator<Item = Value<'t>>, Fault> {
+pub(super) fn items<'t>(
+    object: Value<'t>,
+    known: &'static str,
+) -> Result<impl Iterator<Item = Value<'t>>, Fault> {
     let array = value(object, known)?;
     if array.is_some_and(|array| array.kind() != ValueKind::Array) {
         return Err(Fault::malformed(format_args!("'{known}' is no array")));
@@ -192,5 +269,21 @@ mod tests {
         let fault = text(r#"{"name":"a","Name":"b"}"#);
         let cause = "two members of one object stand for 'name'".to_owned();
         assert_eq!(fault, Err(Fault::Malformed { cause }));
+    }
+
+    #[test]
+    fn two_spellings_are_a_fault_only_of_what_is_looked_up() {
+        let json = br#"{"type":"text","Text":"a","text":"b","content":null}"#;
+        let said = |found: Found<'_>| found.text().map(|text| text.map(Cow::into_owned)).ok();
+        let expected = [Some(Some("text".to_owned())), None, Some(None), Some(None)];
+        let names = ["type", "text", "content", "name"];
+        read(json, |document, _| {
+            let root = document.root();
+            assert_eq!(find(root, names).map(said), expected);
+            let members = Members::of(root);
+            assert_eq!(names.map(|name| said(members.find(name))), expected);
+            assert_eq!(members.all().len(), 4);
+        })
+        .unwrap();
     }
 }

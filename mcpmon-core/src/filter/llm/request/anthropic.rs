@@ -12,18 +12,18 @@ use crate::{
 /// How the types of tools start that Anthropic describes and the agent runs.
 const RUN_BY_AGENT: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
     let mut toolsets = Vec::new();
-    if let Some((tools, list)) = reading.array(root, "tools")? {
+    if let Some((tools, list)) = reading.array("tools")? {
         for (item, tool) in tools.items().enumerate() {
             offered(tool, list, item, &mut toolsets, reading)?;
         }
     }
-    servers(root, toolsets, reading)?;
-    if let Some(system) = strict::value(root, "system")? {
+    servers(toolsets, reading)?;
+    if let Some(system) = reading.value("system")? {
         reading.content(system, &["text"])?;
     }
-    let messages = strict::value(root, "messages")?;
+    let messages = reading.value("messages")?;
     for message in messages.into_iter().flat_map(Value::items) {
         if let Some(content) = strict::value(message, "content")? {
             blocks(content, reading)?;
@@ -45,7 +45,8 @@ fn offered<'t>(
     toolsets: &mut Vec<Toolset<'t>>,
     reading: &mut Reading<'t, '_>,
 ) -> Result<(), Fault> {
-    let kind = strict::text(tool, "type")?.unwrap_or(Cow::Borrowed("custom"));
+    let [kind, name] = strict::find(tool, ["type", "name"]);
+    let kind = kind.text()?.unwrap_or(Cow::Borrowed("custom"));
     if kind == "mcp_toolset" {
         toolsets.push(toolset(tool)?);
         return Ok(());
@@ -54,7 +55,7 @@ fn offered<'t>(
     if kind != "custom" && !is_run_by_agent {
         return reading.hosted(kind);
     }
-    let name = strict::text(tool, "name")?.unwrap_or_default();
+    let name = name.text()?.unwrap_or_default();
     reading.offer(named(name), tool, list, item)
 }
 
@@ -80,12 +81,8 @@ fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, Fault> {
 }
 
 /// The servers of a request, each with the tools of it that may be used.
-fn servers<'t>(
-    root: Value<'t>,
-    mut toolsets: Vec<Toolset<'t>>,
-    reading: &mut Reading<'t, '_>,
-) -> Result<(), Fault> {
-    let servers = strict::value(root, "mcp_servers")?;
+fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    let servers = reading.value("mcp_servers")?;
     for server in servers.into_iter().flat_map(Value::items) {
         let label = strict::text(server, "name")?.unwrap_or_default();
         let position = toolsets.iter().position(|toolset| toolset.server == label);
@@ -113,10 +110,11 @@ pub(super) fn strings(array: Value<'_>) -> Vec<Cow<'_, str>> {
 fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
     reading.text(content);
     for block in content.items() {
-        match strict::text(block, "type")?.as_deref() {
-            Some("text") => reading.text_of(block, "text")?,
+        let [kind, text, content] = strict::find(block, ["type", "text", "content"]);
+        match kind.text()?.as_deref() {
+            Some("text") => reading.found(text)?,
             Some("tool_result") => {
-                if let Some(content) = strict::value(block, "content")? {
+                if let Some(content) = content.value()? {
                     references(content, reading)?;
                     results(content, reading)?;
                 }
@@ -134,8 +132,9 @@ fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
 fn results<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
     reading.text(content);
     for block in content.items() {
-        match strict::text(block, "type")?.as_deref() {
-            Some("text") => reading.text_of(block, "text")?,
+        let [kind, text] = strict::find(block, ["type", "text"]);
+        match kind.text()?.as_deref() {
+            Some("text") => reading.found(text)?,
             Some("document") => document(block, reading)?,
             Some("search_result") => search_result(block, reading)?,
             Some(_) | None => {}

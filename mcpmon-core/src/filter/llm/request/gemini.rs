@@ -13,12 +13,12 @@ use crate::{
 const WRAPPINGS: [&str; 2] = ["request", "generateContentRequest"];
 
 pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    contents(root, reading)?;
+    contents(reading)?;
     for wrapping in WRAPPINGS {
         if let Some(inner) = strict::value(root, wrapping)?.filter(|inner| inner.is_object()) {
             reading.close(root)?;
             reading.open(inner);
-            contents(inner, reading)?;
+            contents(reading)?;
             reading.close(inner)?;
             reading.open(root);
         }
@@ -26,15 +26,15 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
     Ok(())
 }
 
-fn contents<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    if let Some((tools, list)) = reading.array(root, "tools")? {
+fn contents(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    if let Some((tools, list)) = reading.array("tools")? {
         for (item, tool) in tools.items().enumerate() {
             let members = reading.members(tool, Owner::Item(list, item));
             self::tool(tool, members, reading)?;
         }
     }
     for name in ["systemInstruction", "contents"] {
-        if let Some(value) = strict::value(root, name)? {
+        if let Some(value) = reading.value(name)? {
             content(value, reading)?;
             for item in value.items() {
                 content(item, reading)?;

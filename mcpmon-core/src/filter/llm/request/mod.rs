@@ -105,8 +105,8 @@ fn request<'t>(
     asked: &mut Asked,
 ) -> Result<(), Fault> {
     reading.open(root);
-    asked.model = strict::text(root, "model")?.map(Into::into);
-    let stream = strict::value(root, "stream")?;
+    asked.model = reading.value("model")?.and_then(Value::string).map(Into::into);
+    let stream = reading.value("stream")?;
     asked.stream = match dialect {
         Dialect::Anthropic | Dialect::OpenaiChat | Dialect::OpenaiResponses => {
             stream.is_some_and(Value::is_true)
@@ -115,11 +115,11 @@ fn request<'t>(
         Dialect::Gemini => false,
     };
     match dialect {
-        Dialect::Anthropic => anthropic::request(root, reading)?,
-        Dialect::OpenaiChat => openai_chat::request(root, reading)?,
-        Dialect::OpenaiResponses => openai_responses::request(root, reading)?,
+        Dialect::Anthropic => anthropic::request(reading)?,
+        Dialect::OpenaiChat => openai_chat::request(reading)?,
+        Dialect::OpenaiResponses => openai_responses::request(reading)?,
         Dialect::Gemini => gemini::request(root, reading)?,
-        Dialect::Ollama => ollama::request(root, reading)?,
+        Dialect::Ollama => ollama::request(reading)?,
     }
     reading.close(root)
 }

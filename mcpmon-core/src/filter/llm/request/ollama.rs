@@ -1,19 +1,16 @@
 //! Ollama: `/api/chat` and `/api/generate`.
 
 use super::{openai_tools::tools, reading::Reading};
-use crate::{
-    decode::json::Value,
-    filter::llm::{Fault, strict},
-};
+use crate::{decode::json::Value, filter::llm::Fault};
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    if let Some((list, id)) = reading.array(root, "tools")? {
+pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }
     for name in ["prompt", "system", "suffix"] {
-        reading.text_of(root, name)?;
+        reading.text_of_request(name)?;
     }
-    let messages = strict::value(root, "messages")?;
+    let messages = reading.value("messages")?;
     for message in messages.into_iter().flat_map(Value::items) {
         reading.text_of(message, "content")?;
     }

@@ -11,26 +11,26 @@ use crate::{
     filter::llm::{Fault, strict},
 };
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    if let Some((list, id)) = reading.array(root, "tools")? {
+pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }
-    if let Some((functions, id)) = reading.array(root, "functions")? {
+    if let Some((functions, id)) = reading.array("functions")? {
         for (item, function) in functions.items().enumerate() {
             let name = strict::text(function, "name")?.unwrap_or_default();
             reading.offer(named(name), function, id, item)?;
         }
     }
-    if strict::value(root, "web_search_options")?.is_some() {
+    if reading.value("web_search_options")?.is_some() {
         reading.hosted(Cow::Borrowed("web_search_options"))?;
     }
-    let messages = strict::value(root, "messages")?;
+    let messages = reading.value("messages")?;
     for message in messages.into_iter().flat_map(Value::items) {
         if let Some(content) = strict::value(message, "content")? {
             reading.content(content, &["text"])?;
         }
     }
-    if let Some(prediction) = strict::value(root, "prediction")?
+    if let Some(prediction) = reading.value("prediction")?
         && let Some(content) = strict::value(prediction, "content")?
     {
         reading.content(content, &["text"])?;

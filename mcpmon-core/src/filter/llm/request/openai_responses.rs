@@ -5,7 +5,7 @@ use super::{
     reading::{Owner, Reading},
 };
 use crate::{
-    decode::json::{Value, ValueKind},
+    decode::json::{Member, Value, ValueKind},
     filter::llm::{Fault, strict},
     rewrite::llm::openai_responses::answer,
 };
@@ -13,19 +13,19 @@ use crate::{
 /// Parts that are a text.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    if let Some((list, id)) = reading.array(root, "tools")? {
+pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }
-    reading.text_of(root, "instructions")?;
-    answer_left_out(root, reading)?;
-    if let Some(input) = strict::value(root, "input")? {
+    reading.text_of_request("instructions")?;
+    answer_left_out(reading)?;
+    if let Some(input) = reading.value("input")? {
         reading.text(input);
         for item in input.items() {
             self::item(item, reading)?;
         }
     }
-    if let Some(prompt) = strict::value(root, "prompt")?
+    if let Some(prompt) = reading.value("prompt")?
         && let Some(variables) = strict::value(prompt, "variables")?
     {
         for variable in variables.members() {
@@ -37,12 +37,13 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
 }
 
 /// Answers those calls of the response before this request which the agent never saw, as the provider demands.
-fn answer_left_out<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
-    let Some(before) = strict::text(root, "previous_response_id")? else {
+fn answer_left_out(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    let before = reading.value("previous_response_id")?.and_then(Value::string);
+    let (Some(before), Some(first)) = (before, reading.root().first().copied()) else {
         return Ok(());
     };
     let mut unanswered = reading.unanswered(&before);
-    for item in strict::value(root, "input")?.into_iter().flat_map(Value::items) {
+    for item in reading.value("input")?.into_iter().flat_map(Value::items) {
         let call_id = strict::text(item, "call_id")?;
         unanswered.retain(|call| call_id.as_deref() != Some(&*call.call_id));
     }
@@ -51,10 +52,9 @@ fn answer_left_out<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result
     }
     let answers: Vec<String> = unanswered.iter().map(answer).collect();
     let answers = answers.join(",");
-    let start = root.range().start;
-    let mut members = root.members();
-    let Some(input) = members.find(|member| strict::stands_for(member.name, "input")) else {
-        reading.put(start..start + 1, format!("{{\"input\":[{answers}],"));
+    let is_input = |member: &&Member<'_>| strict::stands_for(member.name, "input");
+    let Some(input) = reading.root().iter().find(is_input).copied() else {
+        reading.put(first.start..first.start, format!("\"input\":[{answers}],"));
         return Ok(());
     };
     let place = input.value.range();

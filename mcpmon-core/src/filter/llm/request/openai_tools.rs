@@ -33,7 +33,8 @@ pub(super) fn tools<'t>(
         let name = match &*kind {
             "function" | "custom" => {
                 // Chat Completions has the definition in a member of its own.
-                let inner = strict::value(tool, &kind)?.unwrap_or(tool);
+                let inner = if kind == "custom" { "custom" } else { "function" };
+                let inner = strict::value(tool, inner)?.unwrap_or(tool);
                 strict::text(inner, "name")?.unwrap_or_default()
             }
             "namespace" if namespace.is_none() => {

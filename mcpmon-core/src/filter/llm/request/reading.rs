@@ -4,8 +4,12 @@
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use crate::{
-    decode::json::{Value, ValueKind, quote_into},
-    filter::llm::{Fault, Judge, denial::denial, strict},
+    decode::json::{Member, Value, ValueKind, quote_into},
+    filter::llm::{
+        Fault, Judge,
+        denial::denial,
+        strict::{self, Found},
+    },
     model::{LeftOut, Offered, RawJson, Remote, Spoken, ToolName, Verdict, redacted},
     rewrite::Splices,
 };
@@ -19,6 +23,8 @@ const CHOICE_DEPTH: usize = 6;
 /// The reading of one request.
 pub(super) struct Reading<'t, 'j> {
     judge: &'j mut dyn Judge,
+    /// The members of the request.
+    root: strict::Members<'t>,
     splices: Splices,
     redacted: usize,
     lists: Vec<List>,
@@ -66,6 +72,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     pub(super) fn new(judge: &'j mut dyn Judge) -> Self {
         Self {
             judge,
+            root: strict::Members::default(),
             splices: Splices::default(),
             redacted: 0,
             lists: Vec::new(),
@@ -94,14 +101,24 @@ impl<'t, 'j> Reading<'t, 'j> {
         self.lists.clear();
         self.offers.clear();
         self.references.clear();
-        self.members(root, Owner::Nobody);
+        self.root = strict::Members::of(root);
+        let places = self.root.all().iter().map(place).collect();
+        self.list(places, Owner::Nobody);
+    }
+
+    /// The value of the member of the request that stands for `name`, unless it is `null`.
+    pub(super) fn value(&self, name: &'static str) -> Result<Option<Value<'t>>, Fault> {
+        self.root.find(name).value()
+    }
+
+    /// All members of the request, in order.
+    pub(super) fn root(&self) -> &[Member<'t>] {
+        self.root.all()
     }
 
     /// The members of an object, as a list.
     pub(super) fn members(&mut self, object: Value<'t>, owner: Owner) -> ListId {
-        let places = object
-            .members()
-            .map(|member| member.start..member.value.range().end);
+        let places = object.members().map(|member| place(&member));
         self.list(places.collect(), owner)
     }
 
@@ -121,16 +138,15 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// An array that is a member of the request.
-    pub(super) fn array(
-        &mut self,
-        root: Value<'t>,
-        name: &str,
-    ) -> Result<Option<(Value<'t>, ListId)>, Fault> {
-        let Some(member) = strict::member(root, name)? else {
+    pub(super) fn array(&mut self, name: &'static str) -> Result<Option<(Value<'t>, ListId)>, Fault> {
+        let Some(array) = self.value(name)? else {
             return Ok(None);
         };
-        let owner = Owner::Item(ROOT, position(root, member.start));
-        Ok(Some((member.value, self.items(member.value, owner)?)))
+        let members = self.root.all().iter();
+        let before = members.take_while(|member| member.start < array.range().start);
+        // It is the last of those that start before their value does.
+        let position = before.count().saturating_sub(1);
+        Ok(Some((array, self.items(array, Owner::Item(ROOT, position))?)))
     }
 
     /// A tool is offered, by this item of a list.
@@ -184,8 +200,19 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Redacts the member that stands for `name`, where it is a string.
-    pub(super) fn text_of(&mut self, object: Value<'t>, name: &str) -> Result<(), Fault> {
-        if let Some(value) = strict::value(object, name)? {
+    pub(super) fn text_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), Fault> {
+        let [text] = strict::find(object, [name]);
+        self.found(text)
+    }
+
+    /// Redacts the member of the request that stands for `name`, where it is a string.
+    pub(super) fn text_of_request(&mut self, name: &'static str) -> Result<(), Fault> {
+        self.found(self.root.find(name))
+    }
+
+    /// Redacts what was found, where it is a string.
+    pub(super) fn found(&mut self, text: Found<'t>) -> Result<(), Fault> {
+        if let Some(value) = text.value()? {
             self.text(value);
         }
         Ok(())
@@ -207,9 +234,9 @@ impl<'t, 'j> Reading<'t, 'j> {
         self.text(content);
         for part in content.items() {
             self.text(part);
-            let kind = strict::text(part, "type")?;
-            if kind.is_none_or(|kind| types.contains(&&*kind)) {
-                self.text_of(part, "text")?;
+            let [kind, text] = strict::find(part, ["type", "text"]);
+            if kind.text()?.is_none_or(|kind| types.contains(&&*kind)) {
+                self.found(text)?;
             }
         }
         Ok(())
@@ -337,10 +364,9 @@ pub(super) const fn named(name: Cow<'_, str>) -> ToolName<'_> {
     }
 }
 
-/// Which member of an object starts here.
-fn position(object: Value<'_>, start: usize) -> usize {
-    let before = object.members().take_while(|member| member.start < start);
-    before.count()
+/// Where a member stands, its name too.
+fn place(member: &Member<'_>) -> Range<usize> {
+    member.start..member.value.range().end
 }
 
 /// Whether a choice among tools names one of these.

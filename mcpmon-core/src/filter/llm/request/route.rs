@@ -1,5 +1,7 @@
 //! What a request is for: by its path and its body, never by what a header claims.
 
+use std::borrow::Cow;
+
 use super::{
     path::Path,
     shape::{Shape, shape},
@@ -88,10 +90,18 @@ fn without_body(method: &str) -> Route {
     }
 }
 
+fn lower_case(segment: &str) -> Cow<'_, str> {
+    let is_lower = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
+    match segment.bytes().all(is_lower) {
+        true => Cow::Borrowed(segment),
+        false => Cow::Owned(segment.to_lowercase()),
+    }
+}
+
 /// What the end of a path stands for.
 fn endpoint(segments: &[String], path: &Path) -> Option<Route> {
-    let lower: Vec<String> = segments.iter().map(|segment| segment.to_lowercase()).collect();
-    let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+    let lower: Vec<Cow<'_, str>> = segments.iter().map(|segment| lower_case(segment)).collect();
+    let lower: Vec<&str> = lower.iter().map(|segment| &**segment).collect();
     if let Some(route) = verb(segments, &lower, path) {
         return Some(route);
     }
