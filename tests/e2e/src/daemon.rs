@@ -50,19 +50,34 @@ impl Daemon {
         Self::spawn(host, site, command)
     }
 
-    /// The same on a host that has the group `mcpmon`, with this number: the daemon sees another `/etc/group`.
+    /// The same on a host that has the group `mcpmon`, with this number.
     ///
     /// # Errors
     /// Where it does not come up.
     pub fn start_with_group(host: &Host, policy: &str, group: u32) -> Result<Self> {
-        let site = Site::new(policy)?;
-        let groups = site.path("group");
-        fs::write(&groups, format!("root:x:0:\nmcpmon:x:{group}:\n"))?;
+        let groups = format!("root:x:0:\nmcpmon:x:{group}:\n");
+        Self::start_seeing(host, Site::new(policy)?, "/etc/group", &groups)
+    }
+
+    /// The same on a host that has a user of this number beside root, who is at home in a directory of `site`.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_with_user(host: &Host, site: Site, uid: u32, home: &str) -> Result<Self> {
+        let home = site.path(home).display().to_string();
+        let users = format!("root:x:0:0::/nowhere:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n");
+        Self::start_seeing(host, site, "/etc/passwd", &users)
+    }
+
+    /// The daemon sees another file of the system.
+    fn start_seeing(host: &Host, site: Site, file: &str, text: &str) -> Result<Self> {
+        let seen = site.path("seen");
+        fs::write(&seen, text)?;
         let mut command = Command::new("unshare");
         command.args(["--mount", "--", "sh", "-c"]);
-        command.arg(r#"mount --bind "$0" /etc/group && exec "$@""#);
+        command.arg(format!(r#"mount --bind "$0" {file} && exec "$@""#));
         command
-            .arg(groups)
+            .arg(seen)
             .arg(program::path()?)
             .args(site.daemon_arguments());
         Self::spawn(host, site, command)
