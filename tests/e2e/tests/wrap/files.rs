@@ -1,11 +1,20 @@
 //! The files that a server runs from, looked at before it starts and before it has its first say.
 
-use std::{fs, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     json::text,
-    program, wait,
+    program,
+    servers::sha256,
+    wait,
     wrapped::{Home, Wrapped, children},
 };
 
@@ -92,5 +101,88 @@ fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     assert!(wrapped.line()?.contains("result"), "the pinned one, untouched");
     let (code, ..) = wrapped.finish().context("it ends")?;
     assert_eq!(code, 0);
+    Ok(())
+}
+
+/// A shell serves, and says in its answer which one it is: the wrapper has to have hashed that one, whatever else was in
+/// its place just before and after.
+#[test]
+fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed() -> Result<()> {
+    /// Starts, and how many at most until both were seen.
+    const FEWEST: usize = 24;
+    const STARTS: usize = 200;
+    let home = Home::new()?;
+    home.configure("version: 1\nmcp: {version_pinning: {on_change: alert}}\n")?;
+    let [dash, bash] = ["dash", "bash"].map(|name| home.path(name));
+    fs::copy("/bin/dash", &dash)?;
+    fs::copy("/bin/bash", &bash)?;
+    let known = [(sha256(&dash)?, "dash"), (sha256(&bash)?, "bash")];
+    let [interpreter, script] = ["interpreter", "server.sh"].map(|name| home.path(name));
+    fs::hard_link(&dash, &interpreter)?;
+    let code = r#"read -r _line; printf '{"jsonrpc":"2.0","id":1,"result":{"shell":"%s"}}\n' "${BASH:+bash}${BASH:-dash}""#;
+    fs::write(&script, format!("#!{}\n{code}\n", interpreter.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let script = script.display().to_string();
+    let store = home.path("store.db").display().to_string();
+
+    let is_over = AtomicBool::new(false);
+    let ran = thread::scope(|scope| -> Result<Vec<&str>> {
+        let swapping = scope.spawn(|| -> Result<()> {
+            let next = home.path("next");
+            while !is_over.load(Ordering::Relaxed) {
+                for other in [&bash, &dash] {
+                    fs::hard_link(other, &next)?;
+                    fs::rename(&next, &interpreter)?;
+                    thread::yield_now();
+                }
+            }
+            Ok(())
+        });
+        let mut ran = Vec::new();
+        let outcome = (|| -> Result<()> {
+            while ran.len() < FEWEST
+                || ran.len() < STARTS && ran.iter().collect::<BTreeSet<_>>().len() < known.len()
+            {
+                let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "swapped"], &[&script])?)?;
+                wrapped.send(ASKED)?;
+                let answer = wrapped.line()?;
+                let (code, _, errors) = wrapped.finish()?;
+                assert_eq!(code, 0, "{answer} {errors}");
+                ran.push(if answer.contains("bash") { "bash" } else { "dash" });
+            }
+            Ok(())
+        })();
+        is_over.store(true, Ordering::Relaxed);
+        swapping.join().expect("no panic")?;
+        outcome.map(|()| ran)
+    })?;
+
+    let run = program::run([
+        "events",
+        "--json",
+        "--limit",
+        "1000",
+        "--type",
+        "mcp_server_started",
+        "--db",
+        &store,
+    ])?;
+    let mut started = run.objects()?;
+    started.sort_by_key(|event| text(event, "timestamp").to_owned());
+    let name_of = |hash: &str| known.iter().find(|(known, _)| hash.ends_with(known.as_str()));
+    let hashed: Vec<_> = started
+        .iter()
+        .map(|event| name_of(text(event, "exe_sha256")).map(|(_, name)| *name))
+        .collect();
+    assert_eq!(hashed.len(), ran.len());
+    // One that lost its name while it was read is told as not known.
+    for (hashed, ran) in hashed.iter().zip(&ran) {
+        assert!(
+            hashed.is_none_or(|hashed| hashed == *ran),
+            "{hashed:?} was hashed, {ran} ran"
+        );
+    }
+    let seen: BTreeSet<_> = hashed.iter().flatten().collect();
+    assert_eq!(seen.len(), known.len(), "it was never swapped in time: {ran:?}");
     Ok(())
 }
