@@ -62,10 +62,7 @@ impl Counter {
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
             .open(&path)?;
         access.apply_to(&path).map_err(io::Error::other)?;
-        // Those who map it must find it whole.
-        if file.metadata()?.len() < page::LENGTH as u64 {
-            file.set_len(page::LENGTH as u64)?;
-        }
+        make_whole(&file)?;
         Ok(Self(file))
     }
 
@@ -81,6 +78,23 @@ impl Counter {
         let next = read(&file).wrapping_add(1);
         file.write_all_at(&next.to_le_bytes(), 0)
     }
+}
+
+/// Those who map it must find it whole, and written: to look at a page that the file system has yet to find room for ends
+/// a process where there is none.
+fn make_whole(file: &File) -> io::Result<()> {
+    let there = |file: &File| {
+        let length = usize::try_from(file.metadata()?.len());
+        Ok::<_, io::Error>(length.map_or(page::LENGTH, |length| length.min(page::LENGTH)))
+    };
+    if there(file)? == page::LENGTH {
+        return Ok(());
+    }
+    let file = Flock::lock(file.try_clone()?, FlockArg::LockExclusive)
+        .map_err(|(_, errno)| io::Error::from(errno))?;
+    // Another one may have been first, and have raised it.
+    let there = there(&file)?;
+    file.write_all_at(&[0; page::LENGTH][there..], there as u64)
 }
 
 fn read(file: &File) -> u64 {

@@ -10,6 +10,7 @@
 pub mod background;
 pub mod client;
 pub mod daemon;
+pub mod disk;
 pub mod host;
 pub mod json;
 pub mod kernel;

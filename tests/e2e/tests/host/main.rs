@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod access;
+mod full;
 mod health;
 mod killed;
 mod launches;

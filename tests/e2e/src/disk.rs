@@ -1,0 +1,79 @@
+//! A disk that can be full: a small file system in memory, which only one thread and what it starts can see.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use anyhow::{Context as _, Result, anyhow};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
+
+/// The disk.
+#[derive(Debug)]
+pub struct Disk {
+    filler: PathBuf,
+}
+
+/// Does `work` with a disk of `size` (as `mount` has it) at the directory `at`. Needs root.
+///
+/// # Errors
+/// Where it cannot be mounted, and those of `work`.
+///
+/// # Panics
+/// Where `work` does.
+pub fn with<T: Send>(at: &Path, size: &str, work: impl FnOnce(&Disk) -> Result<T> + Send) -> Result<T> {
+    let filler = at.join("filler");
+    thread::scope(|scope| {
+        // Its mounts end with it, and with what it started.
+        let thread = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).context("no mounts of its own")?;
+            let none = None::<&str>;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(none, "/", none, private, none).context("mounts stay shared")?;
+            let options = format!("size={size},mode=0755");
+            mount(
+                Some("tmpfs"),
+                at,
+                Some("tmpfs"),
+                MsFlags::empty(),
+                Some(options.as_str()),
+            )
+            .with_context(|| format!("cannot mount a disk at {}", at.display()))?;
+            work(&Disk { filler })
+        });
+        match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+impl Disk {
+    /// Leaves no room on it.
+    ///
+    /// # Errors
+    /// Where it cannot be written for another reason.
+    pub fn fill(&self) -> Result<()> {
+        let mut file = File::options().create(true).append(true).open(&self.filler)?;
+        loop {
+            match file.write_all(&[0; 4096]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+                Err(error) => return Err(anyhow!(error).context("cannot fill the disk")),
+            }
+        }
+    }
+
+    /// Makes room again.
+    ///
+    /// # Errors
+    /// Where that cannot be done.
+    pub fn clear(&self) -> Result<()> {
+        std::fs::remove_file(&self.filler).context("cannot make room")
+    }
+}

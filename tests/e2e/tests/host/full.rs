@@ -1,0 +1,187 @@
+//! A store on a disk without room: calls are judged all the same, what is missing is told, and comes once there is room.
+
+use std::fs;
+
+use anyhow::Result;
+use mcpmon_e2e::{
+    client::{Called, Client},
+    daemon::Daemon,
+    disk::{self, Disk},
+    host::Host,
+    json::text,
+    program,
+    servers::ToolServer,
+    site::Site,
+    wait,
+    wrapped::{Home, Wrapped},
+};
+use serde_json::Value;
+
+/// Room for a store and its log.
+const SIZE: &str = "16m";
+/// Many calls a second.
+const POLICY: &str = "version: 1\nmcp:\n  blocked_tools: [forbidden]\n  rate_limits: {enabled: false}\n";
+/// Answers whatever it is asked.
+const CODE: &str = "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n    if 'id' in asked: print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {'content': []}}), flush=True)\n";
+/// Calls of each kind while there is no room.
+const CALLS: usize = 20;
+
+fn call(wrapped: &mut Wrapped, id: usize, tool: &str) -> Result<Value> {
+    let asked = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{}}}}}}"#
+    );
+    wrapped.send(&asked)?;
+    Ok(serde_json::from_str(&wrapped.line()?)?)
+}
+
+/// Whether calls go on as the policy says.
+fn judges(wrapped: &mut Wrapped, from: usize) -> Result<()> {
+    for id in (from..from + 2 * CALLS).step_by(2) {
+        let answer = call(wrapped, id, "free")?;
+        assert!(answer["result"]["content"].is_array(), "{answer}");
+        let answer = call(wrapped, id + 1, "forbidden")?;
+        assert!(answer.to_string().contains("blocked_tools"), "{answer}");
+    }
+    Ok(())
+}
+
+/// A wrapper without a daemon whose store is on `disk`, after its first calls.
+fn wrapped(home: &Home) -> Result<Wrapped> {
+    home.configure(POLICY)?;
+    fs::write(home.path("server.py"), CODE)?;
+    let script = home.path("server.py").display().to_string();
+    let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "full"], &["python3", &script])?)?;
+    judges(&mut wrapped, 1)?;
+    Ok(wrapped)
+}
+
+fn of_wrapper(work: impl FnOnce(&Home, &Disk) -> Result<()> + Send) -> Result<()> {
+    let Some(_host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let home = Home::new()?;
+    disk::with(&home.path(""), SIZE, |disk| work(&home, disk))
+}
+
+/// Calls that are in the wrapper's store.
+fn recorded(home: &Home, action: &str) -> Result<usize> {
+    let store = home.path("store.db").display().to_string();
+    let run = program::run([
+        "events",
+        "--json",
+        "--limit",
+        "10000",
+        "--type",
+        "mcp_tool_call_intercepted",
+        "--action",
+        action,
+        "--db",
+        &store,
+    ])?;
+    Ok(run.objects()?.len())
+}
+
+#[test]
+fn a_wrapper_judges_on_and_records_once_there_is_room() -> Result<()> {
+    of_wrapper(|home, disk| {
+        let mut wrapped = wrapped(home)?;
+        wait::until("the first records", || {
+            Ok((recorded(home, "block")? == CALLS).then_some(()))
+        })?;
+        disk.fill()?;
+        judges(&mut wrapped, 101)?;
+        disk.clear()?;
+        judges(&mut wrapped, 201)?;
+        wait::until("what was stopped meanwhile", || {
+            Ok((recorded(home, "block")? == 3 * CALLS).then_some(()))
+        })?;
+        let (code, _, errors) = wrapped.finish()?;
+        assert_eq!(code, 0, "{errors}");
+        assert!(errors.contains("full"), "it is told: {errors}");
+        assert!(!errors.contains("not everything was recorded"), "{errors}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_wrapper_that_ends_without_room_says_what_is_lost() -> Result<()> {
+    of_wrapper(|home, disk| {
+        let mut wrapped = wrapped(home)?;
+        disk.fill()?;
+        judges(&mut wrapped, 101)?;
+        let (code, _, errors) = wrapped.finish()?;
+        assert_eq!(code, 0, "as the server ended: {errors}");
+        assert!(errors.contains("not everything was recorded"), "{errors}");
+        assert!(errors.contains("full"), "and why: {errors}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_wrapper_without_room_for_a_store_serves_nothing_and_says_why() -> Result<()> {
+    of_wrapper(|home, disk| {
+        home.configure(POLICY)?;
+        fs::write(home.path("server.py"), CODE)?;
+        let script = home.path("server.py").display().to_string();
+        let mut command = home.wrap(&["--server", "full"], &["python3", &script])?;
+        disk.fill()?;
+        let mut wrapped = Wrapped::start(&mut command)?;
+        let (code, output, errors) = wrapped.finish()?;
+        assert!((1..128).contains(&code), "no signal ends it: {code} {errors}");
+        assert!(errors.contains("store.db"), "{errors}");
+        assert_eq!(output, "");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_daemon_goes_on_and_tells_of_it() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let own = std::process::id();
+    let patterns =
+        format!("  detection: {{server_patterns: [\"mcp-server-e2e{own}x*\", \"mcp_server_e2e{own}x*\"]}}\n");
+    let site = Site::new(&format!("{POLICY}{patterns}"))?;
+    let server = ToolServer::write(&site.path(""))?;
+    server.offer(&[("free", "One."), ("forbidden", "Two.")])?;
+    fs::create_dir(site.path("store"))?;
+    disk::with(&site.path("store"), SIZE, |disk| {
+        let daemon = Daemon::start_at(&host, site)?;
+        let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
+        client.initialize()?;
+        assert_eq!(client.tools()?, ["free"]);
+        let judges = |client: &mut Client| -> Result<()> {
+            for _ in 0..CALLS {
+                let [free, forbidden] = [client.call("free")?, client.call("forbidden")?];
+                assert!(matches!(free, Called::Returned(_)), "{free:?}");
+                assert!(matches!(forbidden, Called::Failed(_)), "{forbidden:?}");
+            }
+            Ok(())
+        };
+        judges(&mut client)?;
+        disk.fill()?;
+        judges(&mut client)?;
+        let degraded = |status: &Value| status["degraded"].get("store").is_some();
+        let status = wait::until("the daemon's word", || {
+            judges(&mut client)?;
+            Ok(Some(daemon.status()?).filter(degraded))
+        })?;
+        assert!(
+            status["degraded"]["store"].to_string().contains("full"),
+            "{status}"
+        );
+        assert_eq!(daemon.site.ask(&["status"])?.code, Some(1));
+        disk.clear()?;
+        wait::until("the daemon's recovery", || {
+            Ok(Some(daemon.status()?).filter(|status| !degraded(status)))
+        })?;
+        judges(&mut client)?;
+        for kind in ["mcp_enforcement_degraded", "mcp_enforcement_restored"] {
+            daemon.event(kind, |event| {
+                text(event, "type") == kind && text(event, "component") == "store"
+            })?;
+        }
+        Ok(())
+    })
+}
