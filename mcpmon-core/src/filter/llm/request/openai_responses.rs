@@ -39,7 +39,7 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
 /// Answers those calls of the response before this request which the agent never saw, as the provider demands.
 fn answer_left_out(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
     let before = reading.value("previous_response_id")?.and_then(Value::string);
-    let (Some(before), Some(first)) = (before, reading.root().first().copied()) else {
+    let (Some(before), Some(last)) = (before, reading.root().last().copied()) else {
         return Ok(());
     };
     let mut unanswered = reading.unanswered(&before);
@@ -54,7 +54,9 @@ fn answer_left_out(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
     let answers = answers.join(",");
     let is_input = |member: &&Member<'_>| strict::stands_for(member.name, "input");
     let Some(input) = reading.root().iter().find(is_input).copied() else {
-        reading.put(first.start..first.start, format!("\"input\":[{answers}],"));
+        // Behind the last: what stands before the first goes with it where it is left out.
+        let end = last.value.range().end;
+        reading.put(end..end, format!(",\"input\":[{answers}]"));
         return Ok(());
     };
     let place = input.value.range();

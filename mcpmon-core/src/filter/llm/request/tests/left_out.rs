@@ -9,12 +9,16 @@ use crate::{
     model::{Denial, LeftOut, Unanswered},
 };
 
-/// Blocks calls of tools that are called `evil…`, and remembers them.
+/// Blocks calls of tools that are called `evil…`, and remembers them; hides offers of such alone.
 #[derive(Default)]
 struct Memory(Unanswered);
 
 impl Judge for Memory {
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+        if let Spoken::Offered(tools) = said {
+            assert!(tools.iter().all(|tool| tool.name.name == "evil"));
+            return Verdict::Hide((0..tools.len()).collect());
+        }
         let is_evil = matches!(said, Spoken::Call(call) if call.name.name.starts_with("evil"));
         match is_evil {
             true => Verdict::Block(Denial {
@@ -103,6 +107,10 @@ fn refusal() -> Value {
     json!({"type": "function_call_output", "call_id": "c2", "output": said})
 }
 
+fn offer() -> Value {
+    json!({"type": "function", "name": "evil", "parameters": {}})
+}
+
 fn answer(call_id: &str) -> Value {
     json!({"type": "function_call_output", "call_id": call_id, "output": "done"})
 }
@@ -113,6 +121,8 @@ fn answer(call_id: &str) -> Value {
 #[test_case(&json!({"previous_response_id": "resp_1", "input": "my hunter2"}) => Some(json!([refusal(), {"type": "message", "role": "user", "content": "my <PASSWORD>"}])); "a text with a secret")]
 #[test_case(&json!({"previous_response_id": "resp_1", "input": null}) => Some(json!([refusal()])); "null")]
 #[test_case(&json!({"previous_response_id": "resp_1"}) => Some(json!([refusal()])); "no input")]
+#[test_case(&json!({"a_tools": 1, "previous_response_id": "resp_1", "tools": [offer()]}) => Some(json!([refusal()])); "no input, and the last member is left out")]
+#[test_case(&json!({"previous_response_id": "resp_1", "tools": [offer()], "input": "go on"}) => Some(json!([refusal(), {"type": "message", "role": "user", "content": "go on"}])); "a text, and a member is left out")]
 #[test_case(&json!({"previous_response_id": "resp_1", "input": [answer("c2")]}) => None; "an answer of the agent's own")]
 #[test_case(&json!({"previous_response_id": "resp_1", "input": 1}) => None; "what is no input")]
 #[test_case(&json!({"previous_response_id": "resp_2", "input": "go on"}) => None; "behind another response")]
@@ -120,6 +130,12 @@ fn answer(call_id: &str) -> Value {
 #[test_case(&json!({"input": [answer("c1")]}) => None; "the whole conversation")]
 fn what_was_left_out_is_answered(request: &Value) -> Option<Value> {
     input(&request.to_string())
+}
+
+#[test]
+fn the_answer_stays_where_the_first_member_goes() {
+    let request = format!("{{\"tools\":[{}],\"previous_response_id\":\"resp_1\"}}", offer());
+    assert_eq!(input(&request), Some(json!([refusal()])));
 }
 
 #[test]
