@@ -53,7 +53,7 @@ impl Problem {
                 StatusCode::PAYLOAD_TOO_LARGE
             }
             ReadError::Coding(_) | ReadError::Broken(_) => StatusCode::BAD_REQUEST,
-            ReadError::Silent(_) => StatusCode::REQUEST_TIMEOUT,
+            ReadError::Silent(_) | ReadError::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
             ReadError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(

@@ -1,25 +1,27 @@
-//! A body as it is read: decoded, with a limit on silence.
+//! A body as it is read: decoded, with limits on silence and on how slowly it comes.
 
 use std::{
     error::Error,
     future::Future as _,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Sleep, sleep},
-};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::coding::{Coding, CodingError, Decoder};
+use super::{
+    coding::{Coding, CodingError, Decoder},
+    shares::{Owner, Part, Shares},
+};
 
 /// Bytes that are accounted for at once.
 const UNIT: usize = 64 << 10;
+
+/// What of a body has to come in a second at least, bytes, once the time is over that each has.
+const PACE: u64 = 128 << 10;
 
 /// Why no more can be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,14 @@ pub(super) enum ReadError {
     /// Nothing came.
     #[error("nothing came for {} s", .0.as_secs())]
     Silent(Duration),
+    /// It comes too slowly.
+    #[error("only {came} bytes came in {} s", .after.as_secs())]
+    Slow {
+        /// So much came,
+        came: u64,
+        /// in this time.
+        after: Duration,
+    },
     /// The connection.
     #[error("the connection broke off{}", causes(.0))]
     Broken(hyper::Error),
@@ -72,6 +82,29 @@ pub(super) struct Chunks {
     /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read. A body that never is
     /// waited for needs none.
     silence: Option<Pin<Box<Sleep>>>,
+    /// When it has to be there.
+    pace: Option<Pace>,
+}
+
+/// When a body has to be there: a time that each has, and a second more for each [`PACE`] bytes of it.
+#[derive(Debug)]
+struct Pace {
+    begun: Instant,
+    time: Duration,
+    came: u64,
+}
+
+impl Pace {
+    fn end(&self) -> Instant {
+        self.begun + self.time + Duration::from_secs(self.came / PACE)
+    }
+
+    fn slow(&self) -> ReadError {
+        ReadError::Slow {
+            came: self.came,
+            after: self.begun.elapsed(),
+        }
+    }
 }
 
 impl Chunks {
@@ -89,7 +122,19 @@ impl Chunks {
             patience,
             heard: Instant::now(),
             silence: None,
+            pace: None,
         })
+    }
+
+    /// The same, where not even one that never falls silent is waited for without end: each has `time`, and a second
+    /// more for each 128 KiB of it.
+    pub(super) fn within(mut self, time: Duration) -> Self {
+        self.pace = Some(Pace {
+            begun: self.heard,
+            time,
+            came: 0,
+        });
+        self
     }
 
     /// The next bytes; `None` at the end.
@@ -106,6 +151,10 @@ impl Chunks {
                     self.heard = Instant::now();
                     // What follows a body is of no use to whoever reads it.
                     let Ok(data) = frame.into_data() else { continue };
+                    if let Some(error) = self.count(data.len()) {
+                        self.over = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
                     if self.decoder.is_none() && !data.is_empty() {
                         return Poll::Ready(Some(Ok(data)));
                     }
@@ -124,25 +173,39 @@ impl Chunks {
                     }
                 }
                 Poll::Pending => {
-                    ready!(self.poll_silence(context));
+                    let error = ready!(self.poll_silence(context));
                     self.over = true;
-                    return Poll::Ready(Some(Err(ReadError::Silent(self.patience))));
+                    return Poll::Ready(Some(Err(error)));
                 }
             }
         }
     }
 
-    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<ReadError> {
         let patience = self.patience;
-        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let quiet = self.heard + patience;
+        let paced = self.pace.as_ref().map(Pace::end);
+        let end = paced.map_or(quiet, |paced| paced.min(quiet));
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep_until(end)));
         loop {
             ready!(silence.as_mut().poll(context));
-            let end = self.heard + patience;
             if end <= Instant::now() {
-                return Poll::Ready(());
+                break;
             }
             silence.as_mut().reset(end);
         }
+        Poll::Ready(match &self.pace {
+            Some(pace) if pace.end() < quiet => pace.slow(),
+            Some(_) | None => ReadError::Silent(patience),
+        })
+    }
+
+    /// So many bytes came; what is wrong if that is too late.
+    fn count(&mut self, bytes: usize) -> Option<ReadError> {
+        let heard = self.heard;
+        let pace = self.pace.as_mut()?;
+        pace.came += bytes as u64;
+        (pace.end() < heard).then(|| pace.slow())
     }
 
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, ReadError>> {
@@ -177,19 +240,33 @@ impl Chunks {
 
 /// Memory for bodies that have to be held as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct Room {
+    shares: Shares,
+    owner: Owner,
+}
 
 /// A part of it, given back when dropped.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    permit: Option<OwnedSemaphorePermit>,
+    part: Option<Part>,
     units: usize,
 }
 
 impl Room {
     /// For so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes / UNIT)))
+        Self {
+            shares: Shares::new(bytes / UNIT),
+            owner: Owner::NOBODY,
+        }
+    }
+
+    /// The same, for what `owner` has to do with.
+    pub(super) fn of(&self, owner: Owner) -> Self {
+        Self {
+            shares: self.shares.clone(),
+            owner,
+        }
     }
 
     /// Makes `share` large enough for `bytes`.
@@ -198,13 +275,11 @@ impl Room {
         if more == 0 {
             return Ok(());
         }
-        let wanted = u32::try_from(more).map_err(|_too_many| ReadError::NoRoom)?;
-        let permit = Arc::clone(&self.0)
-            .try_acquire_many_owned(wanted)
-            .map_err(|_too_many| ReadError::NoRoom)?;
-        match &mut share.permit {
-            Some(held) => held.merge(permit),
-            None => share.permit = Some(permit),
+        let part = self.shares.take_more(self.owner, more);
+        let part = part.map_err(|_scarce| ReadError::NoRoom)?;
+        match &mut share.part {
+            Some(held) => held.merge(part),
+            None => share.part = Some(part),
         }
         share.units += more;
         Ok(())
@@ -239,17 +314,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_given_back() {
-        let room = Room::new(3 * UNIT);
+    fn room_is_given_back_and_half_of_it_left_to_others() {
+        let room = Room::new(4 * UNIT);
+        let (one, two) = (room.of(Owner::User(1)), room.of(Owner::User(2)));
         let (mut first, mut second) = (Share::default(), Share::default());
-        room.cover(&mut first, 1).expect("room");
-        room.cover(&mut first, 2 * UNIT).expect("room");
+        one.cover(&mut first, 1).expect("room");
+        one.cover(&mut first, 2 * UNIT).expect("half of it");
         assert!(matches!(
-            room.cover(&mut second, UNIT + 1),
+            one.cover(&mut first, 2 * UNIT + 1),
             Err(ReadError::NoRoom)
         ));
-        room.cover(&mut second, UNIT).expect("room");
+        two.cover(&mut second, UNIT).expect("room");
         drop(first);
-        room.cover(&mut second, 3 * UNIT).expect("room");
+        two.cover(&mut second, 2 * UNIT).expect("room");
     }
 }

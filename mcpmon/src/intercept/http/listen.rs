@@ -23,7 +23,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     runtime::{Handle, Runtime},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     time::MissedTickBehavior,
 };
 
@@ -31,15 +31,15 @@ use super::{
     Settings,
     admission::Entry,
     chunks::Room,
+    gate::Gate,
     mcp,
     peer::{Peer, Peers},
     serve::Proxy,
+    shares::Part,
     stall::Unstalled,
     upstream::Upstream,
 };
 
-/// Connections at a time; others wait to be accepted.
-const MOST_CONNECTIONS: usize = 1024;
 /// Longest head, bytes.
 const LONGEST_HEAD: usize = 128 << 10;
 /// Headers of a request at most.
@@ -267,6 +267,8 @@ struct Bound {
     tcp: std::net::TcpListener,
     unix: Option<(std::os::unix::net::UnixListener, SocketFile)>,
     entry: Entry,
+    /// Connections at a time.
+    most: usize,
 }
 
 /// Removes the socket in the end.
@@ -305,6 +307,7 @@ impl Bound {
                 token: settings.token.clone(),
                 peer: Peer::default(),
             },
+            most: settings.connections,
         })
     }
 
@@ -319,6 +322,7 @@ impl Bound {
             unix,
             entry,
             address,
+            most,
         } = self;
         let peers = Peers::default();
         let tcp = TcpListener::from_std(tcp)?;
@@ -326,18 +330,14 @@ impl Bound {
             Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
             None => None,
         };
-        if let Some(mcp) = doors.first().and_then(|door| door.proxy.mcp.as_ref()) {
+        let mcp = doors.first().and_then(|door| door.proxy.mcp.as_ref());
+        if let Some(mcp) = mcp {
             tokio::spawn(sweep(Arc::downgrade(mcp)));
         }
         let graceful = GracefulShutdown::new();
-        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let mut gate = Gate::new(most, mcp.map(Arc::downgrade));
         // Each takes the next connection in its turn.
         for door in doors.iter().cycle() {
-            let slot = tokio::select! {
-                slot = Arc::clone(&slots).acquire_owned() => slot,
-                () = end(&mut stopped) => break,
-            };
-            let Ok(slot) = slot else { break };
             tokio::select! {
                 () = end(&mut stopped) => break,
                 accepted = tcp.accept() => match accepted {
@@ -349,6 +349,9 @@ impl Bound {
                         let entry = Entry {
                             peer: peers.of(client, here),
                             ..entry.clone()
+                        };
+                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
+                            continue;
                         };
                         let peer = entry.peer.clone();
                         // Whoever asks first who it is should not have to wait.
@@ -364,6 +367,9 @@ impl Bound {
                             loopback: false, // no name leads here
                             token: None,
                             peer: at_socket(&stream),
+                        };
+                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
+                            continue;
                         };
                         let open = move || UnixStream::from_std(stream.into_std()?);
                         door.serve(entry, open, slot, graceful.watcher());
@@ -444,7 +450,7 @@ impl Door {
         &self,
         entry: Entry,
         open: impl FnOnce() -> io::Result<S> + Send + 'static,
-        slot: OwnedSemaphorePermit,
+        slot: Part,
         watcher: Watcher,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

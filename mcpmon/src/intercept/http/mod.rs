@@ -12,12 +12,14 @@ pub mod bridge;
 mod chunks;
 pub mod client;
 mod coding;
+mod gate;
 mod headers;
 mod listen;
 pub mod mcp;
 mod peer;
 mod pin;
 mod serve;
+mod shares;
 mod stall;
 mod target;
 mod token;
@@ -58,7 +60,9 @@ pub struct Settings {
     pub providers: Vec<Provider>,
     /// Bounds of what is held of one request or response.
     pub limits: Limits,
-    /// Bytes of bodies that are held at a time, of all together.
+    /// Connections at a time; half of them for one user.
+    pub connections: usize,
+    /// Bytes of bodies that are held at a time, of all together; half of them for one user.
     pub room: usize,
     /// Longest time in which no byte comes, of either side: models think long before they speak.
     pub patience: Duration,
@@ -69,7 +73,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults for a listener: 1 GiB of bodies together, 10 min of silence, 60 s for a head.
+    /// The defaults for a listener: 1024 connections, 1 GiB of bodies together, 10 min of silence, 60 s for a head.
     #[must_use]
     pub fn new(listen: SocketAddr, providers: Vec<Provider>) -> Self {
         Self {
@@ -79,6 +83,7 @@ impl Settings {
             token: None,
             providers,
             limits: Limits::default(),
+            connections: 1024,
             room: 1 << 30,
             patience: Duration::from_secs(600),
             head: Duration::from_secs(60),

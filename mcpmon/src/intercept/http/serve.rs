@@ -30,6 +30,8 @@ use super::{
 
 /// Longest body that is read while others wait for it, bytes: about a millisecond.
 const LONG: usize = 64 << 10;
+/// What each body of a request has, beside a second more for each 128 KiB of it: agents have theirs when they ask.
+const BODY: Duration = Duration::from_secs(60);
 /// Longest name of an agent that is looked at.
 const LONGEST_AGENT: usize = 256;
 
@@ -109,8 +111,9 @@ impl Proxy {
             return self.pass(parts, &target, Either::Right(body)).await;
         }
         let mut share = Share::default();
+        let room = self.room.of(entry.peer.owner());
         let body = self
-            .gather(&parts.headers, body, &mut share)
+            .gather(&parts.headers, body, &room, &mut share)
             .await
             .map_err(|error| Problem::of_reading(dialect_of(&line.route(&[])), &error))?;
         let route = line.route(&body);
@@ -136,7 +139,7 @@ impl Proxy {
             Route::Results(dialect) => Some(Ask::results(judge(dialect), dialect)),
         };
         match ask {
-            Some(ask) => self.exchange(parts, &target, ask, body, share).await,
+            Some(ask) => self.exchange(parts, &target, ask, body, share, room).await,
             None => self.pass(parts, &target, whole(body)).await,
         }
     }
@@ -145,10 +148,11 @@ impl Proxy {
         &self,
         headers: &HeaderMap,
         body: Incoming,
+        room: &Room,
         share: &mut Share,
     ) -> Result<Vec<u8>, ReadError> {
-        let chunks = Chunks::new(body, Coding::of(headers)?, self.patience)?;
-        gather(chunks, self.limits.max_body, &self.room, share).await
+        let chunks = Chunks::new(body, Coding::of(headers)?, self.patience)?.within(BODY);
+        gather(chunks, self.limits.max_body, room, share).await
     }
 
     /// An endpoint that nobody here knows may answer with calls that nobody here finds.
@@ -209,6 +213,7 @@ impl Proxy {
         mut ask: Ask,
         body: Vec<u8>,
         share: Share,
+        room: Room,
     ) -> Result<Response<Outgoing>, Problem> {
         let dialect = ask.dialect;
         // The other answers on this thread do not wait until a long conversation is read.
@@ -246,41 +251,12 @@ impl Proxy {
             .map_err(|error| Problem::of_response(dialect, error))?;
         headers::forget_bytes(&mut head.headers);
         match framing {
-            Framing::Whole => self.whole(head, dialect, chunks, response, ask.judge).await,
+            Framing::Whole => whole_answer(head, dialect, chunks, response, ask.judge, &room).await,
             Framing::Unread | Framing::Events | Framing::Lines => {
-                let judged = Judged::new(chunks, response, ask.judge, self.room.clone());
+                let judged = Judged::new(chunks, response, ask.judge, room);
                 Ok(Response::from_parts(head, Outgoing::Judged(Box::new(judged))))
             }
         }
-    }
-
-    /// An answer that is judged before anything of it goes on.
-    async fn whole(
-        &self,
-        head: response::Parts,
-        dialect: Dialect,
-        mut chunks: Chunks,
-        mut response: llm::Response,
-        mut judge: Box<dyn ExchangeJudge>,
-    ) -> Result<Response<Outgoing>, Problem> {
-        let mut out = Vec::new();
-        let mut share = Share::default();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| Problem::of_response(dialect, error))?;
-            self.room
-                .cover(&mut share, response.held() + chunk.len())
-                .map_err(|error| Problem::of_response(dialect, error))?;
-            if let Err(fault) = response.push(&chunk, &mut *judge, &mut out) {
-                judge.failed(&fault);
-                return Err(Problem::of_response(dialect, fault));
-            }
-        }
-        if let Err(fault) = response.finish(&mut *judge, &mut out) {
-            judge.failed(&fault);
-            return Err(Problem::of_response(dialect, fault));
-        }
-        judge.answered(&out);
-        Ok(Response::from_parts(head, Outgoing::whole(out)))
     }
 
     fn request(
@@ -329,6 +305,34 @@ impl Proxy {
             }
         }
     }
+}
+
+/// An answer that is judged before anything of it goes on.
+async fn whole_answer(
+    head: response::Parts,
+    dialect: Dialect,
+    mut chunks: Chunks,
+    mut response: llm::Response,
+    mut judge: Box<dyn ExchangeJudge>,
+    room: &Room,
+) -> Result<Response<Outgoing>, Problem> {
+    let mut out = Vec::new();
+    let mut share = Share::default();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::of_response(dialect, error))?;
+        room.cover(&mut share, response.held() + chunk.len())
+            .map_err(|error| Problem::of_response(dialect, error))?;
+        if let Err(fault) = response.push(&chunk, &mut *judge, &mut out) {
+            judge.failed(&fault);
+            return Err(Problem::of_response(dialect, fault));
+        }
+    }
+    if let Err(fault) = response.finish(&mut *judge, &mut out) {
+        judge.failed(&fault);
+        return Err(Problem::of_response(dialect, fault));
+    }
+    judge.answered(&out);
+    Ok(Response::from_parts(head, Outgoing::whole(out)))
 }
 
 /// The token in a path, wherever it leads.

@@ -13,7 +13,9 @@ use std::{
 };
 
 use mcpmon_core::{
-    model::{Conversation, Layer, PinKey, ServerId, SessionId, Timestamp},
+    model::{
+        Action, Conversation, Event, EventKind, Layer, PinKey, ServerId, SessionId, Severity, Timestamp,
+    },
     policy::Transport,
 };
 use tokio::task::block_in_place;
@@ -26,7 +28,7 @@ use crate::{
     config::Loaded,
     intercept::http::{
         Who,
-        mcp::{AskedServer, Bounds, NotJudged, Remote, ServerJudge, Servers},
+        mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerJudge, Servers},
     },
     judge::{Hosting, Judge, Policies},
 };
@@ -38,6 +40,8 @@ const MOST_OF_USER: usize = 256;
 const ELSEWHERE: u32 = u32::MAX;
 /// How long one is known that nobody goes on with.
 const IDLE: Duration = Duration::from_secs(1800);
+/// The rule by which one who has much is refused more.
+const SHARE: &str = "proxy_share";
 /// How often time passes for them.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -286,6 +290,21 @@ impl Servers for Remotes {
             limits: wrap::limits(limits),
             streams: limits.max_streams,
         }
+    }
+
+    fn crowded(&self, now: Timestamp, crowded: &Crowded) {
+        let Crowded { server, cause, times } = crowded;
+        let kind = EventKind::RequestJudged {
+            method: "proxy".to_owned(),
+            summary: format!("refused {times} times within a minute: {cause}"),
+        };
+        let mut event = Event::new(now, Layer::McpHttp, kind);
+        event.server_id.clone_from(server);
+        event.action = Action::Block;
+        event.severity = Severity::Medium;
+        event.rule = Some(SHARE.to_owned());
+        event.reason = Some(format!("{cause}; end some of the clients"));
+        self.0.hosting.recorder().push(event);
     }
 
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {

@@ -11,7 +11,10 @@ use test_case::test_case;
 use super::*;
 use crate::{
     config::{LocalConfig, Search, Trust, load},
-    intercept::http::{Peer, mcp::Unanswered},
+    intercept::http::{
+        Peer,
+        mcp::{Crowded, Unanswered},
+    },
     judge::{self, Options},
     record::{Filter, Reader, Settings, StoredEvent},
 };
@@ -420,4 +423,23 @@ fn the_session_is_that_of_the_process_unless_the_path_says_another() {
     assert!(!Arc::ptr_eq(&judge, &other));
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
+}
+
+#[test]
+fn what_is_refused_again_and_again_is_recorded() {
+    let directory = directory();
+    let home = Home::at(&directory, SERVERS);
+    let crowded = Crowded {
+        server: Some(ServerId::new("notes").expect("an id")),
+        cause: "much is open".to_owned(),
+        times: 10,
+    };
+    home.remotes.crowded(NOW, &crowded);
+    let told = home.events("mcp_request_judged").pop().expect("an event");
+    assert_eq!(told.server_id.as_deref(), Some("notes"));
+    assert_eq!(told.rule.as_deref(), Some("proxy_share"));
+    assert_eq!(
+        told.reason.as_deref(),
+        Some("much is open; end some of the clients")
+    );
 }

@@ -273,8 +273,10 @@ fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
 pub(super) fn broken(error: &ReadError) -> Fault {
     match error {
         ReadError::Coding(_) => Fault::Message(error.to_string()),
-        ReadError::Silent(_) | ReadError::Broken(_) | ReadError::TooLong(_) | ReadError::NoRoom => {
-            Fault::Unreachable(error.to_string())
-        }
+        ReadError::Silent(_)
+        | ReadError::Slow { .. }
+        | ReadError::Broken(_)
+        | ReadError::TooLong(_)
+        | ReadError::NoRoom => Fault::Unreachable(error.to_string()),
     }
 }

@@ -7,7 +7,6 @@ use hyper::{
     http::response::Parts,
 };
 use mcpmon_core::filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     call::{Call, SESSION_ID, single},
@@ -20,6 +19,7 @@ use crate::intercept::http::{
     body::Outgoing,
     chunks::{Chunks, Share},
     headers,
+    shares::Part,
 };
 
 /// Tells those in between to hold nothing back.
@@ -36,6 +36,8 @@ pub(super) enum Expected {
         waiting: Waiting,
         /// Whether it is a stream that is kept open for what the server says later.
         is_kept: bool,
+        /// Whether it was counted as the opening of a session.
+        opens: bool,
     },
     /// What the server says unasked.
     Unasked,
@@ -50,7 +52,7 @@ pub(super) async fn read(
     talk: Talk,
     response: Response<Incoming>,
     expected: Expected,
-    permit: OwnedSemaphorePermit,
+    part: Part,
 ) -> Result<Response<Outgoing>, Problem> {
     let limits = talk.call.limits;
     let (mut head, body) = response.into_parts();
@@ -72,7 +74,7 @@ pub(super) async fn read(
     let status = head.status.as_u16();
     let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let (reading, is_kept, place) = match expected {
-        Expected::Answer { waiting, is_kept } => {
+        Expected::Answer { waiting, is_kept, .. } => {
             let reading = mcp_http::Response::to_post(limits, status, content_type, waiting);
             (reading, is_kept, None)
         }
@@ -88,10 +90,11 @@ pub(super) async fn read(
     };
     headers::forget_bytes(&mut head.headers);
     if !reading.is_stream() {
+        let chunks = chunks.within(talk.call.caps().silence);
         return Ok(whole(Hearing::new(talk, reading), head, chunks).await);
     }
     head.headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    let judged = Judged::new(talk, chunks, reading, is_kept, place, permit);
+    let judged = Judged::new(talk, chunks, reading, is_kept, place, part);
     Ok(Response::from_parts(head, Outgoing::Mcp(Box::new(judged))))
 }
 
@@ -99,7 +102,11 @@ pub(super) async fn read(
 fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) -> Result<Chunks, Problem> {
     let call = &talk.call;
     headers::to_agent(&mut head.headers);
-    settle(talk, head)?;
+    settle(
+        talk,
+        head,
+        matches!(expected, Expected::Answer { opens: true, .. }),
+    )?;
     point_home(call, &mut head.headers);
     if single(&head.headers, &CONTENT_TYPE).is_err() {
         return Err(call.unfit("it names more than one content type"));
@@ -193,8 +200,9 @@ pub(super) fn own(answer: &Answer) -> Response<Outgoing> {
     response
 }
 
-/// A session that begins is known from here on, one that is over no more.
-fn settle(talk: &Talk, head: &mut Parts) -> Result<(), Problem> {
+/// A session that begins is known from here on, one that is over no more. One that the server opens unasked counts
+/// too, unless it is `counted` already.
+fn settle(talk: &Talk, head: &mut Parts, counted: bool) -> Result<(), Problem> {
     let call = &talk.call;
     let sessions = &call.proxy.sessions;
     let sent = single(&call.headers, &SESSION_ID).unwrap_or_default();
@@ -206,7 +214,11 @@ fn settle(talk: &Talk, head: &mut Parts) -> Result<(), Problem> {
             if id.is_empty() || id.len() > LONGEST_ID {
                 return Err(call.unfit("the id of its session is empty, or too long"));
             }
-            sessions.insert(id, &talk.live, None);
+            if !counted {
+                call.open()?;
+            }
+            let inserted = sessions.insert(id, &talk.live, None);
+            inserted.map_err(|too_many| call.crowded(&too_many))?;
         }
         // The one that was asked for is the one that answers.
         (sent, told) if sent != told => drop(head.headers.remove(SESSION_ID)),

@@ -14,11 +14,11 @@ use mcpmon_core::{
 };
 
 use super::{
-    Caps, ServerJudge, Unanswered,
+    Caps, Crowded, ServerJudge, Unanswered,
     hearing::{Cut, ticks},
     problem::Problem,
     proxy::Proxy,
-    server::Server,
+    server::{Kind, Server, TooMany},
     sessions::Conversation,
 };
 use crate::intercept::http::{
@@ -26,6 +26,7 @@ use crate::intercept::http::{
     coding::{Coding, CodingError},
     headers,
     pin::Mismatch,
+    shares::{Owner, Part},
     upstream::whole,
 };
 
@@ -47,6 +48,10 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     /// Where the client knows the server.
     pub(super) here: Here,
+    /// Whose it is.
+    pub(super) owner: Owner,
+    /// Memory for what is held of it.
+    pub(super) room: Room,
     /// Bounds of what is decoded.
     pub(super) limits: Limits,
 }
@@ -87,8 +92,34 @@ impl Call {
         self.proxy.caps()
     }
 
-    pub(super) fn room(&self) -> &Room {
-        self.proxy.room()
+    pub(super) const fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Room for one more request or stream, given back when dropped.
+    pub(super) fn admit(&self, kind: Kind) -> Result<Part, Problem> {
+        self.server
+            .admit(kind, self.owner)
+            .map_err(|too_many| self.crowded(&too_many))
+    }
+
+    /// One more session is to be opened.
+    pub(super) fn open(&self) -> Result<(), Problem> {
+        self.server
+            .open(self.caps(), self.owner)
+            .map_err(|too_many| self.crowded(&too_many))
+    }
+
+    /// There is no more for whoever asks. Where that is often, it is recorded.
+    pub(super) fn crowded(&self, too_many: &TooMany) -> Problem {
+        if let Some(times) = self.server.refused() {
+            self.proxy.crowded(Crowded {
+                server: Some(self.server.remote.id.clone()),
+                cause: too_many.to_string(),
+                times,
+            });
+        }
+        Problem::of_many(too_many)
     }
 
     pub(super) fn judge(&self) -> &dyn ServerJudge {

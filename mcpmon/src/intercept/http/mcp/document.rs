@@ -28,7 +28,7 @@ pub(super) async fn fetch(call: Call, document: Document) -> Result<Response<Out
         );
         return Err(Problem::new(StatusCode::NOT_FOUND, message));
     }
-    let _permit = call.server.admit(Kind::Request, call.caps())?;
+    let _permit = call.admit(Kind::Request)?;
     let mut headers = call.public_headers();
     headers.insert(ACCEPT, JSON);
     for uri in call.server.documents(document) {
@@ -57,7 +57,8 @@ async fn read(
     let caps = call.caps();
     let chunks = call
         .chunks(&head.headers, body, caps.request_silence)
-        .map_err(|error| call.unfit(error))?;
+        .map_err(|error| call.unfit(error))?
+        .within(caps.request_body);
     let body = gather(chunks, LONGEST, call.room(), &mut Share::default())
         .await
         .map_err(|error| call.unfit(error))?;

@@ -75,6 +75,9 @@ pub trait Servers: fmt::Debug + Send + Sync {
     /// Bounds that the policy sets.
     fn bounds(&self) -> Bounds;
 
+    /// Records that more is asked for than there is.
+    fn crowded(&self, now: Timestamp, crowded: &Crowded);
+
     /// Whoever judges this conversation: the same value (by pointer) for all requests that belong together, as one that
     /// asks may not go on with an MCP session of another. It lives as long as anything here holds it.
     ///
@@ -128,6 +131,17 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
     fn failed(&self, now: Timestamp, failure: &Unanswered);
 }
 
+/// Somebody is refused again and again what others are to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crowded {
+    /// Of which server, if it is of one.
+    pub server: Option<ServerId>,
+    /// What, whose and how much is there. Of the latest refusal.
+    pub cause: String,
+    /// How often within a minute at least.
+    pub times: u32,
+}
+
 /// Bounds that a policy sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -163,11 +177,12 @@ impl McpSettings {
 /// Bounds that are the same under every policy, of each server where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Requests that wait for the head of their answer, or are answered, at a time.
+    /// Requests that wait for the head of their answer, or are answered, at a time; half of them for one user.
     pub requests: usize,
-    /// MCP sessions that are known at a time, of all servers together; the one that was used longest ago makes room.
+    /// MCP sessions that are known at a time, of all servers together, half of them for one user; of its own, the one
+    /// that was used longest ago makes room.
     pub sessions: usize,
-    /// New MCP sessions a minute.
+    /// New MCP sessions of one user a minute.
     pub new_sessions: u32,
     /// How long an MCP session is known after it was used last.
     pub session_idle: Duration,
@@ -179,6 +194,8 @@ pub struct Caps {
     pub stream_silence: Duration,
     /// Longest time in which no byte of a request's body comes.
     pub request_silence: Duration,
+    /// Time in which a request's body is there, beside a second more for each 128 KiB of it.
+    pub request_body: Duration,
     /// Pages of a list that the proxy itself asks for.
     pub own_pages: usize,
     /// Longest time for such a list.
@@ -190,7 +207,7 @@ pub struct Caps {
 impl Default for Caps {
     fn default() -> Self {
         Self {
-            requests: 64,
+            requests: 128,
             sessions: 4096,
             new_sessions: 600,
             session_idle: Duration::from_secs(24 * 3600),
@@ -198,6 +215,7 @@ impl Default for Caps {
             silence: Duration::from_secs(600),
             stream_silence: Duration::from_secs(3600),
             request_silence: Duration::from_secs(30),
+            request_body: Duration::from_secs(60),
             own_pages: 64,
             own_time: Duration::from_secs(20),
             own_pause: Duration::from_secs(30),

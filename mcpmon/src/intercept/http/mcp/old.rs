@@ -9,7 +9,7 @@ use hyper::Uri;
 use mcpmon_core::filter::mcp_http::Endpoint;
 use uuid::Uuid;
 
-use super::{call::Call, stream::Talk};
+use super::{call::Call, problem::Problem, stream::Talk};
 
 /// Bytes of events that wait for a stream before no more messages are taken.
 const MOST_ASIDE: usize = 1 << 20;
@@ -81,21 +81,26 @@ impl Place {
     }
 
     /// The server has said where it takes messages: those of the client, and ours in its name.
-    pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) {
+    ///
+    /// # Errors
+    /// Where no more sessions are known.
+    pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) -> Result<(), Problem> {
         if self.is_open {
-            return;
+            return Ok(());
         }
         match endpoint.parse::<Uri>() {
             Ok(uri) => {
                 self.is_open = true;
                 talk.call.uri = uri.clone();
-                self.call.proxy.sessions.insert(&self.path, &talk.live, Some(uri));
+                let inserted = self.call.proxy.sessions.insert(&self.path, &talk.live, Some(uri));
+                inserted.map_err(|too_many| self.call.crowded(&too_many))?;
             }
             Err(error) => {
                 let server = self.call.server.id();
                 tracing::warn!(server, %error, "an MCP server takes messages where nothing can be sent");
             }
         }
+        Ok(())
     }
 }
 

@@ -185,7 +185,7 @@ fn own_headers(call: &Call) -> HeaderMap {
 /// Says something to a server that its client has no part in. What comes back is not read.
 pub(super) fn say(call: &Call, message: String) {
     let server = call.server.id();
-    let Ok(permit) = call.server.admit(Kind::Request, call.caps()) else {
+    let Ok(part) = call.admit(Kind::Request) else {
         tracing::warn!(
             server,
             "an MCP server asks for more than mcpmon turns down at a time"
@@ -206,7 +206,7 @@ pub(super) fn say(call: &Call, message: String) {
                 );
             }
         }
-        drop(permit);
+        drop(part);
     });
 }
 
@@ -216,6 +216,7 @@ pub(super) async fn drain(call: &Call, response: Response<Incoming>) {
     let Ok(chunks) = call.chunks(&head.headers, body, call.caps().request_silence) else {
         return;
     };
+    let chunks = chunks.within(call.caps().request_body);
     if let Err(error) = gather(chunks, LONGEST_NOTHING, call.room(), &mut Share::default()).await {
         tracing::debug!(%error, "an answer with nothing in it is left unread");
     }

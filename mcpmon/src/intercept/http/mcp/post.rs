@@ -2,17 +2,6 @@
 
 use std::sync::Arc;
 
-use hyper::{
-    HeaderMap, Method, Response, StatusCode,
-    body::Incoming,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
-};
-use mcpmon_core::{
-    filter::mcp_http::{Forward, Output, Posted, Waiting, called},
-    model::{Content, FromClient, Message},
-};
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::{
     answer::{self, Expected},
     call::{Call, SESSION_ID, single},
@@ -27,6 +16,16 @@ use crate::intercept::http::{
     body::Outgoing,
     chunks::{Share, gather},
     headers,
+    shares::Part,
+};
+use hyper::{
+    HeaderMap, Method, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use mcpmon_core::{
+    filter::mcp_http::{Forward, Output, Posted, Waiting, called},
+    model::{Content, FromClient, Message},
 };
 
 /// Opens a stream on which a server tells of changes.
@@ -89,7 +88,7 @@ pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
         Problem::new(StatusCode::BAD_REQUEST, message)
     })?;
     match id {
-        None => Ok(Live::new(&call.conversation, call.limits)),
+        None => Ok(Live::new(&call.conversation, call.limits, call.owner)),
         // A client that hears this status opens another one.
         Some(id) => match call.proxy.sessions.find(&call.conversation, id) {
             Some(Opened { live, place: None }) => Ok(live),
@@ -106,9 +105,10 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
         let message = "a message is JSON: send it as `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
-    let permit = call.server.admit(Kind::Request, call.caps())?;
     let mut share = Share::default();
     let body = gather_body(&call, body, &mut share).await?;
+    // Not before the body is there: who is slow with it takes no place of those that are not.
+    let part = call.admit(Kind::Request)?;
     let talk = Talk { call, live };
     let call = &talk.call;
     own::learn(&talk, &called(call.limits, &body)).await;
@@ -139,15 +139,19 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     } = forward;
     let headers = onward(&call.headers, &changed);
     let mut underway = Underway(Some((talk, waiting)));
-    let sent = underway.send(&facts, permit, headers, anew.unwrap_or(body)).await;
+    let sent = underway.send(&facts, part, headers, anew.unwrap_or(body)).await;
     drop(share);
     let Some((talk, waiting)) = underway.0.take() else {
         unreachable!("it is taken once");
     };
     match sent {
-        Ok((response, permit)) => {
-            let is_kept = facts.listens;
-            answer::read(talk, response, Expected::Answer { waiting, is_kept }, permit).await
+        Ok((response, part)) => {
+            let expected = Expected::Answer {
+                waiting,
+                is_kept: facts.listens,
+                opens: facts.opens,
+            };
+            answer::read(talk, response, expected, part).await
         }
         Err(problem) => Ok(answer::missing(talk, waiting, &problem).await),
     }
@@ -161,26 +165,26 @@ impl Underway {
     async fn send(
         &self,
         facts: &Facts,
-        permit: OwnedSemaphorePermit,
+        part: Part,
         headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), Problem> {
+    ) -> Result<(Response<Incoming>, Part), Problem> {
         let Some((Talk { call, .. }, _)) = &self.0 else {
             unreachable!("it is not taken yet");
         };
         if facts.opens {
-            call.server.open(call.caps())?;
+            call.open()?;
         }
-        let permit = match facts.listens {
-            true => call.server.admit(Kind::Stream, call.caps())?,
-            false => permit,
+        let part = match facts.listens {
+            true => call.admit(Kind::Stream)?,
+            false => part,
         };
         let response = tokio::select! {
             biased;
             sent = call.send(Method::POST, &call.uri, headers, body) => sent?,
             () = self.late() => return Err(Problem::of_cut(Cut::Late)),
         };
-        Ok((response, permit))
+        Ok((response, part))
     }
 
     /// Comes once somebody has waited too long.
@@ -214,7 +218,8 @@ async fn gather_body(call: &Call, body: Incoming, share: &mut Share) -> Result<V
     let caps = call.caps();
     let chunks = call
         .chunks(&call.headers, body, caps.request_silence)
-        .map_err(|error| Problem::of_reading(&error.into()))?;
+        .map_err(|error| Problem::of_reading(&error.into()))?
+        .within(caps.request_body);
     gather(chunks, call.limits.max_line, call.room(), share)
         .await
         .map_err(|error| Problem::of_reading(&error))

@@ -54,6 +54,11 @@ impl Problem {
         Self::new(status, refusal)
     }
 
+    /// More than may be at a time.
+    pub(super) fn of_many(too_many: &TooMany) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, too_many)
+    }
+
     /// A body that cannot be read.
     pub(super) fn of_reading(error: &ReadError) -> Self {
         let status = match error {
@@ -62,7 +67,7 @@ impl Problem {
                 StatusCode::PAYLOAD_TOO_LARGE
             }
             ReadError::Coding(_) | ReadError::Broken(_) => StatusCode::BAD_REQUEST,
-            ReadError::Silent(_) => StatusCode::REQUEST_TIMEOUT,
+            ReadError::Silent(_) | ReadError::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
             ReadError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, format!("the request's body cannot be read: {error}"))
@@ -112,17 +117,11 @@ impl Problem {
             StatusCode::METHOD_NOT_ALLOWED => {
                 headers.insert(ALLOW, METHODS);
             }
-            StatusCode::TOO_MANY_REQUESTS => {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, SOON);
             }
             _ => {}
         }
         response
-    }
-}
-
-impl From<TooMany> for Problem {
-    fn from(too_many: TooMany) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, too_many)
     }
 }

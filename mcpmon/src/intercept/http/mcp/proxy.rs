@@ -16,7 +16,7 @@ use mcpmon_core::model::{ServerId, ServerType, SessionId, Timestamp};
 use tokio::sync::watch;
 
 use super::{
-    AskedServer, Caps, McpSettings,
+    AskedServer, Caps, Crowded, McpSettings,
     call::{Call, Here},
     document, post,
     problem::Problem,
@@ -89,8 +89,13 @@ impl Proxy {
         &self.settings.caps
     }
 
-    pub(super) const fn room(&self) -> &Room {
-        &self.room
+    /// Records that more is asked for than there is.
+    pub(in super::super) fn crowded(&self, crowded: Crowded) {
+        let Crowded { cause, times, .. } = &crowded;
+        tracing::warn!(times, "much is asked of the proxy: {cause}");
+        let (servers, now) = (Arc::clone(&self.settings.servers), self.now());
+        // Where that is written others may wait; whoever is refused does not.
+        tokio::task::spawn_blocking(move || servers.crowded(now, &crowded));
     }
 
     /// Answers a request whose path is for a server.
@@ -145,7 +150,9 @@ impl Proxy {
         if let Some(denial) = halted.flatten() {
             return Err(Problem::new(StatusCode::FORBIDDEN, denial.reason));
         }
-        let conversation = self.sessions.conversation(&server.remote.id, judge);
+        let owner = entry.peer.owner();
+        let conversation = self.sessions.conversation(&server.remote.id, judge, owner);
+        let conversation = conversation.map_err(|too_many| Problem::of_many(&too_many))?;
         let here = Here {
             origin: origin(&parts.headers),
             path: route.base.to_owned(),
@@ -162,6 +169,8 @@ impl Proxy {
             uri,
             headers,
             here,
+            owner,
+            room: self.room.of(owner),
             limits: bounds.limits,
             server,
         };

@@ -1,19 +1,25 @@
 //! A declared server as it is known here: where its parts are, and how much may go on with it at a time.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use hyper::Uri;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::{Caps, Remote, route::Document};
-use crate::intercept::http::upstream::Upstream;
+use crate::intercept::http::{
+    shares::{Owner, Part, Refusals, Scarce, Shares},
+    upstream::Upstream,
+};
 
 /// In which new sessions are counted.
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// Users and addresses whose new sessions are counted; users of a host are fewer, others need its token.
+const MOST_OWNERS: usize = 4096;
 
 /// A declared server.
 #[derive(Debug)]
@@ -21,20 +27,21 @@ pub(super) struct Server {
     pub(super) remote: Arc<Remote>,
     pub(super) upstream: Upstream,
     url: Url,
-    requests: Arc<Semaphore>,
+    requests: Shares,
     /// Streams that are kept open at most.
     pub(super) most_streams: usize,
-    streams: Arc<Semaphore>,
+    streams: Shares,
     openings: Mutex<Openings>,
+    refusals: Mutex<Refusals>,
     /// Where the server itself says that its document is.
     document: Mutex<Option<Uri>>,
 }
 
-/// New sessions since a time.
+/// New sessions since a time, of each who opened some.
 #[derive(Debug)]
 struct Openings {
     since: Instant,
-    count: u32,
+    counts: BTreeMap<Owner, u32>,
 }
 
 /// What a request is, as far as it is bounded.
@@ -46,18 +53,42 @@ pub(super) enum Kind {
     Stream,
 }
 
-/// More than may be at a time. Its text names the server and the bound.
+/// More than may be. Its text names what, whose and the bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMany {
-    /// Requests.
-    #[error("{most} requests to `{server}` are unanswered already, which is as many as mcpmon lets be")]
-    Requests { server: String, most: usize },
-    /// Streams.
-    #[error("{most} streams of `{server}` are open already, which is as many as mcpmon keeps open")]
-    Streams { server: String, most: usize },
-    /// Sessions.
-    #[error("{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens")]
-    Sessions { server: String, most: u32 },
+    /// Requests, or streams.
+    #[error("{}", at_once(*kind, server, *scarce))]
+    AtOnce {
+        /// Of these.
+        kind: Kind,
+        server: String,
+        scarce: Scarce,
+    },
+    /// New sessions.
+    #[error(
+        "{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens for {owner}"
+    )]
+    Opened { server: String, most: u32, owner: Owner },
+    /// Sessions that are open.
+    #[error("others have all {most} MCP sessions that mcpmon knows at a time")]
+    Known { most: usize },
+}
+
+fn at_once(kind: Kind, server: &str, scarce: Scarce) -> String {
+    match (kind, scarce) {
+        (Kind::Request, Scarce::All(most)) => format!(
+            "{most} requests to `{server}` are unanswered already, which is as many as mcpmon lets be"
+        ),
+        (Kind::Stream, Scarce::All(most)) => {
+            format!("{most} streams of `{server}` are open already, which is as many as mcpmon keeps open")
+        }
+        (Kind::Request, Scarce::Own(owner, own)) => format!(
+            "{own} requests of {owner} to `{server}` are unanswered already, and mcpmon leaves as many to others"
+        ),
+        (Kind::Stream, Scarce::Own(owner, own)) => format!(
+            "{own} streams of {owner} with `{server}` are open already, and mcpmon leaves as many to others"
+        ),
+    }
 }
 
 impl Server {
@@ -70,14 +101,14 @@ impl Server {
             remote,
             upstream,
             url,
-            requests: Arc::new(Semaphore::new(caps.requests)),
+            requests: Shares::new(caps.requests),
             most_streams: streams,
-            // More than a semaphore counts are never open.
-            streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
+            streams: Shares::new(streams),
             openings: Mutex::new(Openings {
                 since: Instant::now(),
-                count: 0,
+                counts: BTreeMap::new(),
             }),
+            refusals: Mutex::default(),
             document: Mutex::new(None),
         })
     }
@@ -147,44 +178,47 @@ impl Server {
         self.document.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one more request or stream, given back when dropped.
-    pub(super) fn admit(&self, kind: Kind, caps: &Caps) -> Result<OwnedSemaphorePermit, TooMany> {
-        let server = || self.id().to_owned();
-        match kind {
-            Kind::Request => {
-                Arc::clone(&self.requests)
-                    .try_acquire_owned()
-                    .map_err(|_none| TooMany::Requests {
-                        server: server(),
-                        most: caps.requests,
-                    })
-            }
-            Kind::Stream => Arc::clone(&self.streams)
-                .try_acquire_owned()
-                .map_err(|_none| TooMany::Streams {
-                    server: server(),
-                    most: self.most_streams,
-                }),
-        }
+    /// Room for one more request or stream of `owner`, given back when dropped.
+    pub(super) fn admit(&self, kind: Kind, owner: Owner) -> Result<Part, TooMany> {
+        let shares = match kind {
+            Kind::Request => &self.requests,
+            Kind::Stream => &self.streams,
+        };
+        shares.take(owner).map_err(|scarce| TooMany::AtOnce {
+            kind,
+            server: self.id().to_owned(),
+            scarce,
+        })
     }
 
-    /// One more session is to be opened.
-    pub(super) fn open(&self, caps: &Caps) -> Result<(), TooMany> {
+    /// One more session is to be opened. Nobody opens so many that others may not.
+    pub(super) fn open(&self, caps: &Caps, owner: Owner) -> Result<(), TooMany> {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         if openings.since.elapsed() >= MINUTE {
             *openings = Openings {
                 since: Instant::now(),
-                count: 0,
+                counts: BTreeMap::new(),
             };
         }
-        if openings.count >= caps.new_sessions {
-            return Err(TooMany::Sessions {
+        let count = openings.counts.get(&owner).copied().unwrap_or_default();
+        if count == 0 && openings.counts.len() >= MOST_OWNERS {
+            return Err(TooMany::Known { most: MOST_OWNERS });
+        }
+        if count >= caps.new_sessions {
+            return Err(TooMany::Opened {
                 server: self.id().to_owned(),
                 most: caps.new_sessions,
+                owner,
             });
         }
-        openings.count += 1;
+        openings.counts.insert(owner, count + 1);
         Ok(())
+    }
+
+    /// Somebody was refused something; how often that was of late, where it is worth telling.
+    pub(super) fn refused(&self) -> Option<u32> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.count(Instant::now())
     }
 }
 
@@ -265,18 +299,43 @@ mod tests {
             ..Caps::default()
         };
         let server = server("https://a.example/mcp", &caps, 1);
-        let held = server.admit(Kind::Request, &caps).unwrap();
-        let refused = server.admit(Kind::Request, &caps).unwrap_err();
+        let (one, two) = (Owner::User(1), Owner::User(2));
+        let held = server.admit(Kind::Request, one).unwrap();
+        let refused = server.admit(Kind::Request, two).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "1 requests to `files` are unanswered already, which is as many as mcpmon lets be"
         );
-        assert!(
-            server.admit(Kind::Stream, &caps).is_ok(),
-            "they are counted apart"
-        );
+        assert!(server.admit(Kind::Stream, two).is_ok(), "they are counted apart");
         drop(held);
-        drop(server.admit(Kind::Request, &caps).unwrap());
-        assert!(server.open(&caps).is_ok() && server.open(&caps).is_err());
+        drop(server.admit(Kind::Request, two).unwrap());
+        server.open(&caps, one).unwrap();
+        let refused = server.open(&caps, one).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "1 sessions with `files` were opened within a minute, which is as many as mcpmon opens for user 1"
+        );
+        assert!(server.open(&caps, two).is_ok(), "others open theirs");
+    }
+
+    #[test]
+    fn one_user_leaves_as_much_to_others_as_it_has() {
+        let caps = Caps {
+            requests: 4,
+            ..Caps::default()
+        };
+        let server = server("https://a.example/mcp", &caps, 4);
+        let (one, two) = (Owner::User(1), Owner::User(2));
+        for kind in [Kind::Request, Kind::Stream] {
+            let _held = [server.admit(kind, one).unwrap(), server.admit(kind, one).unwrap()];
+            let refused = server.admit(kind, one).unwrap_err().to_string();
+            assert!(
+                refused.starts_with("2 ")
+                    && refused.contains("of user 1")
+                    && refused.ends_with("mcpmon leaves as many to others"),
+                "{refused}"
+            );
+            drop(server.admit(kind, two).unwrap());
+        }
     }
 }

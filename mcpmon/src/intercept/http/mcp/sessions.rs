@@ -13,7 +13,8 @@ use mcpmon_core::{
 };
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
-use super::{ServerJudge, old::Aside, own::Lists};
+use super::{ServerJudge, old::Aside, own::Lists, server::TooMany};
+use crate::intercept::http::shares::{Owner, may_take};
 
 /// How often those that nobody uses are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -28,6 +29,7 @@ pub(super) struct Conversation {
     /// The lists that the proxy itself asked for.
     pub(super) lists: Lists,
     news: Mutex<News>,
+    owner: Owner,
     used: Used,
 }
 
@@ -45,28 +47,29 @@ pub(super) struct Live {
     session: Arc<Turns<Session>>,
     /// What comes of its messages on the stream that is all it is answered on.
     pub(super) aside: Aside,
+    owner: Owner,
     used: Used,
 }
 
 impl Live {
     /// One in which nothing was said yet.
-    pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits) -> Arc<Self> {
-        Self::with(conversation, Session::new(limits, conversation.learned.clone()))
+    pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
+        let session = Session::new(limits, conversation.learned.clone());
+        Self::with(conversation, session, owner)
     }
 
     /// One of the older transport, the same.
-    pub(super) fn old(conversation: &Arc<Conversation>, limits: Limits) -> Arc<Self> {
-        Self::with(
-            conversation,
-            Session::legacy(limits, conversation.learned.clone()),
-        )
+    pub(super) fn old(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
+        let session = Session::legacy(limits, conversation.learned.clone());
+        Self::with(conversation, session, owner)
     }
 
-    fn with(conversation: &Arc<Conversation>, session: Session) -> Arc<Self> {
+    fn with(conversation: &Arc<Conversation>, session: Session, owner: Owner) -> Arc<Self> {
         Arc::new(Self {
             conversation: Arc::clone(conversation),
             session: Arc::new(Turns::new(session)),
             aside: Aside::default(),
+            owner,
             used: Used::now(),
         })
     }
@@ -143,28 +146,34 @@ impl Sessions {
         }
     }
 
-    /// The conversation that `judge` judges.
-    pub(super) fn conversation(&self, server: &ServerId, judge: Arc<dyn ServerJudge>) -> Arc<Conversation> {
+    /// The conversation that `judge` judges. Where `owner` has as many as it may, that of its own which was used longest
+    /// ago makes room.
+    pub(super) fn conversation(
+        &self,
+        server: &ServerId,
+        judge: Arc<dyn ServerJudge>,
+        owner: Owner,
+    ) -> Result<Arc<Conversation>, TooMany> {
         let mut known = self.lock();
         let whose = whose(server, &judge);
         if let Some(conversation) = known.conversations.get(&whose) {
             conversation.used.touch();
-            return Arc::clone(conversation);
+            return Ok(Arc::clone(conversation));
         }
         known.sweep(self.idle, Instant::now());
-        if known.conversations.len() >= self.most {
-            known.forget_oldest_conversation();
-        }
+        let used = |conversation: &Arc<Conversation>| (conversation.owner, conversation.used.at());
+        make_room(&mut known.conversations, self.most, owner, used)?;
         let conversation = Arc::new(Conversation {
             server: server.clone(),
             judge,
             learned: Learned::default(),
             lists: Lists::default(),
             news: Mutex::default(),
+            owner,
             used: Used::now(),
         });
         known.conversations.insert(whose, Arc::clone(&conversation));
-        conversation
+        Ok(conversation)
     }
 
     /// The session of that id, if it was opened in this conversation.
@@ -175,21 +184,20 @@ impl Sessions {
         Some(opened.clone())
     }
 
-    /// A session is open. One of the same id is no more.
-    pub(super) fn insert(&self, id: &str, live: &Arc<Live>, place: Option<Uri>) {
+    /// A session is open. One of the same id is no more. Where its owner has as many as it may, that of its own which
+    /// was used longest ago makes room.
+    pub(super) fn insert(&self, id: &str, live: &Arc<Live>, place: Option<Uri>) -> Result<(), TooMany> {
         let mut known = self.lock();
         known.sweep(self.idle, Instant::now());
         live.used.touch();
         let key = (live.conversation.whose(), id.into());
+        if !known.sessions.contains_key(&key) {
+            let used = |opened: &Opened| (opened.live.owner, opened.live.used.at());
+            make_room(&mut known.sessions, self.most, live.owner, used)?;
+        }
         let live = Arc::clone(live);
         known.sessions.insert(key, Opened { live, place });
-        if known.sessions.len() > self.most {
-            tracing::warn!(
-                most = self.most,
-                "more MCP sessions than mcpmon knows at a time: the one that was used longest ago is forgotten"
-            );
-            known.forget_oldest_session();
-        }
+        Ok(())
     }
 
     /// A session is over.
@@ -250,26 +258,30 @@ impl Known {
         self.conversations
             .retain(|_, conversation| Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used));
     }
+}
 
-    fn forget_oldest_session(&mut self) {
-        let oldest = self
-            .sessions
-            .iter()
-            .min_by_key(|(_, opened)| opened.live.used.at());
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-            self.sessions.remove(&key);
-        }
+/// Makes room for one more of `owner` among `most`: where it has its share, by forgetting what of its own was used
+/// longest ago; others lose nothing.
+fn make_room<K: Clone + Ord, T>(
+    held: &mut BTreeMap<K, T>,
+    most: usize,
+    owner: Owner,
+    used: impl Fn(&T) -> (Owner, Instant),
+) -> Result<(), TooMany> {
+    let own = held.iter().filter(|(_, one)| used(one).0 == owner);
+    if may_take(owner, own.clone().count(), held.len(), most).is_ok() {
+        return Ok(());
     }
-
-    fn forget_oldest_conversation(&mut self) {
-        let oldest = self
-            .conversations
-            .iter()
-            .min_by_key(|(_, conversation)| conversation.used.at());
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-            self.conversations.remove(&key);
-        }
-    }
+    let Some(oldest) = own.min_by_key(|(_, one)| used(one).1).map(|(key, _)| key.clone()) else {
+        return Err(TooMany::Known { most });
+    };
+    tracing::warn!(
+        %owner,
+        most,
+        "more MCP sessions than mcpmon knows of one user at a time: the one that was used longest ago is forgotten"
+    );
+    held.remove(&oldest);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -313,10 +325,17 @@ mod tests {
         ServerId::new("files").unwrap()
     }
 
+    const ONE: Owner = Owner::User(1);
+    const TWO: Owner = Owner::User(2);
+
+    fn conversation(sessions: &Sessions, judge: &Arc<dyn ServerJudge>) -> Arc<Conversation> {
+        sessions.conversation(&files(), Arc::clone(judge), ONE).unwrap()
+    }
+
     fn opened(sessions: &Sessions, judge: &Arc<dyn ServerJudge>, id: &str) -> Arc<Conversation> {
-        let conversation = sessions.conversation(&files(), Arc::clone(judge));
-        let live = Live::new(&conversation, Limits::default());
-        sessions.insert(id, &live, None);
+        let conversation = conversation(sessions, judge);
+        let live = Live::new(&conversation, Limits::default(), ONE);
+        sessions.insert(id, &live, None).unwrap();
         conversation
     }
 
@@ -327,12 +346,12 @@ mod tests {
             (Arc::new(Judging::default()), Arc::new(Judging::default()));
         let conversation = opened(&sessions, &one, "abc");
         assert!(sessions.find(&conversation, "abc").is_some());
-        let other = sessions.conversation(&files(), two);
+        let other = self::conversation(&sessions, &two);
         assert!(sessions.find(&other, "abc").is_none());
         let mail = ServerId::new("mail").unwrap();
-        let elsewhere = sessions.conversation(&mail, Arc::clone(&one));
+        let elsewhere = sessions.conversation(&mail, Arc::clone(&one), ONE).unwrap();
         assert!(sessions.find(&elsewhere, "abc").is_none());
-        let again = sessions.conversation(&files(), one);
+        let again = self::conversation(&sessions, &one);
         assert!(Arc::ptr_eq(&again, &conversation));
         sessions.forget(&again, "abc");
         assert!(sessions.find(&conversation, "abc").is_none());
@@ -360,13 +379,45 @@ mod tests {
 
     #[test]
     fn conversations_are_no_more_than_may_be() {
-        let sessions = Sessions::new(2, IDLE, Instant::now());
+        let sessions = Sessions::new(4, IDLE, Instant::now());
         let judges: Vec<Arc<dyn ServerJudge>> = (0..3).map(|_| Arc::new(Judging::default()) as _).collect();
         for judge in &judges {
-            sessions.conversation(&files(), Arc::clone(judge));
+            conversation(&sessions, judge);
         }
         let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
         assert_eq!(held, [1, 2, 2], "the oldest made room");
+        let open = |owner| sessions.conversation(&files(), Arc::new(Judging::default()), owner);
+        assert!(
+            open(TWO).is_ok() && open(Owner::User(3)).is_ok(),
+            "there is room for others"
+        );
+        assert_eq!(open(Owner::User(4)).unwrap_err(), TooMany::Known { most: 4 });
+        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        assert_eq!(held, [1, 2, 2], "nobody lost anything to others");
+    }
+
+    #[test]
+    fn nobody_loses_a_session_to_another_user() {
+        let sessions = Sessions::new(4, IDLE, Instant::now());
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = conversation(&sessions, &judge);
+        let open =
+            |id: &str, owner| sessions.insert(id, &Live::new(&conversation, Limits::default(), owner), None);
+        let is_known = |id: &str| sessions.find(&conversation, id).is_some();
+        open("oldest", TWO).unwrap();
+        for id in ["one", "two", "three", "four"] {
+            open(id, ONE).unwrap();
+        }
+        assert!(is_known("oldest"));
+        let known: Vec<&str> = ["one", "two", "three", "four"]
+            .into_iter()
+            .filter(|id| is_known(id))
+            .collect();
+        assert_eq!(known, ["three", "four"], "its own made room");
+        open("three", ONE).unwrap();
+        assert!(is_known("three") && is_known("four"), "the same one needs none");
+        open("last", Owner::User(3)).unwrap();
+        assert_eq!(open("more", Owner::User(4)), Err(TooMany::Known { most: 4 }));
     }
 
     #[test]
@@ -374,7 +425,7 @@ mod tests {
         let sessions = Sessions::new(8, IDLE, Instant::now());
         let judging = Arc::new(Judging::default());
         let judge: Arc<dyn ServerJudge> = Arc::clone(&judging) as _;
-        let conversation = sessions.conversation(&files(), judge);
+        let conversation = conversation(&sessions, &judge);
         let (mut one, mut two) = (conversation.changes(), conversation.changes());
         judging.0.lock().unwrap().insert(ListKind::Tools);
         let now = Timestamp(1);

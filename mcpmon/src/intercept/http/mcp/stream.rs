@@ -12,11 +12,7 @@ use mcpmon_core::{
     filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session},
     model::Denial,
 };
-use tokio::{
-    sync::{OwnedMutexGuard, OwnedSemaphorePermit},
-    task::block_in_place,
-    time::Interval,
-};
+use tokio::{sync::OwnedMutexGuard, task::block_in_place, time::Interval};
 
 use super::{
     Unanswered,
@@ -29,6 +25,7 @@ use super::{
 use crate::intercept::http::{
     body::Failure,
     chunks::{Chunks, ReadError, Share},
+    shares::Part,
 };
 
 /// Longest message that is read while others wait for it, bytes: about a millisecond.
@@ -153,7 +150,7 @@ pub(in super::super) struct Judged {
     ticks: Interval,
     /// Where messages go that are answered here.
     place: Option<Place>,
-    _permit: OwnedSemaphorePermit,
+    _part: Part,
 }
 
 /// Comes with the session.
@@ -205,7 +202,7 @@ impl Judged {
         response: Response,
         is_kept: bool,
         place: Option<Place>,
-        permit: OwnedSemaphorePermit,
+        part: Part,
     ) -> Self {
         let kept = is_kept.then(|| Kept {
             seen: talk.call.conversation.changes(),
@@ -221,7 +218,7 @@ impl Judged {
             kept,
             ticks: ticks(),
             place,
-            _permit: permit,
+            _part: part,
         }
     }
 
@@ -334,8 +331,15 @@ impl Judged {
     fn take(&mut self, chunk: &[u8], session: &mut Session) {
         let Hearing { talk, response, .. } = &mut self.hearing;
         let flow = talk.push(session, response, chunk, &mut self.out);
-        if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint()) {
-            place.open(talk, endpoint);
+        if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint())
+            && let Err(problem) = place.open(talk, endpoint)
+        {
+            // Where messages could go nobody is told: they would not be taken.
+            self.out.to_client.clear();
+            let cause = problem.message().to_owned();
+            self.hearing.fail(session, cause, &mut self.out);
+            self.state = State::Over(None);
+            return;
         }
         self.heed(flow, session);
         if let Err(error) = self.cover() {

@@ -24,18 +24,18 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
         let message = format!("a stream is opened by who asks for one: send `Accept: {EVENTS}`");
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, message));
     }
-    let permit = call.server.admit(Kind::Stream, call.caps())?;
+    let part = call.admit(Kind::Stream)?;
     let (live, expected) = match is_old {
         true => {
-            call.server.open(call.caps())?;
-            let live = Live::old(&call.conversation, call.limits);
+            call.open()?;
+            let live = Live::old(&call.conversation, call.limits, call.owner);
             (live, Expected::Places(Box::new(Place::new(&call))))
         }
         false => (session(&call)?, Expected::Unasked),
     };
     let headers = call.headers.clone();
     let response = call.send(Method::GET, &call.uri, headers, Bytes::new()).await?;
-    answer::read(Talk { call, live }, response, expected, permit).await
+    answer::read(Talk { call, live }, response, expected, part).await
 }
 
 /// Whether events are asked for by their name: `*/*` stands in what browsers send for a picture as well.
@@ -50,7 +50,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 
 /// Ends a session.
 pub(super) async fn delete(call: Call) -> Result<Response<Outgoing>, Problem> {
-    let permit = call.server.admit(Kind::Request, call.caps())?;
+    let part = call.admit(Kind::Request)?;
     let live = session(&call)?;
     let headers = call.headers.clone();
     let response = call
@@ -60,5 +60,5 @@ pub(super) async fn delete(call: Call) -> Result<Response<Outgoing>, Problem> {
     if let (true, Ok(Some(id))) = (is_over, single(&call.headers, &SESSION_ID)) {
         call.proxy.sessions.forget(&call.conversation, id);
     }
-    answer::read(Talk { call, live }, response, Expected::Farewell, permit).await
+    answer::read(Talk { call, live }, response, Expected::Farewell, part).await
 }

@@ -4,11 +4,13 @@ mod diag;
 mod holder;
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use mcpmon_core::model::ProcessId;
+
+use super::shares::Owner;
 
 /// Processes that are looked at first, because they connected before.
 const MOST_RECENT: usize = 16;
@@ -29,7 +31,10 @@ pub struct Peer(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     who: OnceLock<Who>,
+    /// The socket at the other end, which the kernel tells at once.
+    socket: OnceLock<Option<diag::Socket>>,
     connection: Option<(Connection, Peers)>,
+    address: Option<IpAddr>,
 }
 
 /// A TCP connection, as its end here sees it.
@@ -49,7 +54,7 @@ impl Peer {
         };
         Self(Arc::new(Shared {
             who: who.into(),
-            connection: None,
+            ..Shared::default()
         }))
     }
 
@@ -57,10 +62,34 @@ impl Peer {
     #[must_use]
     pub fn who(&self) -> Who {
         let look = || {
-            let connection = self.0.connection.as_ref();
-            connection.map_or_else(Who::default, |(connection, peers)| peers.look(*connection))
+            let found = self.0.connection.as_ref().zip(self.socket());
+            found.map_or_else(Who::default, |((_, peers), socket)| peers.look(socket))
         };
         *self.0.who.get_or_init(look)
+    }
+
+    /// Whose it is what is done here: a user's, where the kernel tells, else that of an address. Nobody waits for it.
+    pub(super) fn owner(&self) -> Owner {
+        let uid = match self.known() {
+            Some(who) => who.uid,
+            None => self.socket().map(|socket| socket.uid),
+        };
+        match uid {
+            Some(uid) => Owner::User(uid),
+            None => self.0.address.map_or(Owner::NOBODY, Owner::at),
+        }
+    }
+
+    fn socket(&self) -> Option<diag::Socket> {
+        let look = || {
+            let (Connection { client, here }, _) = self.0.connection.as_ref()?;
+            // It may be closed by now.
+            diag::socket(*client, *here).unwrap_or_else(|error| {
+                tracing::debug!(%error, "the kernel does not tell whose connection it is");
+                None
+            })
+        };
+        *self.0.socket.get_or_init(look)
     }
 
     /// Whether it is on this host, so that there is somebody to be found.
@@ -86,20 +115,13 @@ impl Peers {
         let (client, here) = (canonical(client), canonical(here));
         let is_here = client.ip().is_loopback() || client.ip() == here.ip();
         Peer(Arc::new(Shared {
-            who: OnceLock::new(),
             connection: is_here.then(|| (Connection { client, here }, self.clone())),
+            address: Some(client.ip()),
+            ..Shared::default()
         }))
     }
 
-    fn look(&self, connection: Connection) -> Who {
-        let socket = match diag::socket(connection.client, connection.here) {
-            Ok(Some(socket)) => socket,
-            Ok(None) => return Who::default(), // closed by now
-            Err(error) => {
-                tracing::debug!(%error, "the kernel does not tell whose connection it is");
-                return Who::default();
-            }
-        };
+    fn look(&self, socket: diag::Socket) -> Who {
         let recent = self.lock().clone();
         let process = holder::of(socket.inode, socket.uid, &recent);
         if let Some(process) = process {
@@ -157,6 +179,8 @@ mod tests {
         let (accepted, from) = listener.accept().expect("a client");
         let peer = Peers::default().of(from, accepted.local_addr().expect("an address"));
         assert_eq!(peer.known(), None);
+        assert_eq!(peer.owner(), Owner::User(nix::unistd::getuid().as_raw()));
+        assert_eq!(peer.known(), None, "its process is not looked for to tell that");
         assert_eq!(peer.who(), own());
         drop(client);
         assert_eq!(peer.known(), Some(own()), "it is not looked up again");
@@ -198,6 +222,7 @@ mod tests {
         let peer = Peers::default().of(addresses("192.0.2.7:50000"), addresses("192.0.2.1:8788"));
         assert!(peer.0.connection.is_none());
         assert_eq!(peer.who(), Who::default());
+        assert_eq!(peer.owner().to_string(), "192.0.2.7");
     }
 
     #[test]

@@ -173,6 +173,26 @@ impl Wire {
         self.send(framed);
     }
 
+    /// Whether the other end says nothing for so long, and is there.
+    pub(super) fn is_quiet(&mut self, pause: Duration) -> bool {
+        self.stream.set_read_timeout(Some(pause)).unwrap();
+        let mut bytes = [0; 4096];
+        let read = self.stream.read(&mut bytes);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        match read {
+            Ok(read) => {
+                self.buffer.extend_from_slice(&bytes[..read]);
+                false
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Says the same again and again, slowly, until the other end says something or is gone.
+    pub(super) fn drip(&mut self, said: &[u8]) {
+        while self.is_quiet(Duration::from_millis(20)) && self.try_send(said) {}
+    }
+
     /// Reads more; `false` at the end.
     pub(super) fn more(&mut self) -> bool {
         let mut bytes = [0; 64 << 10];

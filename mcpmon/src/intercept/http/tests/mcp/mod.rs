@@ -1,5 +1,6 @@
 //! Clients, the proxy, and an MCP server that says exactly what a test has it say.
 
+mod crowds;
 mod documents;
 mod limits;
 mod lists;

@@ -21,7 +21,10 @@ use crate::{
     agent::clock,
     intercept::http::{
         Running, Settings,
-        mcp::{AskedServer, Bounds, Caps, McpSettings, NotJudged, Remote, ServerJudge, Servers, Unanswered},
+        mcp::{
+            AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Remote, ServerJudge, Servers,
+            Unanswered,
+        },
         tests::scene::Rules,
     },
 };
@@ -154,6 +157,11 @@ impl Servers for Declared {
         self.bounds
     }
 
+    fn crowded(&self, _now: Timestamp, crowded: &Crowded) {
+        self.notes
+            .tell(format!("{} times: {}", crowded.times, crowded.cause));
+    }
+
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
         let key = format!("{:?} {:?}", asked.session, asked.agent);
         let _who = asked.peer.who(); // while it is connected
@@ -170,7 +178,7 @@ impl Servers for Declared {
 }
 
 /// What a test may have otherwise.
-pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds);
+pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds, pub(super) Settings);
 
 fn usual() -> Bounds {
     Bounds {
@@ -221,7 +229,8 @@ impl Scene {
             server_type,
             tls,
         };
-        let mut caps = Adjusted(Caps::default(), usual());
+        let settings = Settings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
+        let mut caps = Adjusted(Caps::default(), usual(), settings);
         caps.0.head = Duration::from_secs(5);
         caps.0.silence = Duration::from_secs(5);
         adjust(&mut caps);
@@ -231,7 +240,7 @@ impl Scene {
             notes: Arc::clone(&notes),
             bounds: caps.1,
         });
-        let mut settings = Settings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
+        let mut settings = caps.2;
         let mut mcp = McpSettings::new(servers, clock::now);
         mcp.caps = caps.0;
         settings.mcp = Some(mcp);
