@@ -46,7 +46,7 @@ const TABLE: Table = Table::new(&[
     Column::whole("TIME (UTC)", 14),
     Column::whole("REQUEST", 36),
     Column::whole("SIDE", 8),
-    Column::cut("API", 18),
+    Column::whole("API", 16),
     Column::whole("BYTES", 9),
     Column::whole("KEPT", 9),
     Column::whole("KEY", 16),

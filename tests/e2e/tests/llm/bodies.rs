@@ -15,7 +15,7 @@ use test_case::test_case;
 const NEVER: u64 = 3_600_000;
 
 /// Paths and requests of the dialects.
-const ANTHROPIC: (&str, &str) = (
+pub(super) const ANTHROPIC: (&str, &str) = (
     "/v1/messages",
     r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}"#,
 );
@@ -34,7 +34,7 @@ const OLLAMA: (&str, &str) = (
 );
 
 /// Sends a request and hands back what reads the answer.
-fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>> {
+pub(super) fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>> {
     let host = proxy.url();
     let host = host.strip_prefix("http://").context("a URL")?;
     let mut stream = TcpStream::connect(host)?;
@@ -48,7 +48,7 @@ fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>
 }
 
 /// Reads until all of `expected` was there, in pieces of any framing.
-fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) -> Result<String> {
+pub(super) fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) -> Result<String> {
     let mut seen = String::new();
     while !expected.iter().all(|part| seen.contains(part)) {
         let mut line = Vec::new();

@@ -10,3 +10,4 @@
 mod agents;
 mod bodies;
 mod sdks;
+mod storage;
