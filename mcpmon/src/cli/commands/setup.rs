@@ -286,7 +286,7 @@ const fn reason(outcome: Outcome) -> Option<&'static str> {
         Outcome::ByHand => Some("wrapped by hand, and left alone"),
         Outcome::Bare => Some("not wrapped"),
         Outcome::Remote => {
-            Some("not wrapped here: it is remote, and the HTTP proxy comes with a later version")
+            Some("not wrapped here: it is remote; let the client start `mcpmon wrap --url URL` in its place")
         }
         Outcome::Unclear(reason) => Some(reason),
     }
@@ -484,7 +484,7 @@ mod tests {
         assert_snapshot!(notes, @r"
         HOME/.claude.json:2:19: unexpected `}`; it is left as it is
         Cursor: HOME/.cursor/mcp.json: 2 to be wrapped, 1 wrapped by hand, 1 remote, 1 unclear
-          mcpServers.docs: not wrapped here: it is remote, and the HTTP proxy comes with a later version
+          mcpServers.docs: not wrapped here: it is remote; let the client start `mcpmon wrap --url URL` in its place
           mcpServers.mine: wrapped by hand, and left alone
           mcpServers.odd: it has neither a command nor a URL
         ");

@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod attacks;
+mod clients;
 mod differentials;
 mod listings;
 mod remote;
