@@ -30,7 +30,7 @@ use crate::{
 };
 use commands::{
     approve, calls, check, connections, detections, doctor, events, execs, inspect, kill, pins, policy,
-    registry, report, servers, setup, status, wrap,
+    registry, report, servers, setup, shim, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -89,6 +89,7 @@ enum Command {
     Run(commands::run::Options),
     Servers(servers::Options),
     Setup(setup::Options),
+    Shim(shim::Options),
     Status(status::Options),
     /// List the tools of servers, how they stand and what was found in them
     Tools(registry::Chosen),
@@ -216,6 +217,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
         Command::Setup(options) => setup::run(&options, globals, &mut output),
+        Command::Shim(options) => shim::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
         Command::Bridge { .. }
         | Command::Daemon(_)

@@ -22,7 +22,10 @@ use mcpmon_core::{
 use nix::sys::prctl;
 
 pub(crate) use self::cgroup::GROUP_PREFIX;
-pub use self::shims::{ShimError, run as run_shim};
+pub use self::shims::{
+    InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims, run as run_shim,
+    usual_directory as usual_shims,
+};
 use self::{
     cgroup::OwnGroup,
     daemon::{DaemonError, Found, Keep},

@@ -20,6 +20,7 @@ pub(super) mod report;
 pub(super) mod run;
 pub(super) mod servers;
 pub(super) mod setup;
+pub(super) mod shim;
 pub(super) mod status;
 pub(super) mod wrap;
 

@@ -1,8 +1,10 @@
-//! Launchers of packages in front of `PATH`: a server that an agent starts by one of them is wrapped by itself.
+//! Launchers of packages in front of `PATH`: a server that an agent starts by one of them is wrapped by itself. For one
+//! session of `mcpmon run`, or to stay (`installed`).
 //!
 //! Interpreters are not among them: `python3` finds its own files by looking for itself on `PATH`, and build scripts
 //! do the same with `node`. Nor are tools that build more than they launch, such as `npm`.
 
+mod installed;
 mod invoked;
 
 use std::{
@@ -16,7 +18,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::invoked::{ShimError, run};
+pub use self::{
+    installed::{InstallError, Installed, Told, install, remove, usual_directory},
+    invoked::{ShimError, run},
+};
 
 /// What is launched by these is a package or an image, under its own name. Sorted.
 pub(super) const NAMES: [&str; 9] = [
