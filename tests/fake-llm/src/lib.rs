@@ -8,6 +8,7 @@
 )]
 
 mod dialect;
+mod kept;
 mod script;
 mod server;
 

@@ -34,7 +34,8 @@ use tokio::{
 
 use crate::{
     Script,
-    dialect::{Asked, Dialect, Part},
+    dialect::{Asked, Dialect, Part, openai_responses},
+    kept::Kept,
 };
 
 /// A running model; it ends with the process.
@@ -61,6 +62,7 @@ struct Shared {
     /// Status and body that every request is answered with.
     failure: Mutex<Option<(u16, String)>>,
     received: Mutex<Vec<Received>>,
+    kept: Mutex<Kept>,
     number: AtomicUsize,
 }
 
@@ -76,6 +78,7 @@ impl FakeLlm {
             script: Mutex::new(script),
             failure: Mutex::default(),
             received: Mutex::default(),
+            kept: Mutex::default(),
             number: AtomicUsize::new(1),
         });
         let listener =
@@ -179,14 +182,26 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     let Ok(asked) = serde_json::from_slice::<Value>(&body) else {
         return told(StatusCode::BAD_REQUEST, "the request is no JSON");
     };
+    let mut kept = shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = match dialect {
+        Dialect::OpenaiResponses => kept.before(&asked),
+        Dialect::Anthropic | Dialect::OpenaiChat | Dialect::Gemini { .. } | Dialect::Ollama => Ok(0),
+    };
+    let before = match before {
+        Ok(before) => before,
+        Err(refusal) => return told(StatusCode::BAD_REQUEST, &refusal),
+    };
     let answer = {
         let script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
         dialect.answer(&Asked {
             script: &script,
             body: &asked,
             number,
+            before,
         })
     };
+    kept.keep(openai_responses::id(number), answer.calls, before);
+    drop(kept);
     let mut response = Response::new(sent(answer.parts));
     response
         .headers_mut()

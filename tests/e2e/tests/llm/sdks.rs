@@ -126,6 +126,32 @@ fn check(case: &Case, dialect: &str, answer: &Value) {
     assert_eq!(answer["output_tokens"], 20, "{dialect}: {answer}");
 }
 
+/// The provider keeps the calls that the agent never saw, and goes on only where each of them is answered.
+#[test_case(ModelSdk::Python; "python")]
+#[test_case(ModelSdk::TypeScript; "typescript")]
+fn a_kept_conversation_goes_on_behind_a_blocked_call(sdk: ModelSdk) -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let mut turns = script();
+    let turns = turns["turns"].as_array_mut().expect("turns");
+    turns.push(json!([{"text": "Both are done with."}]));
+    for case in [NONE, FIRST, LAST, ALL] {
+        let proxy = Proxy::start(&json!({"turns": turns}), case.policy)?;
+        for how in ["whole", "stream"] {
+            let request = json!({"goes_on": "go on"});
+            let answer = proxy.ask(&real, sdk, "openai_responses", how, &request)?;
+            assert_eq!(
+                answer["parts"],
+                json!([{"text": "Both are done with."}]),
+                "{answer}, {:?} blocked",
+                case.gone
+            );
+        }
+    }
+    Ok(())
+}
+
 /// A signature covers what was thought: the proxy leaves it, and what it signs, as they are.
 #[test_case(ModelSdk::Python; "python")]
 #[test_case(ModelSdk::TypeScript; "typescript")]

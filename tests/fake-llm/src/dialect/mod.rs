@@ -4,7 +4,7 @@ mod anthropic;
 mod gemini;
 mod ollama;
 mod openai_chat;
-mod openai_responses;
+pub(crate) mod openai_responses;
 
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ pub(crate) enum Dialect {
 pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) parts: Vec<Part>,
+    /// Ids of the calls in it.
+    pub(crate) calls: Vec<String>,
 }
 
 /// A piece of an answer, or a time without one.
@@ -37,6 +39,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) script: &'a Script,
     pub(crate) body: &'a Value,
     pub(crate) number: usize,
+    /// How many turns called tools that the request does not tell of.
+    pub(crate) before: usize,
 }
 
 impl Dialect {
@@ -63,7 +67,7 @@ impl Dialect {
         let (stream, calls) = match self {
             Self::Anthropic => (flag(false), anthropic::calls(asked.body)),
             Self::OpenaiChat => (flag(false), openai_chat::calls(asked.body)),
-            Self::OpenaiResponses => (flag(false), openai_responses::calls(asked.body)),
+            Self::OpenaiResponses => (flag(false), asked.before + openai_responses::calls(asked.body)),
             Self::Gemini { stream } => (stream, gemini::calls(asked.body)),
             Self::Ollama => (flag(true), openai_chat::calls(asked.body)),
         };
@@ -88,7 +92,15 @@ impl Dialect {
                 "text/event-stream"
             }
         };
-        Answer { content_type, parts }
+        let id = |item: &Item| match item {
+            Item::Tool { id, .. } => Some(id.clone()),
+            Item::Text { .. } | Item::Thinking { .. } | Item::Pause { .. } => None,
+        };
+        Answer {
+            content_type,
+            parts,
+            calls: turn.iter().filter_map(id).collect(),
+        }
     }
 }
 

@@ -16,13 +16,18 @@ pub(super) fn calls(body: &Value) -> usize {
     (0..items.len()).filter(|at| starts(*at)).count()
 }
 
+/// The id of an answer.
+pub(crate) fn id(number: usize) -> String {
+    format!("resp_{number}")
+}
+
 fn response(asked: &Asked<'_>, status: &str, output: &[Value]) -> Value {
     let usage = json!({
         "input_tokens": 10, "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": 20, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 30,
     });
     json!({
-        "id": format!("resp_{}", asked.number), "object": "response", "created_at": 1, "status": status, "error": null,
+        "id": id(asked.number), "object": "response", "created_at": 1, "status": status, "error": null,
         "incomplete_details": null, "instructions": null, "model": asked.body["model"], "output": output,
         "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "metadata": {},
         "usage": (status == "completed").then_some(usage),
