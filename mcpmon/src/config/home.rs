@@ -188,28 +188,32 @@ mod tests {
     }
 
     #[test]
-    fn what_only_root_may_read_is_read_for_nobody_else() {
-        if !Uid::effective().is_root() {
-            return; // nothing here is root's
+    fn what_the_user_may_not_read_is_not_read() {
+        let own = Uid::effective().as_raw();
+        for uid in users() {
+            let home = home(uid);
+            let secret = tempfile::NamedTempFile::new_in(OPEN).expect("a file");
+            put(secret.path(), "secret: x\n", own, 0o000);
+            let link = home.path().join(FILE_NAME);
+            symlink(secret.path(), &link).expect("a link");
+            if uid != 0 {
+                let refused = read(&link, uid).expect_err("with the rights of the user");
+                assert!(
+                    matches!(&refused, SourceError::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied),
+                    "{refused}"
+                );
+            }
+            put(secret.path(), "version: 1\n", own, 0o644);
+            assert!(
+                matches!(read(&link, uid), Ok(Some(_))),
+                "own or root's, for all to read"
+            );
+            if own == 0 {
+                put(secret.path(), "version: 1\n", 1, 0o644);
+                let refused = read(&link, uid).expect_err("somebody else's");
+                assert!(matches!(refused, SourceError::Distrusted(_)), "{refused}");
+            }
         }
-        let home = home(NOBODY);
-        let secret = tempfile::NamedTempFile::new_in(OPEN).expect("a file");
-        put(secret.path(), "secret: x\n", 0, 0o600);
-        let link = home.path().join(FILE_NAME);
-        symlink(secret.path(), &link).expect("a link");
-        let refused = read(&link, NOBODY).expect_err("with the rights of the user");
-        assert!(
-            matches!(&refused, SourceError::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied),
-            "{refused}"
-        );
-        put(secret.path(), "version: 1\n", 0, 0o644);
-        assert!(
-            matches!(read(&link, NOBODY), Ok(Some(_))),
-            "of root, for all to read"
-        );
-        put(secret.path(), "version: 1\n", 1, 0o644);
-        let refused = read(&link, NOBODY).expect_err("somebody else's");
-        assert!(matches!(refused, SourceError::Distrusted(_)), "{refused}");
     }
 
     #[test]
