@@ -8,7 +8,7 @@ use std::{
         mpsc::{self, Receiver},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::{
@@ -188,9 +188,11 @@ impl Wire {
         }
     }
 
-    /// Says the same again and again, slowly, until the other end says something or is gone.
+    /// Says the same again and again, slowly, until the other end says something, is gone or takes too long.
     pub(super) fn drip(&mut self, said: &[u8]) {
-        while self.is_quiet(Duration::from_millis(20)) && self.try_send(said) {}
+        let pause = Duration::from_millis(20);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE && self.is_quiet(pause) && self.try_send(said) {}
     }
 
     /// Reads more; `false` at the end.
