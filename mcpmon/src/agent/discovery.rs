@@ -25,7 +25,7 @@ use crate::{
     config::Loaded,
     intercept::http::{
         Peer,
-        client::{ClientError, Fault, Offer, list},
+        client::{ClientError, Fault, Turn, list},
         mcp::{AskedServer, ServerJudge, Servers, Unanswered},
     },
 };
@@ -134,7 +134,7 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
     };
     let Destination { way, .. } = destination;
     match list(destination.asking(Vec::new(), policy.limits.max_line), way).await {
-        Ok(offer) => block_in_place(|| tell(&offer, &*judge, policy)),
+        Ok(offer) => block_in_place(|| tell(offer.turns, &*judge, policy)),
         Err(ClientError { url, fault }) if fault.is_login() => {
             // Its lists are read with the first request of a client that has one.
             tracing::info!(server = %id, url, "a server needs a login: it is listed when a client asks it");
@@ -147,23 +147,22 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
 ///
 /// All is said before any of it is judged: a client may have heard something newer by then. So every answer is of the
 /// time when it was asked for.
-fn tell(offer: &Offer, judge: &dyn ServerJudge, policy: &Policy) {
+fn tell(turns: Vec<Turn>, judge: &dyn ServerJudge, policy: &Policy) {
     let mut filter = Filter::new(wrap::limits(policy.limits));
-    let mut out = Output::default();
-    for turn in &offer.turns {
+    for turn in turns {
         let now = before(clock::now(), turn.asked.elapsed());
         let said = [
-            (Side::Client, turn.request.as_bytes()),
-            (Side::Server, &turn.answer),
+            (Side::Client, turn.request.into_bytes()),
+            (Side::Server, turn.answer),
         ];
-        for (side, message) in said {
-            let line = [message, b"\n"].concat();
+        for (side, mut line) in said {
+            line.push(b'\n');
+            let mut out = Output::default();
             let mut judged = |message: &Message<'_>| judge.message(now, message);
             filter.push(now, side, &line, &mut judged, &mut out);
-            for incident in out.incidents.drain(..) {
-                judge.incident(now, &incident);
+            for incident in &out.incidents {
+                judge.incident(now, incident);
             }
-            out = Output::default();
         }
     }
 }
@@ -205,7 +204,6 @@ mod tests {
     use mcpmon_core::model::{Content, Denial, FromServer, Incident, ListKind, Verdict};
 
     use super::*;
-    use crate::intercept::http::client::Turn;
 
     #[derive(Debug, Default)]
     struct Ears(Mutex<Vec<String>>);
@@ -257,29 +255,27 @@ mod tests {
             asked: Instant::now(),
             request: format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#),
             answer: format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#).into_bytes(),
+            page: None,
         }
     }
 
     #[test]
     fn a_judge_hears_what_was_said() {
-        let offer = Offer {
-            turns: vec![
-                turn(
-                    "initialize",
-                    r#"{"protocolVersion":"2025-11-25"}"#,
-                    r#"{"protocolVersion":"2025-11-25","instructions":"Be kind."}"#,
-                ),
-                turn(
-                    "tools/list",
-                    "{}",
-                    r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"x"}"#,
-                ),
-                turn("tools/list", r#"{"cursor":"x"}"#, r#"{"tools":[{"name":"c"}]}"#),
-            ],
-            ..Offer::default()
-        };
+        let turns = vec![
+            turn(
+                "initialize",
+                r#"{"protocolVersion":"2025-11-25"}"#,
+                r#"{"protocolVersion":"2025-11-25","instructions":"Be kind."}"#,
+            ),
+            turn(
+                "tools/list",
+                "{}",
+                r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"x"}"#,
+            ),
+            turn("tools/list", r#"{"cursor":"x"}"#, r#"{"tools":[{"name":"c"}]}"#),
+        ];
         let ears = Ears::default();
-        tell(&offer, &ears, &Policy::default());
+        tell(turns, &ears, &Policy::default());
         let heard = ears.0.into_inner().unwrap();
         let expected = [
             "asked",

@@ -3,6 +3,7 @@
 use std::io;
 
 use mcpmon_core::{
+    decode::json,
     inspect::scan::{PatternError, Scanner, Scene},
     model::{DefinitionKind, Finding, ListKind, RawJson},
 };
@@ -52,9 +53,7 @@ pub fn inspect(text: &str, loaded: &Loaded) -> Result<Vec<Inspected>, InspectErr
     let detection = &loaded.policy.inspection;
     let scanner = Scanner::new(&detection.builtin, &detection.custom)?;
     let own: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    let inspected = tools
-        .iter()
-        .map(|tool| one(&scanner, DefinitionKind::Tool, tool, &own));
+    let inspected = tools.iter().map(|tool| one(&scanner, tool, &own));
     Ok(inspected.collect())
 }
 
@@ -87,29 +86,44 @@ pub fn ask(asking: Asking, way: Way) -> Result<Offer, AskError> {
 pub fn inspect_offer(offer: &Offer, loaded: &Loaded) -> Result<Vec<Inspected>, InspectError> {
     let detection = &loaded.policy.inspection;
     let scanner = Scanner::new(&detection.builtin, &detection.custom)?;
-    let tools = offer.of(ListKind::Tools);
-    let own: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
+    let mut own = Vec::new();
+    offer.definitions(|kind, tool| {
+        if kind == ListKind::Tools {
+            own.extend(text(tool, "name"));
+        }
+    });
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
     let instructions = offer.instructions.iter().map(|text| Inspected {
         kind: DefinitionKind::Instructions,
         name: String::new(),
         description: Some(text.clone()),
         findings: scanner.instructions(text, &scene(&own)),
     });
-    let items = offer.items.iter();
-    let listed = items.map(|(list, item)| one(&scanner, (*list).into(), item, &own));
-    Ok(instructions.chain(listed).collect())
+    let mut inspected: Vec<Inspected> = instructions.collect();
+    offer.definitions(|list, definition| {
+        let name = match list {
+            ListKind::Tools | ListKind::Prompts => "name",
+            ListKind::Resources => "uri",
+            ListKind::Templates => "uriTemplate",
+        };
+        inspected.push(Inspected {
+            kind: list.into(),
+            name: text(definition, name).unwrap_or_default(),
+            description: text(definition, "description"),
+            findings: scanner.definition(definition.raw(), &scene(&own)),
+        });
+    });
+    Ok(inspected)
 }
 
-fn one(scanner: &Scanner, kind: DefinitionKind, definition: &Value, own: &[&str]) -> Inspected {
-    let name = match kind {
-        DefinitionKind::Tool | DefinitionKind::Prompt => &definition["name"],
-        DefinitionKind::Resource => &definition["uri"],
-        DefinitionKind::Template => &definition["uriTemplate"],
-        DefinitionKind::Instructions => &Value::Null,
-    };
+fn text(definition: json::Value<'_>, member: &str) -> Option<String> {
+    Some(definition.member(member)?.string()?.into_owned())
+}
+
+fn one(scanner: &Scanner, definition: &Value, own: &[&str]) -> Inspected {
     Inspected {
-        kind,
-        name: name.as_str().unwrap_or_default().to_owned(),
+        kind: DefinitionKind::Tool,
+        name: definition["name"].as_str().unwrap_or_default().to_owned(),
         description: definition["description"].as_str().map(str::to_owned),
         findings: scanner.definition(RawJson::trusted(&definition.to_string()), &scene(own)),
     }

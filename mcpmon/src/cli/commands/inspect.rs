@@ -109,7 +109,7 @@ fn asked(
         .map_err(|error| CliError::new(ErrorKind::Environment, error))?;
     let inspected = inspect_offer(&offer, loaded).map_err(|error| usage(error.into()))?;
     if output.form == Form::Table {
-        output.note(&introduced(&offer))?;
+        output.note(&introduced(&offer, inspected.len()))?;
         let rows: Vec<Row> = inspected.iter().map(offered).collect();
         output.table(&OFFER, &rows)?;
         output.text(&[String::new()])?;
@@ -119,15 +119,14 @@ fn asked(
 }
 
 /// Who answered, and how much it offers.
-fn introduced(offer: &Offer) -> String {
+fn introduced(offer: &Offer, count: usize) -> String {
     let name = offer.name.as_deref().unwrap_or("a server without a name");
     let release = offer.release.as_deref().unwrap_or_default();
     let title = format!("{name} {release}");
     format!(
-        "{}, MCP {}, offers {} definitions",
+        "{}, MCP {}, offers {count} definitions",
         title.trim_end(),
         offer.version,
-        offer.items.len() + usize::from(offer.instructions.is_some()),
     )
 }
 

@@ -10,6 +10,7 @@
 
 mod certificates;
 mod conformance;
+mod discovery;
 mod hostile;
 mod http2;
 mod oauth;

@@ -2,20 +2,24 @@
 //! before them.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 
 use hyper::{HeaderMap, header::HeaderValue};
-use mcpmon_core::model::RequestId;
-use serde_json::{Value, json};
+use mcpmon_core::{
+    decode::json::{Value, ValueKind},
+    model::{ListKind, RequestId},
+};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
     Address, ClientError, Fault, Way,
     events::{Said, Stream},
     legacy::Mailbox,
-    offer::{LISTS, Offer, Turn},
+    offer::{LISTS, List, Offer, Turn, reread},
     outline::{META_VERSION, Outline, heard},
     params::ToolHeaders,
     wire::{Asking, Body, SESSION, VERSION, Wire},
@@ -38,8 +42,8 @@ const END: Duration = Duration::from_secs(3);
 const MOST_PAGES: usize = 200;
 /// What stands on one list.
 const MOST_ITEMS: usize = 10_000;
-/// Bytes of all pages.
-const MOST_BYTES: usize = 64 << 20;
+/// Bytes of all answers of a server. They are kept until all of them are judged, of several servers at a time.
+const MOST_BYTES: usize = 4 << 20;
 /// Messages that come before an answer.
 const MOST_BEFORE: usize = 1000;
 
@@ -50,7 +54,7 @@ const MOST_BEFORE: usize = 1000;
 pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
     let url = asking.address.shown();
     let asked = async {
-        let mut client = Client::new(asking)?;
+        let mut client = Client::over(Wire::new(asking)?);
         let offer = client.offer(way).await;
         client.close().await;
         offer
@@ -65,15 +69,9 @@ pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
 /// Asks for the list of tools, in the revision `version` without a handshake, and learns which of their arguments
 /// stand in headers.
 pub(in crate::intercept::http) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Fault> {
-    let mut client = Client {
-        wire: wire.clone(),
-        line: Line::Stateless,
-        version: version.to_owned(),
-        next: 1,
-        read: 0,
-        turns: Vec::new(),
-    };
-    client.pages("tools/list", "tools").await?;
+    let mut client = Client::over(wire.clone());
+    version.clone_into(&mut client.version);
+    client.pages(&LISTS[0]).await?;
     let mut tools = ToolHeaders::default();
     for turn in &client.turns {
         tools.learn(&turn.answer);
@@ -106,37 +104,38 @@ enum Line {
 }
 
 impl Client {
-    fn new(asking: Asking) -> Result<Self, Fault> {
-        Ok(Self {
-            wire: Wire::new(asking)?,
+    fn over(wire: Wire) -> Self {
+        Self {
+            wire: wire.bounded(MOST_BYTES),
             line: Line::Stateless,
             version: STATELESS.to_owned(),
             next: 1,
             read: 0,
             turns: Vec::new(),
-        })
+        }
     }
 
     async fn offer(&mut self, way: Way) -> Result<Offer, Fault> {
-        let mut offer = Offer::default();
-        let introduction = self.meet(way, &mut offer).await?;
-        offer.introduce(&introduction);
-        for (kind, method, member, capability) in LISTS {
-            if introduction["capabilities"][capability].is_object() {
-                let items = self.pages(method, member).await?;
-                offer.items.extend(items.into_iter().map(|item| (kind, item)));
+        let Introduction {
+            mut offer, announced, ..
+        } = self.meet(way).await?;
+        for (list, is_there) in LISTS.iter().zip(announced.unwrap_or_default()) {
+            if is_there {
+                self.pages(list).await?;
             }
         }
         offer.turns = std::mem::take(&mut self.turns);
         Ok(offer)
     }
 
-    /// Settles on a revision. The server's introduction.
-    async fn meet(&mut self, way: Way, offer: &mut Offer) -> Result<Value, Fault> {
+    /// Settles on a revision.
+    async fn meet(&mut self, way: Way) -> Result<Introduction, Fault> {
         if way == Way::Http {
-            STATELESS.clone_into(&mut offer.version);
-            match self.ask("server/discover", json!({})).await {
-                Ok(introduction) if introduction["capabilities"].is_object() => return Ok(introduction),
+            match self.ask("server/discover", json!({}), None, introduction).await {
+                Ok(mut met) if met.announced.is_some() => {
+                    STATELESS.clone_into(&mut met.offer.version);
+                    return Ok(met);
+                }
                 Ok(_) | Err(Fault::Refused { .. } | Fault::Status { .. } | Fault::Message(_)) => {}
                 // It takes the question for something else, or does not answer at all what it does not know.
                 Err(Fault::Type(_) | Fault::Ended | Fault::Late(_)) => {}
@@ -144,25 +143,24 @@ impl Client {
             }
             self.turns.clear();
         }
-        let introduction = self.shake_hands(way).await?;
-        let version = introduction["protocolVersion"].as_str().unwrap_or_default();
-        if !KNOWN.contains(&version) {
+        let met = self.shake_hands(way).await?;
+        let version = &met.offer.version;
+        if !KNOWN.contains(&version.as_str()) {
             let told = version.chars().take(40).collect::<String>();
             return Err(Fault::Message(format!(
                 "it speaks revision `{}`, which mcpmon does not know",
                 told.escape_debug()
             )));
         }
-        version.clone_into(&mut offer.version);
         if let Line::Session { version: agreed, .. } = &mut self.line {
             *agreed = HeaderValue::from_str(version).ok();
         }
         self.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await?;
-        Ok(introduction)
+        Ok(met)
     }
 
-    async fn shake_hands(&mut self, way: Way) -> Result<Value, Fault> {
+    async fn shake_hands(&mut self, way: Way) -> Result<Introduction, Fault> {
         let params = json!({
             "protocolVersion": HANDSHAKE,
             "capabilities": {},
@@ -173,7 +171,7 @@ impl Client {
                 version: None,
                 session: None,
             };
-            match self.ask("initialize", params.clone()).await {
+            match self.ask("initialize", params.clone(), None, introduction).await {
                 // What a server of the transport before says to a POST, as the specification has it.
                 Err(
                     fault @ Fault::Status {
@@ -191,45 +189,54 @@ impl Client {
         } else {
             self.line = Line::Mailbox(Box::new(Mailbox::open(&self.wire).await?));
         }
-        self.ask("initialize", params).await
+        self.ask("initialize", params, None, introduction).await
     }
 
-    /// All pages of a list.
-    async fn pages(&mut self, method: &str, member: &'static str) -> Result<Vec<Value>, Fault> {
-        let mut items = Vec::new();
-        let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
+    /// Asks for all pages of a list.
+    async fn pages(&mut self, list: &List) -> Result<(), Fault> {
+        let (mut cursor, mut seen, mut items) = (None::<String>, BTreeSet::new(), 0);
         loop {
             let params = match &cursor {
                 Some(cursor) => json!({"cursor": cursor}),
                 None => json!({}),
             };
-            let mut result = match self.ask(method, params).await {
+            let (method, member) = (list.method, list.member);
+            let read = |result: Option<Value<'_>>| {
+                let page = result?.member(member)?;
+                let next = result?.member("nextCursor").and_then(Value::string);
+                let next = next.map(Cow::into_owned);
+                (page.kind() == ValueKind::Array).then(|| (page.items().count(), next))
+            };
+            let page = match self.ask(method, params, Some(list.kind), read).await {
                 // It announces a list that it does not have.
-                Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(items),
+                Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
                 answered => answered?,
             };
-            let Some(Value::Array(page)) = result.get_mut(member).map(Value::take) else {
-                return Err(Fault::Message(format!(
-                    "the answer to {method} has no `{member}`"
-                )));
-            };
-            items.extend(page);
-            if items.len() > MOST_ITEMS {
+            let missing = || Fault::Message(format!("the answer to {method} has no `{member}`"));
+            let (count, next) = page.ok_or_else(missing)?;
+            items += count;
+            if items > MOST_ITEMS {
                 return Err(Fault::Endless(MOST_ITEMS, member));
             }
-            cursor = result["nextCursor"].as_str().map(str::to_owned);
+            cursor = next;
             match &cursor {
-                None => return Ok(items),
+                None => return Ok(()),
                 // It leads in a circle.
-                Some(next) if !seen.insert(next.clone()) => return Ok(items),
+                Some(next) if !seen.insert(next.clone()) => return Ok(()),
                 Some(_) if seen.len() >= MOST_PAGES => return Err(Fault::Endless(MOST_PAGES, "pages")),
                 Some(_) => {}
             }
         }
     }
 
-    /// One request and its result.
-    async fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, Fault> {
+    /// One request, and what `read` makes of its result; the answer is kept.
+    async fn ask<T>(
+        &mut self,
+        method: &str,
+        mut params: serde_json::Value,
+        page: Option<ListKind>,
+        read: impl FnOnce(Option<Value<'_>>) -> T,
+    ) -> Result<T, Fault> {
         let id = self.next;
         self.next += 1;
         if let Line::Stateless = self.line {
@@ -242,29 +249,28 @@ impl Client {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let id = RequestId::Number(id.to_string().into());
         let asked = Instant::now();
-        let answer = match timeout(ANSWER, self.answer(&request, &id)).await {
+        let mut answer = match timeout(ANSWER, self.answer(&request, &id)).await {
+            Ok(Err(Fault::TooLong(MOST_BYTES))) => return Err(Fault::Endless(MOST_BYTES, "bytes")),
             Ok(answer) => answer?,
             Err(_elapsed) => return Err(Fault::Late(ANSWER.as_secs())),
         };
-        self.read += answer.len();
+        answer.shrink_to_fit();
+        // What stands in a request may be a cursor, which is the server's.
+        self.read += request.len() + answer.len();
         if self.read > MOST_BYTES {
             return Err(Fault::Endless(MOST_BYTES, "bytes"));
         }
-        let mut value: Value =
-            serde_json::from_slice(&answer).map_err(|error| Fault::Message(error.to_string()))?;
-        if let Value::Object(error) = &value["error"] {
-            let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-            return Err(Fault::Refused {
-                code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-                message: message.chars().take(300).filter(|c| !c.is_control()).collect(),
-            });
-        }
+        let said = reread(&answer, |root| match refusal(root) {
+            Some(fault) => Err(fault),
+            None => Ok(read(root.and_then(|root| root.member("result")))),
+        })?;
         self.turns.push(Turn {
             asked,
             request,
             answer,
+            page,
         });
-        Ok(value.get_mut("result").map(Value::take).unwrap_or_default())
+        Ok(said)
     }
 
     /// The answer to a request, on one line.
@@ -296,7 +302,7 @@ impl Client {
         }
     }
 
-    async fn tell(&mut self, message: &Value) -> Result<(), Fault> {
+    async fn tell(&mut self, message: &serde_json::Value) -> Result<(), Fault> {
         match timeout(ANSWER, self.post(&message.to_string())).await {
             Ok(told) => told.map(drop),
             Err(_elapsed) => Err(Fault::Late(ANSWER.as_secs())),
@@ -341,6 +347,44 @@ impl Client {
             drop(timeout(END, ending).await);
         }
     }
+}
+
+/// What a server says of itself first.
+#[derive(Debug, Default)]
+struct Introduction {
+    /// With no lists yet; the revision is that of a handshake.
+    offer: Offer,
+    /// Which lists it says that it has; `None` where it says nothing of them.
+    announced: Option<[bool; LISTS.len()]>,
+}
+
+fn introduction(result: Option<Value<'_>>) -> Introduction {
+    let Some(result) = result else {
+        return Introduction::default();
+    };
+    let is_object = |value: &Value<'_>| value.is_object();
+    let capabilities = result.member("capabilities").filter(is_object);
+    let announces = |capabilities: Value<'_>, list: &List| {
+        capabilities.member(list.capability).is_some_and(Value::is_object)
+    };
+    Introduction {
+        offer: Offer::introduced(result),
+        announced: capabilities.map(|all| LISTS.each_ref().map(|list| announces(all, list))),
+    }
+}
+
+/// The error that an answer is.
+fn refusal(answer: Option<Value<'_>>) -> Option<Fault> {
+    let error = answer?.member("error").filter(|error| error.is_object())?;
+    let code = error.member("code").and_then(|code| code.text().parse().ok());
+    let message = error
+        .member("message")
+        .and_then(Value::string)
+        .unwrap_or_default();
+    Some(Fault::Refused {
+        code: code.unwrap_or_default(),
+        message: message.chars().take(300).filter(|c| !c.is_control()).collect(),
+    })
 }
 
 /// What every request of a session says.

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use mcpmon_core::model::ListKind;
-use serde_json::Value;
+use mcpmon_core::{
+    decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical},
+    model::ListKind,
+};
 
 /// One request and its answer, as they stood on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +16,37 @@ pub struct Turn {
     pub request: String,
     /// The answer, on one line.
     pub answer: Vec<u8>,
+    /// The list that this is a page of.
+    pub page: Option<ListKind>,
+}
+
+impl Turn {
+    /// Has `see` see every definition of the page.
+    fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
+        let Some(kind) = self.page else { return };
+        let list = LISTS.iter().find(|list| list.kind == kind);
+        reread(&self.answer, |root| {
+            let page = root.and_then(|root| root.member("result")?.member(list?.member));
+            for definition in page.iter().flat_map(|page| page.items()) {
+                see(kind, definition);
+            }
+        });
+    }
+}
+
+/// Has `read` see a JSON text, `None` where it is none. Of members with one name it sees the last, as most readers do.
+pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) -> T {
+    let mut scanner = Scanner::new(DEEPEST);
+    let text = scanner
+        .scan(text, LoneSurrogate::Replace)
+        .map(|scan| canonical(scan.document));
+    let Ok(text) = text else { return read(None) };
+    let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace).ok();
+    read(scan.map(|scan| scan.document.root()))
 }
 
 /// What a server offers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The revision that was spoken.
     pub version: String,
@@ -27,40 +56,77 @@ pub struct Offer {
     pub release: Option<String>,
     /// What it tells models about itself.
     pub instructions: Option<String>,
-    /// What is on its lists, in their order.
-    pub items: Vec<(ListKind, Value)>,
     /// What was said: the introduction first, then every page.
     pub turns: Vec<Turn>,
 }
 
 impl Offer {
-    /// What is on one list.
-    pub fn of(&self, kind: ListKind) -> impl Iterator<Item = &Value> {
-        let items = self.items.iter();
-        items.filter_map(move |(found, item)| (*found == kind).then_some(item))
+    /// Has `see` see every definition, page by page: there is never more than one page in any other form than that of
+    /// the wire, as what is hostile takes many times the room then.
+    pub fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
+        for turn in &self.turns {
+            turn.definitions(&mut see);
+        }
     }
 
-    /// Takes in the result of `initialize` or `server/discover`.
-    pub(super) fn introduce(&mut self, result: &Value) {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let own = &result["serverInfo"];
-        let meta = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
-        let info = if own.is_object() { own } else { meta };
-        self.name = text(&info["name"]);
-        self.release = text(&info["version"]);
-        self.instructions = text(&result["instructions"]).filter(|text| !text.trim().is_empty());
+    /// What the result of `initialize` or `server/discover` says.
+    pub(super) fn introduced(result: Value<'_>) -> Self {
+        let text = |value: Option<Value<'_>>| Some(value?.string()?.into_owned());
+        let own = result.member("serverInfo").filter(|own| own.is_object());
+        let meta = || {
+            result
+                .member("_meta")?
+                .member("io.modelcontextprotocol/serverInfo")
+        };
+        let info = own.or_else(meta);
+        let of_info = |name: &str| text(info.and_then(|info| info.member(name)));
+        let instructions = text(result.member("instructions"));
+        Self {
+            version: text(result.member("protocolVersion")).unwrap_or_default(),
+            name: of_info("name"),
+            release: of_info("version"),
+            instructions: instructions.filter(|text| !text.trim().is_empty()),
+            turns: Vec::new(),
+        }
     }
 }
 
-/// The method that asks for a list, the member of its result that holds the items, and the capability that announces it.
-pub(super) const LISTS: [(ListKind, &str, &str, &str); 4] = [
-    (ListKind::Tools, "tools/list", "tools", "tools"),
-    (ListKind::Prompts, "prompts/list", "prompts", "prompts"),
-    (ListKind::Resources, "resources/list", "resources", "resources"),
-    (
-        ListKind::Templates,
-        "resources/templates/list",
-        "resourceTemplates",
-        "resources",
-    ),
+/// A list that a server may have.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) kind: ListKind,
+    /// The method that asks for it.
+    pub(super) method: &'static str,
+    /// The member of the result that holds its items.
+    pub(super) member: &'static str,
+    /// The capability that announces it.
+    pub(super) capability: &'static str,
+}
+
+/// All of them, in the order in which they are asked for.
+pub(super) const LISTS: [List; 4] = [
+    List {
+        kind: ListKind::Tools,
+        method: "tools/list",
+        member: "tools",
+        capability: "tools",
+    },
+    List {
+        kind: ListKind::Prompts,
+        method: "prompts/list",
+        member: "prompts",
+        capability: "prompts",
+    },
+    List {
+        kind: ListKind::Resources,
+        method: "resources/list",
+        member: "resources",
+        capability: "resources",
+    },
+    List {
+        kind: ListKind::Templates,
+        method: "resources/templates/list",
+        member: "resourceTemplates",
+        capability: "resources",
+    },
 ];

@@ -86,6 +86,12 @@ impl Wire {
         Ok(Self { upstream, asking })
     }
 
+    /// The same, of which no message is taken in that is longer than `most` bytes.
+    pub(super) fn bounded(mut self, most: usize) -> Self {
+        self.asking.max_message = self.asking.max_message.min(most);
+        self
+    }
+
     pub(in crate::intercept::http) const fn address(&self) -> &Address {
         &self.asking.address
     }

@@ -44,8 +44,18 @@ fn shaken(asked: &Asked) -> Told {
     }
 }
 
-fn names(offer: &Offer, kind: ListKind) -> Vec<&str> {
-    offer.of(kind).filter_map(|item| item["name"].as_str()).collect()
+fn names(offer: &Offer, kind: ListKind) -> Vec<String> {
+    let mut names = Vec::new();
+    offer.definitions(|list, definition| {
+        if list == kind {
+            names.extend(
+                definition
+                    .member("name")
+                    .and_then(|name| Some(name.string()?.into_owned())),
+            );
+        }
+    });
+    names
 }
 
 async fn fault(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static, way: Way) -> String {
@@ -227,9 +237,77 @@ async fn credentials_go_to_no_other_server() {
     }
     _ => shaken(asked),
 } => "it does not come to an end: more than 200 pages".to_owned(); "pages without an end")]
+#[test_case(|asked| match asked.what().as_str() {
+    "tools/list" => Told::result(asked, &json!({"tools": vec![json!({}); 10_001]})),
+    _ => shaken(asked),
+} => "it does not come to an end: more than 10000 tools".to_owned(); "tools without an end")]
+#[test_case(|asked| match asked.what().as_str() {
+    "tools/list" => {
+        let next = asked.message()["params"]["cursor"].as_str().map_or(0, str::len);
+        let filler = "x".repeat(1 << 19);
+        Told::result(asked, &json!({"tools": [{"name": filler}], "nextCursor": "x".repeat(next + 1)}))
+    }
+    _ => shaken(asked),
+} => "it does not come to an end: more than 4194304 bytes".to_owned(); "bytes without an end")]
 #[tokio::test]
 async fn faults_are_told_by_their_cause(answer: fn(&Asked) -> Told) -> String {
     fault(answer, Way::Http).await
+}
+
+/// Cursors go to and fro, and are kept too.
+#[tokio::test]
+async fn what_is_asked_counts_as_what_is_answered() {
+    let cursors = fault(
+        |asked| match asked.what().as_str() {
+            "tools/list" => {
+                let next = asked.message()["params"]["cursor"].as_str().map_or(0, str::len);
+                Told::result(
+                    asked,
+                    &json!({"tools": [], "nextCursor": "x".repeat((1 << 19) + next % 64 + 1)}),
+                )
+            }
+            _ => shaken(asked),
+        },
+        Way::Http,
+    );
+    assert_eq!(
+        cursors.await,
+        "it does not come to an end: more than 4194304 bytes"
+    );
+}
+
+#[tokio::test]
+async fn a_message_may_be_as_long_as_all_of_them() {
+    let site = Site::new(|asked| match asked.what().as_str() {
+        "tools/list" => Told::result(asked, &json!({"tools": [{"name": "x".repeat(4 << 20)}]})),
+        _ => shaken(asked),
+    })
+    .await;
+    let mut asking = site.asking();
+    asking.max_message = 16 << 20;
+    let error = list(asking, Way::Http).await.unwrap_err();
+    assert_eq!(
+        error.fault.to_string(),
+        "it does not come to an end: more than 4194304 bytes"
+    );
+}
+
+/// Of members with one name most readers take the last.
+#[tokio::test]
+async fn what_is_said_twice_is_read_as_most_do() {
+    let site = Site::new(|asked| match asked.what().as_str() {
+        "tools/list" => {
+            let id = &asked.message()["id"];
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}},"result":{{"tools":[{{"name":"a","name":"b"}}],"t\u006fols":[{{"name":"c"}}]}}}}"#
+            );
+            Told::new(200, "application/json", body)
+        }
+        _ => shaken(asked),
+    })
+    .await;
+    let offer = list(site.asking(), Way::Http).await.unwrap();
+    assert_eq!(names(&offer, ListKind::Tools), ["c"]);
 }
 
 #[tokio::test]
