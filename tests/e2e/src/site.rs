@@ -89,10 +89,23 @@ impl Site {
     /// `PROGRAM wrap -- COMMAND` with its daemon. What is kept without a daemon is kept in the site, below `own`.
     #[must_use]
     pub fn wrap<A: AsRef<OsStr>>(&self, program: &Path, words: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.wrapper(program);
+        command.arg("--").args(words);
+        command
+    }
+
+    /// The same before a server that is reached over the network: `PROGRAM wrap --url URL`.
+    #[must_use]
+    pub fn wrap_url(&self, program: &Path, url: &str) -> Command {
+        let mut command = self.wrapper(program);
+        command.args(["--url", url]);
+        command
+    }
+
+    fn wrapper(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("wrap").arg("--socket").arg(self.socket());
         command.arg("--db").arg(self.own_store());
-        command.arg("--").args(words);
         command
             .env("XDG_CONFIG_HOME", self.path("own"))
             .env_remove("MCPMON_CONFIG")
