@@ -233,7 +233,8 @@ mod tests {
         installed(&shims, &path).expect("put in place");
         fs::remove_file(root.path().join("bin/uvx")).expect("uninstalled");
         assert_eq!(installed(&shims, &path).expect("again").names, ["npx"]);
-        assert!(fs::symlink_metadata(shims.join("uvx")).is_err());
+        let gone = fs::symlink_metadata(shims.join("uvx")).expect_err("taken away");
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
