@@ -69,9 +69,9 @@ impl Daemon {
         Self::start_seeing(host, site, "/etc/passwd", &users)
     }
 
-    /// The daemon sees another file of the system.
+    /// The daemon sees another file of the system, which is in its site under the same name.
     fn start_seeing(host: &Host, site: Site, file: &str, text: &str) -> Result<Self> {
-        let seen = site.path("seen");
+        let seen = site.path(file.rsplit('/').next().unwrap_or(file));
         fs::write(&seen, text)?;
         let mut command = Command::new("unshare");
         command.args(["--mount", "--", "sh", "-c"]);
