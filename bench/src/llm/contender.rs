@@ -115,6 +115,9 @@ fn litellm(options: &Options, site: &Site, provider: SocketAddr) -> Result<Optio
         .arg(site.file("litellm.yaml", "model_list: []\n")?);
     command.env("ANTHROPIC_API_BASE", format!("http://{provider}"));
     command.env("ANTHROPIC_API_KEY", "of-a-benchmark");
+    // Without a key of its own it does not start otherwise, and it waits for a list of prices from elsewhere.
+    command.env("LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY", "true");
+    command.env("LITELLM_LOCAL_MODEL_COST_MAP", "true");
     let peer = Contender::start(Way::Litellm, address, "/anthropic/v1/messages", command)?;
     check(&peer)?;
     Ok(Some(peer))
