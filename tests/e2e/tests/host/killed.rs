@@ -1,16 +1,25 @@
 //! The kill switch: calls and connections stop, and go on when it is lifted.
 
+use std::{
+    io::{self, Write as _},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
+    background::free_address,
     client::{Called, Client},
     daemon::Daemon,
     host::Host,
     json::text,
     network::Listener,
     program,
+    raw::{RawServer, begin, chunk, post, response, say},
     servers::{PythonServer, ToolServer},
     wait,
 };
+use serde_json::json;
 
 /// Only this run's servers are looked for.
 fn policy(mode: &str) -> String {
@@ -93,6 +102,76 @@ fn a_session_is_stopped_until_that_is_lifted() -> Result<()> {
 #[test]
 fn the_host_is_stopped_where_everything_else_is_only_observed() -> Result<()> {
     stops_and_goes_on("observe", |_| "--all".to_owned())
+}
+
+/// A server over HTTP that lists a tool, and begins every other answer and says nothing more.
+fn unfinished() -> Result<RawServer> {
+    RawServer::start(|asked, stream| {
+        let body = asked.json();
+        if body["method"] == "tools/list" {
+            let tools = json!([{"name": "wait", "description": "Waits.", "inputSchema": {"type": "object"}}]);
+            let listed = json!({"jsonrpc": "2.0", "id": body["id"], "result": {"tools": tools}});
+            return say(stream, "application/json", &listed.to_string());
+        }
+        begin(stream, "text/event-stream")?;
+        chunk(stream, b": here\n\n")?;
+        // Until nobody listens any more.
+        io::copy(stream, &mut io::sink()).map(drop)
+    })
+}
+
+fn ends_what_is_open(scope: impl Fn(&str) -> String) -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let server = unfinished()?;
+    let listen = free_address()?;
+    let url = server.url();
+    let daemon = Daemon::start(
+        &host,
+        &format!(
+            "version: 1\nproxy: {{listen: \"{listen}\"}}\nmcp: {{discovery: {{enabled: false}}, servers: [{{id: unfinished, url: \"{url}\"}}]}}\n"
+        ),
+    )?;
+    let open = |bytes: &[u8]| {
+        wait::until("the proxy", || Ok(TcpStream::connect(listen).ok())).and_then(|mut stream| {
+            stream.write_all(bytes)?;
+            Ok(stream)
+        })
+    };
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "wait", "arguments": {}}});
+    let called = open(&post(listen, "/mcp/unfinished", &[], &call.to_string()))?;
+    let listening = open(
+        format!("GET /mcp/unfinished HTTP/1.1\r\nhost: {listen}\r\naccept: text/event-stream\r\nconnection: close\r\n\r\n").as_bytes(),
+    )?;
+    wait::until("both are under way", || {
+        let is_listening = server.received().iter().any(|one| one.line.starts_with("GET"));
+        Ok((is_listening && !server.asked("tools/call").is_empty()).then_some(()))
+    })?;
+    let event = daemon.event_of("mcp_tool_called", "unfinished")?;
+    let said = daemon.site.ask(&["kill", &scope(text(&event, "session_id"))])?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let began = Instant::now();
+    let (called, listening) = (response(called)?, response(listening)?);
+    // A second, and another one for a busy machine.
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let told = called.events();
+    assert_eq!(told.len(), 1, "{}", called.text());
+    assert_eq!(told[0]["id"], 7, "{told:?}");
+    assert_eq!(told[0]["error"]["code"], -32003, "{told:?}");
+    assert!(told[0].to_string().contains("kill_switch"), "{told:?}");
+    assert_eq!((listening.status(), listening.events().len()), ("200", 0));
+    Ok(())
+}
+
+#[test]
+fn streams_of_a_session_end() -> Result<()> {
+    ends_what_is_open(str::to_owned)
+}
+
+#[test]
+fn streams_of_the_host_end() -> Result<()> {
+    ends_what_is_open(|_| "--all".to_owned())
 }
 
 #[test]
