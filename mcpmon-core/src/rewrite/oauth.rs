@@ -334,7 +334,7 @@ mod tests {
             // As the official SDKs find it.
             let places = Regex::new(r#"(?i)resource_metadata\s*=\s*(?:"([^"]+)"|([^\s,]+))"#).unwrap();
             for place in places.captures_iter(&told) {
-                let place = place.get(1).or(place.get(2)).unwrap().as_str();
+                let place = place.get(1).or_else(|| place.get(2)).unwrap().as_str();
                 prop_assert_eq!(place, OURS_SECRET, "{}", told);
             }
         }
