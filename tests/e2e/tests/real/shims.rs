@@ -120,3 +120,40 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{told}");
     Ok(())
 }
+
+#[test]
+fn launchers_that_stay_wrap_until_they_are_taken_away() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let directory = scene.file("shims").display().to_string();
+    let store = scene.store().display().to_string();
+    let installed = program::run([
+        "shim",
+        "install",
+        "--dir",
+        &directory,
+        "--socket",
+        "/nonexistent/mcpmon.sock",
+        "--db",
+        &store,
+    ])?;
+    assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+    assert_eq!(installed.stdout, format!("export PATH=\"{directory}:$PATH\"\n"));
+    let path = format!("PATH={directory}:{}", std::env::var("PATH")?);
+    let client = ["env".to_owned(), path];
+    let command = by_npx(&real);
+    let through = real.drive_by(&client, Sdk::Python, &scene, CALLS, &command)?;
+    let alone = real.drive(Sdk::Python, &Scene::new()?, CALLS, &command)?;
+    assert_eq!(through, alone, "the client sees no difference");
+    assert_eq!(scene.events("mcp_server_started")?.len(), 1);
+
+    let removed = program::run(["shim", "remove", "--dir", &directory])?;
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    real.drive_by(&client, Sdk::Python, &scene, CALLS, &command)?;
+    assert_eq!(scene.events("mcp_server_started")?.len(), 1, "started as before");
+    let nothing = program::run(["shim", "remove", "--dir", &directory])?;
+    assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
+    Ok(())
+}
