@@ -13,7 +13,8 @@ use crate::agent::clock;
 /// A file, by device and number.
 type File = (u64, u64);
 
-/// Whether an ancestor that runs this very program gave the process below it, down to this one, its standard input.
+/// Whether an ancestor that runs this very program made the standard input of the process below it, down to this one.
+/// One that only handed its own on, as `mcpmon run` does, says nothing about what goes through it.
 pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let Ok(own) = file(Path::new("/proc/self/exe")) else {
         return false;
@@ -29,17 +30,19 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
         .iter()
         .map(|ancestor| format!("/proc/{}", ancestor.process.pid));
     let chain: Vec<String> = iter::once("/proc/self".to_owned()).chain(above).collect();
+    let is_input =
+        |process: &str| fs::read_link(format!("{process}/fd/0")).is_ok_and(|source| source == input);
     let runs_ours = |process: &String| program(process).is_ok_and(|program| program == own);
     (1..chain.len()).any(|position| {
         let relays = match program(&chain[position]) {
-            Ok(program) => program == own,
+            Ok(program) => program == own && !is_input(&chain[position]),
             // A wrapper that relays lets nobody but root look into it. Its guard is above it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 chain.get(position + 1).is_some_and(runs_ours)
             }
             Err(_) => false,
         };
-        relays && fs::read_link(format!("{}/fd/0", chain[position - 1])).is_ok_and(|source| source == input)
+        relays && is_input(&chain[position - 1])
     })
 }
 

@@ -87,7 +87,7 @@ fn a_wrapped_server_stays_as_it_is() -> Result<()> {
 /// Whatever is no conversation with a server is the real launcher's: its words, its streams, its status, its name.
 #[test_case("npx cowsay 'two words'", "npx|cowsay|two words", 7; "no server")]
 #[test_case("npx mcp-server-everything </dev/null", "npx|mcp-server-everything", 7; "nobody speaks to it")]
-#[test_case("npx mcp-server-everything --help", "npx|mcp-server-everything|--help", 7; "asked about itself")]
+#[test_case("npx --help mcp-server-everything", "npx|--help|mcp-server-everything", 7; "asked about itself")]
 #[test_case("uvx --version", "", 127; "a launcher that is not there")]
 #[test_case("command -v uvx || exit 9", "", 9; "it is not found either")]
 fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()> {
@@ -118,6 +118,37 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(code), "{:?}: {told}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{told}");
+    Ok(())
+}
+
+/// What stands behind the package or the image is the server's, also where it could be the launcher's.
+#[test_case("npx mcp-server-everything", 1; "a server")]
+#[test_case("npx mcp-server-everything --help", 1; "help of the server's")]
+#[test_case("npx mcp-server-everything version", 1; "a last word")]
+#[test_case("docker run -i --rm mcp/everything -t -d", 1; "letters behind the image")]
+#[test_case("docker run -i -e -d mcp/everything", 1; "a value like an option")]
+#[test_case("docker run -i --rm -d mcp/everything", 0; "in the background")]
+#[test_case("docker run --rm mcp/everything -i", 0; "without input")]
+fn what_a_server_is_told_keeps_no_wrapper_away(script: &str, wrapped: usize) -> Result<()> {
+    let scene = Scene::new()?;
+    let bin = scene.file("bin");
+    fs::create_dir(&bin)?;
+    for name in ["npx", "docker"] {
+        fs::write(bin.join(name), "#!/bin/sh\nexit 7\n")?;
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755))?;
+    }
+    let by = run(&scene, &[])?;
+    let (program, arguments) = by.split_first().context("a command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).args(["sh", "-c", script]);
+    let output = scene
+        .prepare(&mut command)
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+        .stdin(Stdio::piped())
+        .output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{told}");
+    assert_eq!(scene.events("mcp_server_started")?.len(), wrapped, "{told}");
     Ok(())
 }
 
