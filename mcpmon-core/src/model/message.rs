@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{DefinitionKind, Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
+use super::{DefinitionKind, Digest, Layer, PinKey, RawJson, ServerType, SessionId, Timestamp};
 
 /// A client and a server over one transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,6 +266,8 @@ pub struct Listing<'a> {
     pub more: bool,
     /// The whole result.
     pub result: RawJson<'a>,
+    /// Digest of its text, where that was read before, byte for byte.
+    pub again: Option<Digest>,
 }
 
 /// Something a list offers.

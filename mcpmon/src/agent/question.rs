@@ -297,6 +297,7 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
                 continued: false,
                 more: false,
                 result,
+                again: None,
             }));
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct Offers {
     pub(super) resembles: Vec<String>,
     /// Lines that were no messages, and answers that nobody waited for.
     pub(super) strays: u64,
+    /// Grows whenever any of it may have changed.
+    changes: u64,
 }
 
 const KINDS: usize = 5;
@@ -58,6 +60,11 @@ impl Offers {
         &mut self.offers[index(kind)]
     }
 
+    /// A number that is another whenever any of this may have changed.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Every definition.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.offers.iter().flat_map(Offer::entries)
@@ -65,6 +72,7 @@ impl Offers {
 
     /// Judges every definition anew, by `policy`.
     pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
+        self.changes += 1;
         self.admission = admission(policy, server);
         for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
             entry.stand(now, policy);
@@ -100,19 +108,37 @@ impl DefinitionBook {
     }
 
     pub(super) fn get_mut(&mut self, identity: &PinKey) -> Option<&mut Offers> {
-        self.0.get_mut(identity)
+        let offers = self.0.get_mut(identity)?;
+        offers.changes += 1;
+        Some(offers)
+    }
+
+    /// A whole list of `kind` came as it was: nothing is another but the time, and in which list its items stood last.
+    pub(super) fn listed_again(&mut self, identity: &PinKey, kind: DefinitionKind, now: Timestamp) {
+        if let Some(offers) = self.0.get_mut(identity) {
+            offers.of_mut(kind).listed_again(now);
+        }
     }
 
     /// Makes a place for `identity`; `None` where there is no room.
     pub(super) fn open(&mut self, identity: &PinKey, policy: &Policy) -> Option<&mut Offers> {
-        if !self.0.contains_key(identity) {
-            if self.0.len() >= MAX_SERVERS {
-                return None;
-            }
-            self.0
-                .insert(identity.clone(), Offers::of_stranger(&identity.server, policy));
+        if !self.knows_or_makes(identity, policy) {
+            return None;
         }
-        self.0.get_mut(identity)
+        self.get_mut(identity)
+    }
+
+    /// Makes a place for `identity` where it has none; whether it has one.
+    pub(super) fn knows_or_makes(&mut self, identity: &PinKey, policy: &Policy) -> bool {
+        if self.0.contains_key(identity) {
+            return true;
+        }
+        let has_room = self.0.len() < MAX_SERVERS;
+        if has_room {
+            let offers = Offers::of_stranger(&identity.server, policy);
+            self.0.insert(identity.clone(), offers);
+        }
+        has_room
     }
 
     /// Takes what earlier runs, or other processes, recorded.
@@ -157,7 +183,7 @@ impl DefinitionBook {
     }
 
     pub(super) fn entry_mut(&mut self, key: &DefinitionKey) -> Option<&mut Entry> {
-        self.0.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
+        self.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
     }
 
     /// Forgets the definitions of a server, or those of one name; returns what they were.
@@ -167,7 +193,10 @@ impl DefinitionBook {
             .iter_mut()
             .filter(|(identity, _)| identity.server == *server);
         of_server
-            .flat_map(|(_, offers)| offers.offers.iter_mut())
+            .flat_map(|(_, offers)| {
+                offers.changes += 1;
+                offers.offers.iter_mut()
+            })
             .flat_map(|offer| offer.forget(name))
             .collect()
     }

@@ -194,6 +194,26 @@ impl Offer {
         self.reading = Some(session.cloned());
     }
 
+    /// Whether everything that is listed stands in the list that was read last, which has so many items and is whole.
+    pub(in crate::decide) fn is_all_of(&self, items: usize) -> bool {
+        let listed = self.entries().filter(|entry| entry.is_listed());
+        let mut of_last = listed.map(|entry| entry.place().round == self.round);
+        let count = of_last.by_ref().take_while(|is_of_last| *is_of_last).count();
+        count == items && of_last.next().is_none() && self.reading.is_none() && !self.is_overfull
+    }
+
+    /// The list that was read last, which was [all there is](Self::is_all_of), comes again as it was.
+    pub(in crate::decide) fn listed_again(&mut self, now: Timestamp) {
+        self.round += 1;
+        let place = Place {
+            round: self.round,
+            epoch: self.epoch,
+        };
+        for entry in self.entries.values_mut().filter(|entry| entry.is_listed()) {
+            entry.seen_at(place, now);
+        }
+    }
+
     /// Notes an item of the page. What is not known as it is written is read; what was found in it is to be told
     /// to its entry afterwards.
     pub(in crate::decide) fn note(&mut self, page: &Page<'_>, name: &str, raw: RawJson<'_>) -> Sight {

@@ -19,6 +19,9 @@ type Item<'a> = (&'a str, RawJson<'a>);
 impl Traffic {
     /// One page of a list.
     pub(super) fn listing(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Judgement {
+        if let Some(judgement) = self.listed_again(teller, listing) {
+            return judgement;
+        }
         let kind = DefinitionKind::from(listing.kind);
         let items: Vec<Item<'_>> = listing
             .items
@@ -37,6 +40,7 @@ impl Traffic {
         if !hidden.is_empty() {
             judgement.verdict = Verdict::Hide(hidden);
         }
+        self.note_listed(teller, listing, &judgement);
         judgement
     }
 

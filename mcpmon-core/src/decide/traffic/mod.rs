@@ -15,6 +15,7 @@ mod listed;
 mod listings;
 mod llm;
 mod present;
+mod relisted;
 mod requests;
 mod sessions;
 mod sieve;
@@ -23,7 +24,7 @@ mod tell;
 use std::sync::Arc;
 
 pub(super) use self::disclosed::Disclosed;
-use self::{approvals::Pending, company::Companies, present::Present, tell::Teller};
+use self::{approvals::Pending, company::Companies, present::Present, relisted::Relisted, tell::Teller};
 use super::{
     definitions::DefinitionBook,
     order::{Judgement, Order},
@@ -56,6 +57,8 @@ pub(super) struct Traffic {
     files: Files,
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
+    /// What was told of the list that came last.
+    relisted: Relisted,
     /// When the next suppression ends; at first, before anything.
     renewal: Option<Timestamp>,
     /// What the calls of a session have to do with each other.
@@ -77,6 +80,7 @@ impl Traffic {
             known: Vec::new(),
             files: Files::default(),
             generation: 1,
+            relisted: Relisted::default(),
             renewal: Some(Timestamp(i64::MIN)),
             companies: Companies::default(),
             llm: llm::Llm::default(),
@@ -128,7 +132,7 @@ impl Traffic {
         conversation: &Conversation,
         message: &Message<'_>,
     ) -> Judgement {
-        if self.book.open(&conversation.identity, &self.policy).is_none() {
+        if !self.book.knows_or_makes(&conversation.identity, &self.policy) {
             return self.no_room(now, conversation, message);
         }
         let teller = Teller {

@@ -40,6 +40,19 @@ impl Dialogue {
         }
     }
 
+    /// Whether an answer with this id is the first page of a list of this kind. If so, its request waits no longer;
+    /// what it was sent under is told.
+    pub fn lists(&mut self, id: &RequestId, kind: ListKind) -> Option<(Era, Trace<'static>)> {
+        let asks = |request: &Request| {
+            request.purpose == Purpose::List(Page::First) && request.question == Question::List(kind)
+        };
+        if !self.requests.value(id).is_some_and(asks) {
+            return None;
+        }
+        let (_, mut request) = self.asked(id).ok()?;
+        Some((request.era, trace(&mut request)))
+    }
+
     /// What an answer answers: a request that waits, or one that was answered and may be so again.
     fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), Unfit> {
         let Some((at, request)) = self.requests.take(id) else {
@@ -276,6 +289,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
         continued: page == Page::Later,
         more: cursor.is_some_and(|cursor| !cursor.is_null()),
         result: result.raw(),
+        again: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! One JSON text of a conversation: read strictly, judged message by message, and what becomes of it. How texts come
 //! and go is a transport's.
 
+mod again;
 mod apply;
 mod reader;
 mod turn;

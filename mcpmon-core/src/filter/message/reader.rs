@@ -1,15 +1,21 @@
 //! Text by text: what it is, what is said about it, where it goes.
 
-use super::{Exit, Judge, Why, turn::Turn};
+use super::{
+    Exit, Judge, Stray, Why,
+    again::LastList,
+    apply::{Applied, apply},
+    turn::Turn,
+};
 use crate::{
     decode::{
         Limits,
         json::{Doubt, LoneSurrogate, Scanner, canonical},
-        mcp::Dialogue,
+        jsonrpc::Envelope,
+        mcp::{Dialogue, Shape},
         oversize::Oversize,
     },
-    model::{Era, Incident, RequestId, Side, Timestamp},
-    rewrite::{Fault, refusal},
+    model::{Content, Era, FromServer, Incident, Message, RequestId, Side, Timestamp, Verdict},
+    rewrite::{Fault, Stopped, refusal},
 };
 
 /// Reads the texts of both sides of a conversation.
@@ -20,6 +26,7 @@ pub(in crate::filter) struct Reader {
     /// Scans what was written anew.
     second: Scanner,
     pub(in crate::filter) dialogue: Dialogue,
+    last_list: LastList,
 }
 
 /// A text that a side said.
@@ -40,7 +47,57 @@ impl Reader {
             scanner: Scanner::new(limits.max_depth),
             second: Scanner::new(limits.max_depth),
             dialogue,
+            last_list: LastList::default(),
         }
+    }
+
+    /// With lists recognised that come again, by [`Self::read_again`].
+    pub(in crate::filter) fn recognising_lists(self) -> Self {
+        Self {
+            last_list: LastList::recognised(),
+            ..self
+        }
+    }
+
+    /// A whole text of a server that it sent before, as far as that was a list: it is not read anew, but judged like
+    /// any other. Whether it was one.
+    pub(in crate::filter) fn read_again(
+        &mut self,
+        text: &[u8],
+        judge: &mut Judge<'_>,
+        exit: &mut dyn Exit,
+    ) -> bool {
+        let Some((id, kept)) = self.last_list.find(text) else {
+            return false;
+        };
+        let Some((era, trace)) = self.dialogue.lists(&id, kept.kind) else {
+            return false;
+        };
+        let message = Message {
+            era,
+            id: Some(&id),
+            trace,
+            size: text.len(),
+            content: Content::Server(FromServer::Listing(kept.listing())),
+        };
+        let verdict = judge(&message);
+        if verdict == Verdict::Allow {
+            exit.as_it_came();
+            return true;
+        }
+        let scan = self.scanner.scan(text, LoneSurrogate::Refuse);
+        let envelope = scan.ok().map(|scan| Envelope::read(scan.document.root()));
+        let Some(Ok(envelope)) = envelope else {
+            exit.divert(Stray::All);
+            return true;
+        };
+        match apply(&envelope, &message, Shape::Other, &verdict) {
+            Applied::AsIs => exit.as_it_came(),
+            Applied::Less(text) | Applied::Stopped(Stopped::ToReceiver(text)) => exit.instead(&text),
+            Applied::Stopped(Stopped::ToSender(text)) => exit.answer(&text, Why::Stopped),
+            Applied::Stopped(Stopped::Dropped) => {}
+        }
+        true
     }
 
     /// A whole text, not blank.
@@ -58,6 +115,7 @@ impl Reader {
         let mut turn = Turn {
             limits: self.limits,
             dialogue: &mut self.dialogue,
+            last_list: &mut self.last_list,
             now,
             side: spoken.side,
             era: spoken.era,

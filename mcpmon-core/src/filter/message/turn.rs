@@ -2,6 +2,7 @@
 
 use super::{
     Admission, Exit, Judge, Stray, Why,
+    again::LastList,
     apply::{Applied, apply},
 };
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
 pub(super) struct Turn<'r, 'j> {
     pub(super) limits: Limits,
     pub(super) dialogue: &'r mut Dialogue,
+    pub(super) last_list: &'r mut LastList,
     pub(super) now: Timestamp,
     pub(super) side: Side,
     pub(super) era: Era,
@@ -158,7 +160,10 @@ impl Turn<'_, '_> {
         } = reading;
         let verdict = (self.judge)(&message);
         let passage = match apply(&envelope, &message, shape, &verdict) {
-            Applied::AsIs => Passage::AsIs(value),
+            Applied::AsIs => {
+                self.last_list.note(&envelope, &message);
+                Passage::AsIs(value)
+            }
             Applied::Less(text) => Passage::Instead(text),
             Applied::Stopped(_) if admission == Admission::Ours => return Passage::Nothing,
             Applied::Stopped(Stopped::ToReceiver(text)) => return Passage::Instead(text),

@@ -39,7 +39,7 @@ impl Filter {
         Self {
             client: Lines::new(limits.max_line),
             server: Lines::new(limits.max_line),
-            reader: Reader::new(limits, Dialogue::new(limits)),
+            reader: Reader::new(limits, Dialogue::new(limits)).recognising_lists(),
         }
     }
 
@@ -126,6 +126,9 @@ fn read(
             Side::Client => {}
             Side::Server => out.divert(line),
         };
+    }
+    if side == Side::Server && reader.read_again(content, judge, &mut LineExit { side, line, out }) {
+        return;
     }
     let spoken = Spoken {
         side,

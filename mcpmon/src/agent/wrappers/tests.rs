@@ -160,6 +160,7 @@ fn list(judge: &mut Judge) {
             continued: false,
             more: false,
             result: RawJson::trusted("{}"),
+            again: None,
         })),
     };
     judge.message(NOW, &message);

@@ -91,6 +91,7 @@ fn list(judge: &mut Judge, definition: &str) -> Verdict {
         continued: false,
         more: false,
         result: RawJson::trusted("{}"),
+        again: None,
     };
     let content = Content::Server(mcpmon_core::model::FromServer::Listing(listing));
     judge.message(NOW, &message(&id, content))

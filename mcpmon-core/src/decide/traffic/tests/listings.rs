@@ -82,6 +82,7 @@ fn the_same_definition_written_otherwise_is_unchanged() {
         continued: false,
         more: false,
         result: RawJson::trusted("{}"),
+        again: None,
     };
     for text in [r#"{"name":"read","x":1.0}"#, r#"{ "x": 1, "name": "read" }"#] {
         let judgement = world.say(Content::Server(FromServer::Listing(listing(text))));

@@ -11,6 +11,7 @@ mod killed;
 mod listings;
 mod llm;
 mod policies;
+mod relisted;
 mod requests;
 mod sessions;
 
@@ -132,6 +133,7 @@ impl World {
             continued,
             more,
             result: RawJson::trusted("{}"),
+            again: None,
         };
         self.say(Content::Server(FromServer::Listing(listing)))
     }

@@ -1,5 +1,6 @@
 //! The filter through its front door: lines in, lines and incidents out.
 
+mod again;
 mod changes;
 mod differentials;
 mod properties;

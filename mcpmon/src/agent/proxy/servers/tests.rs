@@ -128,6 +128,7 @@ fn list(judge: &dyn ServerJudge, definition: &str) -> Verdict {
         continued: false,
         more: false,
         result: RawJson::trusted("{}"),
+        again: None,
     };
     say(judge, Content::Server(FromServer::Listing(listing)))
 }
