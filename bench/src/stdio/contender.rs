@@ -13,7 +13,7 @@ use mcpmon_bench::{
 };
 use serde::Serialize;
 
-use crate::Options;
+use crate::{Options, strict};
 
 /// The default policy with a rate that no run reaches: calls are counted, and none is refused.
 const MCPMON_POLICY: &str =
@@ -34,6 +34,8 @@ pub(crate) enum Way {
     Threads,
     /// mcpmon, with its default policy and its store.
     Mcpmon,
+    /// mcpmon, with its strict policy and its store.
+    Strict,
     /// kvlar, which looks at calls.
     Kvlar,
     /// Assay, which looks at calls.
@@ -60,6 +62,8 @@ impl<'s> Contender<'s> {
         let shown = |path: &Path| path.display().to_string();
         let text = |path: &PathBuf| absolute(path).map(|path| shown(&path));
         let policy = shown(&site.file("mcpmon.yaml", MCPMON_POLICY)?);
+        let server = [bench.clone(), "echo".to_owned()];
+        let strict = strict::wrapper(&text(&options.mcpmon)?, site, &server)?;
         let mut ways = vec![
             (Way::Direct, Vec::new()),
             (
@@ -86,6 +90,7 @@ impl<'s> Contender<'s> {
                     "--",
                 ]),
             ),
+            (Way::Strict, strict),
         ];
         if let Some(kvlar) = &options.kvlar {
             let policy = shown(&site.file("kvlar.yaml", KVLAR_POLICY)?);
@@ -99,10 +104,7 @@ impl<'s> Contender<'s> {
         }
         let contender = |(way, before): (Way, Vec<String>)| Self {
             way,
-            command: before
-                .into_iter()
-                .chain([bench.clone(), "echo".to_owned()])
-                .collect(),
+            command: before.into_iter().chain(server.clone()).collect(),
             site,
         };
         Ok(ways.into_iter().map(contender).collect())

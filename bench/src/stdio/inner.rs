@@ -1,5 +1,5 @@
-//! What a message costs inside mcpmon beside its judgement: an event is handed over to be recorded, and the number
-//! of changes is read.
+//! What a message costs inside mcpmon: an event is handed over to be recorded, the number of changes is read, and a
+//! list is known again.
 
 use std::{
     hint::black_box,
@@ -12,6 +12,8 @@ use mcpmon::record::{Generation, Recorder, Settings};
 use mcpmon_bench::site::Site;
 use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
 
+use crate::listing;
+
 /// Times each is measured.
 const BLOCKS: u32 = 51;
 /// Events of one measurement: fewer than one batch, as between two looks of the writer.
@@ -21,11 +23,13 @@ const READS: u32 = 100_000;
 /// Longer than the writer takes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Nanoseconds each took, by measurement.
+/// Nanoseconds each took, by measurement, where nothing else is said.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
     pub(crate) push: Vec<f64>,
     pub(crate) generation: Vec<f64>,
+    /// Microseconds: a list that is what it was.
+    pub(crate) listing: Vec<f64>,
 }
 
 /// Measures with a store of its own.
@@ -34,7 +38,10 @@ pub(crate) fn measure(site: &Site) -> Result<Inner> {
     let generation = Generation::path(&settings.path);
     let recorder = Recorder::start(settings)?;
     let generation = Generation::open(&generation)?;
-    let mut inner = Inner::default();
+    let mut inner = Inner {
+        listing: listing::measure(site)?,
+        ..Inner::default()
+    };
     for block in 0..BLOCKS {
         let events = (0..EVENTS)
             .map(|number| event(block * EVENTS + number))

@@ -12,9 +12,11 @@ mod conversation;
 mod echo;
 mod floor;
 mod inner;
+mod listing;
 mod memory;
 mod report;
 mod round;
+mod strict;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -39,7 +39,7 @@ struct Medians {
 /// Of one round.
 type Promise = report::Promise<Way, Taken>;
 
-const PROMISES: [Promise; 8] = [
+const PROMISES: [Promise; 11] = [
     ("300 B, added, to relay", 1.25, |scene| {
         scene.ratio(Way::Relay, |taken| taken.small)
     }),
@@ -62,10 +62,24 @@ const PROMISES: [Promise; 8] = [
     ("resident, both processes, MiB", 6.0, |scene| {
         scene.taken(Way::Mcpmon, |taken| taken.resident) / 1024.0
     }),
+    ("strict policy, 300 B, added, to relay", 1.25, |scene| {
+        strict(scene, |taken| taken.small)
+    }),
+    ("strict policy, 30 KB, added, to relay", 1.7, |scene| {
+        strict(scene, |taken| taken.medium)
+    }),
+    ("strict policy, stream, to relay", 2.0, |scene| {
+        scene.taken(Way::Strict, |taken| taken.stream) / scene.taken(Way::Relay, |taken| taken.stream)
+    }),
     ("300 B, added, to kvlar", 1.0 / 3.0, |scene| {
         scene.ratio(Way::Kvlar, |taken| taken.small)
     }),
 ];
+
+/// What the strict policy adds, in terms of what a relay adds.
+fn strict(scene: &Scene<'_, Way, Taken>, what: fn(&Taken) -> f64) -> f64 {
+    scene.added(Way::Strict, what) / scene.added(Way::Relay, what)
+}
 
 impl Report {
     pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>, inner: &Inner) -> Self {
@@ -81,6 +95,7 @@ impl Report {
         for (what, figures, target) in [
             ("event push, ns", &inner.push, 100.0),
             ("generation read, ns", &inner.generation, 1000.0),
+            ("unchanged list of 74 KB, µs", &inner.listing, 15.0),
         ] {
             if !figures.is_empty() {
                 rows.push(what, figures, target);
@@ -151,6 +166,10 @@ mod tests {
     use super::*;
 
     fn round(mcpmon: f64) -> Round {
+        round_of(&[(Way::Direct, 100.0), (Way::Relay, 110.0), (Way::Mcpmon, mcpmon)])
+    }
+
+    fn round_of(ways: &[(Way, f64)]) -> Round {
         let taken = |nanoseconds: f64| Taken {
             start: nanoseconds,
             small: nanoseconds,
@@ -160,10 +179,7 @@ mod tests {
             resident: 4096.0,
             proportional: 2048.0,
         };
-        let ways = [(Way::Direct, 100.0), (Way::Relay, 110.0), (Way::Mcpmon, mcpmon)];
-        ways.into_iter()
-            .map(|(way, figure)| (way, taken(figure)))
-            .collect()
+        ways.iter().map(|(way, figure)| (*way, taken(*figure))).collect()
     }
 
     #[test]
@@ -176,6 +192,20 @@ mod tests {
             report.rows.get("300 B, added, to kvlar").is_none(),
             "it was not there"
         );
+    }
+
+    #[test]
+    fn the_strict_policy_is_held_to_the_same() {
+        let measured = [
+            (Way::Direct, 100.0),
+            (Way::Relay, 110.0),
+            (Way::Mcpmon, 111.0),
+            (Way::Strict, 130.0),
+        ];
+        let report = Report::new(&[round_of(&measured)], &BTreeMap::new(), &Inner::default());
+        let row = report.rows.get("strict policy, 300 B").expect("a row");
+        assert!((row.figure - 3.0).abs() < 1e-9, "{row:?}");
+        assert!(report.is_missed(), "{report}");
     }
 
     #[test]

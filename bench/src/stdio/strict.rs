@@ -1,0 +1,84 @@
+//! The strict policy that is shipped, for a host on which the far side is known and approved.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_bench::site::Site;
+
+use crate::conversation::Conversation;
+
+const STRICT: &str = include_str!("../../../policies/strict.yaml");
+
+/// What everybody has to fill in, and a rate that no run reaches.
+const FILLED_IN: [(&str, &str); 5] = [
+    (
+        "\nmcp:\n",
+        "\nmcp:\n  servers: [{id: bench, command: bench-stdio, args: [echo]}]\n",
+    ),
+    ("allowed_servers: []", "allowed_servers: [{id: bench}]"),
+    (
+        "allowed_tools: []",
+        "allowed_tools: [{server: bench, tool: report}]",
+    ),
+    ("default_rpm: 100\n", "default_rpm: 1000000000\n"),
+    ("default_burst: 10\n", "default_burst: 1000000000\n"),
+];
+/// What keeps anything from being used that was not approved, and what approves it.
+const APPROVAL: (&str, &str) = ("auto_trust_first: false", "auto_trust_first: true");
+
+/// The command of a wrapper with this policy, up to the server's; what the server is and offers is pinned.
+pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Vec<String>> {
+    let policy = FILLED_IN
+        .into_iter()
+        .try_fold(STRICT.to_owned(), |policy, change| with(&policy, change))?;
+    let first = site.file("strict-first.yaml", &with(&policy, APPROVAL)?)?;
+    let policy = site.file("strict.yaml", &policy)?;
+    let command = |policy: &Path| -> Vec<String> {
+        let policy = policy.display().to_string();
+        let words = [
+            mcpmon,
+            "wrap",
+            "--server",
+            "bench",
+            "--socket",
+            "no-daemon",
+            "--config",
+            &policy,
+            "--db",
+            "strict.db",
+            "--",
+        ];
+        words.map(str::to_owned).to_vec()
+    };
+    approve(&[command(&first), server.to_vec()].concat(), site)?;
+    Ok(command(&policy))
+}
+
+/// A conversation in which everything is seen first, and so pinned.
+fn approve(command: &[String], site: &Site) -> Result<()> {
+    let (program, arguments) = command.split_first().context("a command")?;
+    let mut command = site.command(&PathBuf::from(program));
+    let (conversation, _) = Conversation::start(command.args(arguments))?;
+    conversation.end()
+}
+
+fn with(policy: &str, (old, new): (&str, &str)) -> Result<String> {
+    ensure!(
+        policy.matches(old).count() == 1,
+        "policies/strict.yaml has {old:?} once"
+    );
+    Ok(policy.replacen(old, new, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_filled_in_is_in_the_policy_that_is_shipped() {
+        for change in FILLED_IN.into_iter().chain([APPROVAL]) {
+            let changed = with(STRICT, change).expect("once");
+            assert!(changed.contains(change.1), "{change:?}");
+        }
+    }
+}
