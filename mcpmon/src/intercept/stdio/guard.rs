@@ -84,7 +84,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
     drop(nothing);
     let family = Family::adopt()?;
     // All that is left to do is to wait.
-    sys::forget_start();
+    sys::forget_pages();
     loop {
         let reaped = Family::reap();
         if let Some((_, end)) = reaped.ended.iter().find(|(pid, _)| *pid == relay) {

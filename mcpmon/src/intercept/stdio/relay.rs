@@ -41,6 +41,8 @@ const ANSWERS: usize = 4 << 20;
 pub(super) const ABANDONED: Duration = Duration::from_secs(5);
 /// How often whatever waits for time to pass is looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// How long nobody says anything until what only messages need is given back.
+const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of noise that standard error takes without waiting.
 const NOISE: usize = 4096;
 
@@ -101,6 +103,8 @@ pub struct Relay<'a> {
     seldom: Seldom,
     /// Whether no time has passed yet.
     is_new: bool,
+    /// When something was said last, unless memory was given back since.
+    heard: Option<Instant>,
     filter: Filter,
     out: Output,
     buffer: Box<[u8]>,
@@ -153,6 +157,7 @@ impl<'a> Relay<'a> {
             looked: Instant::now(),
             seldom: Seldom::default(),
             is_new: true,
+            heard: None,
             filter,
             out: Output::default(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -251,8 +256,10 @@ impl<'a> Relay<'a> {
             return;
         }
         self.ticked = self.looked;
-        if std::mem::take(&mut self.is_new) {
-            sys::forget_start();
+        let is_quiet = self.heard.is_some_and(|heard| self.looked - heard >= QUIET);
+        if std::mem::take(&mut self.is_new) || is_quiet {
+            self.heard = None;
+            sys::forget_pages();
         }
         let now = (self.clock)();
         self.filter.expire(now, &mut self.out);
@@ -371,6 +378,7 @@ impl<'a> Relay<'a> {
 
     /// Lets the first `count` bytes of the buffer through the filter.
     fn pass(&mut self, side: Side, count: usize) {
+        self.heard = Some(self.looked);
         let now = (self.clock)();
         let judge = &mut self.judge;
         self.filter.push(

@@ -35,9 +35,9 @@ pub(super) fn divide() -> io::Result<ForkResult> {
     Ok(unsafe { fork() }?)
 }
 
-/// Gives back what was allocated, and mapped of the program and its libraries, to get here: most of it is not needed
-/// again, and what is comes back from the page cache.
-pub(super) fn forget_start() {
+/// Gives back what was allocated and is free, and what is mapped of the program and its libraries: most of it is not
+/// needed again soon, and what is comes back from the page cache.
+pub(super) fn forget_pages() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number only.
     unsafe {
