@@ -20,6 +20,7 @@ pub(crate) mod protocol;
 mod reading;
 mod renewal;
 pub(crate) mod shared;
+mod telling;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, Denial, Digest, Event, FromClient, Incident, Label, ListKind,
+        Content, Conversation, DefinitionKey, Denial, Digest, FromClient, Incident, Label, ListKind,
         Message, ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
@@ -527,15 +528,6 @@ impl Judge {
             }
         }
         judgement.verdict
-    }
-
-    /// Records an event with what it does not say itself: whose, and of which process.
-    fn push(&self, mut event: Event) {
-        event.session_id = event.session_id.or_else(|| self.conversation.session.clone());
-        event
-            .server_id
-            .get_or_insert_with(|| self.conversation.identity.server.clone());
-        self.recorder.push_of(event, self.child.as_ref());
     }
 }
 

@@ -83,10 +83,27 @@ impl Room {
 pub(super) enum Message {
     /// An event that gets its identity when it is written, and the process it is of unless it says so itself.
     Event(Event, Option<Arc<ProcessRef>>),
+    /// The same, still to be completed.
+    Unworded(Box<Unworded>),
     /// An event that has it, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Anything else.
     Entry(Box<Entry>),
+}
+
+/// An event to which the writer adds what takes time to find.
+pub(super) struct Unworded {
+    pub(super) event: Event,
+    pub(super) process: Option<Arc<ProcessRef>>,
+    pub(super) word: Box<dyn FnOnce(&mut Event) + Send>,
+}
+
+impl std::fmt::Debug for Unworded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unworded")
+            .field("event", &self.event)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The queue is full or closed; nothing was changed.
@@ -160,6 +177,14 @@ impl Queue {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let (kind, room) = (event.kind.name(), Room::of(&event.kind));
         self.take_in(Message::Event(event, process), kind, room, urgent);
+    }
+
+    /// Takes in an event that the writer completes, or counts it as lost.
+    pub(super) fn push_unworded(&self, unworded: Unworded) {
+        let event = &unworded.event;
+        let urgent = event.severity >= Severity::High;
+        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
+        self.take_in(Message::Unworded(Box::new(unworded)), kind, room, urgent);
     }
 
     /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.

@@ -14,7 +14,7 @@ use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
     StoredEvent, event,
     journal::Journal,
-    queue::{Queue, Refused, Room},
+    queue::{Queue, Refused, Room, Unworded},
     writer::Writer,
 };
 
@@ -194,6 +194,25 @@ impl Recorder {
             return self.push_block(event);
         }
         self.0.queue.push_event(event, process.cloned());
+    }
+
+    /// Records `event` as [`push_of`](Self::push_of) does, with what `word` adds to it: where nothing was stopped, the
+    /// writer does that, so that nobody waits for it.
+    pub fn push_unworded(
+        &self,
+        mut event: Event,
+        process: Option<&Arc<ProcessRef>>,
+        word: impl FnOnce(&mut Event) + Send + 'static,
+    ) {
+        if event.action == Action::Block {
+            word(&mut event);
+            return self.push_of(event, process);
+        }
+        self.0.queue.push_unworded(Unworded {
+            event,
+            process: process.cloned(),
+            word: Box::new(word),
+        });
     }
 
     fn push_block(&self, event: Event) {

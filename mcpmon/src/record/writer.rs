@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_core::model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
     Destination, Entry, Limits, Progress, Settings, StoredEvent, event,
     journal::{self, Journal},
     outlets::Outlets,
-    queue::{Batch, Message, Outcome, Queue},
+    queue::{Batch, Message, Outcome, Queue, Unworded},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -95,10 +95,15 @@ impl Writer {
             .collect();
         for message in batch.messages {
             entries.push(match message {
-                Message::Event(mut event, process) => {
-                    let of = || process.map(Arc::unwrap_or_clone);
-                    event.process = event.process.take().or_else(of);
-                    self.identify(event)
+                Message::Event(event, process) => self.identify(of_process(event, process)),
+                Message::Unworded(unworded) => {
+                    let Unworded {
+                        mut event,
+                        process,
+                        word,
+                    } = *unworded;
+                    word(&mut event);
+                    self.identify(of_process(event, process))
                 }
                 Message::Kept(event) => Entry::Event(*event),
                 Message::Entry(entry) => *entry,
@@ -159,6 +164,13 @@ impl Writer {
             event,
         ))
     }
+}
+
+/// An event of `process`, unless it says itself of which it is.
+fn of_process(mut event: Event, process: Option<Arc<ProcessRef>>) -> Event {
+    let of = || process.map(Arc::unwrap_or_clone);
+    event.process = event.process.take().or_else(of);
+    event
 }
 
 fn body_bytes(entries: &[Entry]) -> u64 {
