@@ -36,8 +36,8 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, Denial, Digest, FromClient, Incident, Label, ListKind,
-        Message, ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
+        Content, Conversation, DefinitionKey, Denial, Digest, FromClient, Incident, Label, ListKind, Message,
+        ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
