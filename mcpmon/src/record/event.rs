@@ -96,7 +96,7 @@ impl StoredEvent {
 }
 
 /// A fresh UUIDv7 whose time is `timestamp`.
-pub(super) fn new_id(timestamp: Timestamp) -> Uuid {
+pub(crate) fn new_id(timestamp: Timestamp) -> Uuid {
     // Before 1970 there is no UUIDv7; such a clock gets the epoch.
     let milliseconds = u64::try_from(timestamp.0).unwrap_or_default() / 1_000_000;
     uuid::Builder::from_unix_timestamp_millis(milliseconds, &random()).into_uuid()

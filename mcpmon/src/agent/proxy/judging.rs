@@ -7,14 +7,13 @@ use mcpmon_core::{
     model::{Exchange, Half, Halted, LeftOut, Redaction, SessionId, Spoken, Verdict},
 };
 use tokio::task::block_in_place;
-use uuid::Uuid;
 
 use super::{servers::Callers, tokens::Tokens};
 use crate::{
     agent::clock,
     intercept::http::{self, Asked, Exchanges, Peer, Who},
     judge::models::{self, Models},
-    record::{Keeper, KeptBodies},
+    record::{Keeper, KeptBodies, new_id},
 };
 
 /// Whom the HTTP proxy asks.
@@ -49,17 +48,18 @@ impl Exchanges for Judges {
     fn judge(&self, asked: Asked) -> Box<dyn http::ExchangeJudge> {
         let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
+        let now = clock::now();
         let exchange = Exchange {
             session: asked.session.or_else(of_process),
             dialect: asked.dialect,
             agent: asked.agent,
-            request: Uuid::now_v7().to_string().into(),
+            request: new_id(now).to_string().into(),
             trace_parent: asked.trace_parent,
         };
         let keeper = self.keeper.clone();
         Box::new(Judging {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
-            judge: self.in_time(uid, || self.models.judge(clock::now(), uid, exchange)),
+            judge: self.in_time(uid, || self.models.judge(now, uid, exchange)),
             half: Half::Request,
         })
     }
