@@ -1,6 +1,6 @@
 //! What a request asks of a model: how it is read, and how its answer is.
 
-use hyper::{header::CONTENT_TYPE, http::request, http::response};
+use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_core::{
     filter::llm::{Framing, Limits, Response, Route, read_batch, read_request, route},
     model::Dialect,
@@ -10,32 +10,30 @@ use super::{ExchangeJudge, answer::Problem, target::Target};
 
 /// What a route is told by, beside the body.
 #[derive(Debug)]
-pub(super) struct RequestLine {
-    method: String,
+pub(super) struct RequestLine<'a> {
+    method: Method,
     /// Path and query, as the provider gets them.
-    target: String,
+    target: &'a str,
 }
 
-impl RequestLine {
-    pub(super) fn of(parts: &request::Parts, target: &Target<'_>) -> Self {
+impl<'a> RequestLine<'a> {
+    /// Of a request to `uri`, whose path ends with that of `target`.
+    pub(super) fn of(method: &Method, uri: &'a Uri, target: &Target<'a>) -> Self {
+        let whole = uri.path_and_query().map_or("", |whole| whole.as_str());
+        let before = uri.path().len() - target.path.len();
         Self {
-            method: parts.method.as_str().to_owned(),
-            target: match parts.uri.query() {
-                Some(query) => format!("{}?{query}", target.path),
-                None => target.path.to_owned(),
-            },
+            method: method.clone(),
+            target: whole.get(before..).unwrap_or(target.path),
         }
     }
 
     pub(super) fn route(&self, body: &[u8]) -> Route {
-        route(&self.method, &self.target, body)
+        route(self.method.as_str(), self.target, body)
     }
 
     /// The path alone: a query can have a key in it.
-    pub(super) fn path(&self) -> &str {
-        self.target
-            .split_once('?')
-            .map_or(&*self.target, |(path, _)| path)
+    pub(super) fn path(&self) -> &'a str {
+        self.target.split_once('?').map_or(self.target, |(path, _)| path)
     }
 
     /// Whether the answer is to come as a stream, where there is no body to say so.

@@ -203,13 +203,8 @@ impl Lane {
         stopped: &watch::Receiver<bool>,
     ) -> io::Result<Vec<Self>> {
         let room = Room::new(settings.room);
-        let mcp = match &settings.mcp {
-            Some(servers) => {
-                let proxy = mcp::Proxy::new(servers.clone(), room.clone(), Upstream::new()?, stopped.clone());
-                Some(Arc::new(proxy))
-            }
-            None => None,
-        };
+        let mcp = settings.mcp.clone();
+        let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let lanes = (0..threads.min(MOST_LANES)).map(|_| {
             let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -64,9 +64,9 @@ impl Proxy {
     /// Answers a request.
     pub(super) async fn answer(&self, entry: &Entry, request: Request<Incoming>) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
-        let path = parts.uri.path().to_owned();
-        if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(&path)) {
-            return mcp.answer(entry, route, parts, body).await;
+        let uri = parts.uri.clone();
+        if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(uri.path())) {
+            return mcp.answer(entry, route, parts, body, &self.upstream).await;
         }
         match self.forward(entry, parts, body).await {
             Ok(response) => response,
@@ -95,8 +95,8 @@ impl Proxy {
             };
             Problem::new(status, None, refusal)
         })?;
-        let path = parts.uri.path().to_owned();
-        let target = target(&self.providers, &path, &parts.headers)
+        let uri = parts.uri.clone();
+        let target = target(&self.providers, uri.path(), &parts.headers)
             .map_err(|error| Problem::new(StatusCode::NOT_FOUND, None, error))?;
         let session = self.session(entry, &target)?;
         if let Some(problem) = upgrade(&parts.headers) {
@@ -106,7 +106,7 @@ impl Proxy {
             let refusal = admission::Refusal::Forward;
             return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, None, refusal));
         }
-        let line = RequestLine::of(&parts, &target);
+        let line = RequestLine::of(&parts.method, &uri, &target);
         if is_upload(&parts.headers) && line.route(&[]) == Route::Plain {
             return self.pass(parts, &target, Either::Right(body)).await;
         }
@@ -117,6 +117,7 @@ impl Proxy {
             .await
             .map_err(|error| Problem::of_reading(dialect_of(&line.route(&[])), &error))?;
         let route = line.route(&body);
+        entry.peer.found().await;
         let judge = |dialect| {
             self.exchanges.judge(Asked {
                 session: session.clone(),
@@ -156,7 +157,7 @@ impl Proxy {
     }
 
     /// An endpoint that nobody here knows may answer with calls that nobody here finds.
-    fn admit_unknown(&self, line: &RequestLine, peer: &Peer) -> Result<(), Problem> {
+    fn admit_unknown(&self, line: &RequestLine<'_>, peer: &Peer) -> Result<(), Problem> {
         let path = line.path();
         if self.exchanges.passes_unknown(peer) {
             tracing::warn!(

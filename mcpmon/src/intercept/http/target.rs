@@ -39,11 +39,12 @@ impl Provider {
 
     /// The URI of `path` there.
     pub(super) fn uri(&self, path: &str, query: Option<&str>) -> Result<Uri, InvalidUri> {
-        let base = &self.base;
-        match query {
-            Some(query) => format!("{base}{path}?{query}").parse(),
-            None => format!("{base}{path}").parse(),
-        }
+        let base = &*self.base;
+        let whole = match query {
+            Some(query) => [base, path, "?", query].concat(),
+            None => [base, path].concat(),
+        };
+        Uri::from_maybe_shared(whole)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::intercept::http::{
     headers,
     pin::Mismatch,
     shares::{Owner, Part},
-    upstream::whole,
+    upstream::{Upstream, whole},
 };
 
 /// Name of the header that tells a session.
@@ -41,6 +41,8 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) struct Call {
     pub(super) proxy: Arc<Proxy>,
     pub(super) server: Arc<Server>,
+    /// Through which the server is asked.
+    pub(super) upstream: Upstream,
     pub(super) conversation: Arc<Conversation>,
     /// Where it goes.
     pub(super) uri: Uri,
@@ -212,7 +214,7 @@ impl Call {
         headers::narrow_codings(request.headers_mut());
         let patience = self.caps().head;
         let name = self.server.id();
-        let sending = tokio::time::timeout(patience, self.server.upstream.send(request));
+        let sending = tokio::time::timeout(patience, self.upstream.send(request));
         let sent = tokio::select! {
             biased;
             sent = sending => sent,

@@ -45,27 +45,19 @@ pub(in super::super) struct Proxy {
     room: Room,
     pub(super) sessions: Sessions,
     servers: Mutex<BTreeMap<ServerId, Arc<Server>>>,
-    /// For servers without a pin.
-    upstream: Upstream,
     /// The proxy is to stop.
     stopped: watch::Receiver<bool>,
 }
 
 impl Proxy {
     /// With nothing said yet. Streams that are kept open end once it is `stopped`.
-    pub(in super::super) fn new(
-        settings: McpSettings,
-        room: Room,
-        upstream: Upstream,
-        stopped: watch::Receiver<bool>,
-    ) -> Self {
+    pub(in super::super) fn new(settings: McpSettings, room: Room, stopped: watch::Receiver<bool>) -> Self {
         let caps = &settings.caps;
         Self {
             sessions: Sessions::new(caps.sessions, caps.session_idle, Instant::now()),
             servers: Mutex::default(),
             settings,
             room,
-            upstream,
             stopped,
         }
     }
@@ -98,15 +90,17 @@ impl Proxy {
         tokio::task::spawn_blocking(move || servers.crowded(now, &crowded));
     }
 
-    /// Answers a request whose path is for a server.
+    /// Answers a request whose path is for a server. One without a pin is asked through `upstream`, whose connections
+    /// are of the thread that serves the client: no other one is woken.
     pub(in super::super) async fn answer(
         self: &Arc<Self>,
         entry: &Entry,
         route: Result<Route<'_>, RouteError>,
         parts: Parts,
         body: Incoming,
+        upstream: &Upstream,
     ) -> Response<Outgoing> {
-        match self.forward(entry, route, parts, body).await {
+        match self.forward(entry, route, parts, body, upstream).await {
             Ok(response) => response,
             Err(problem) => {
                 tracing::debug!(
@@ -125,6 +119,7 @@ impl Proxy {
         route: Result<Route<'_>, RouteError>,
         parts: Parts,
         body: Incoming,
+        upstream: &Upstream,
     ) -> Result<Response<Outgoing>, Problem> {
         let presented = route.as_ref().ok().and_then(|route| route.token);
         let is_session = |token: &str| self.settings.servers.session(token).is_some();
@@ -140,6 +135,7 @@ impl Proxy {
             peer: entry.peer.clone(),
             agent: agent(&parts.headers),
         };
+        entry.peer.found().await;
         let judge = self
             .settings
             .servers
@@ -165,6 +161,7 @@ impl Proxy {
         headers::to_provider(&mut headers);
         let call = Call {
             proxy: Arc::clone(self),
+            upstream: server.upstream.as_ref().unwrap_or(upstream).clone(),
             conversation,
             uri,
             headers,
@@ -249,8 +246,8 @@ impl Proxy {
             return Ok(Arc::clone(known));
         }
         let upstream = match remote.tls {
-            None => Ok(self.upstream.clone()),
-            pin => Upstream::pinned(pin),
+            None => Ok(None),
+            pin => Upstream::pinned(pin).map(Some),
         };
         let upstream = upstream.map_err(|error| {
             let message = format!("no TLS connection to `{id}` can be prepared: {error}");

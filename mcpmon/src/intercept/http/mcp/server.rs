@@ -25,8 +25,11 @@ const MOST_OWNERS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) remote: Arc<Remote>,
-    pub(super) upstream: Upstream,
+    /// Of its own, where its certificate is pinned.
+    pub(super) upstream: Option<Upstream>,
     url: Url,
+    /// The same, as it is asked.
+    uri: Uri,
     requests: Shares,
     /// Streams that are kept open at most.
     pub(super) most_streams: usize,
@@ -93,14 +96,20 @@ fn at_once(kind: Kind, server: &str, scarce: Scarce) -> String {
 
 impl Server {
     /// A server of which nothing was heard yet; `None` where its URL cannot be asked.
-    pub(super) fn new(remote: Arc<Remote>, upstream: Upstream, caps: &Caps, streams: usize) -> Option<Self> {
+    pub(super) fn new(
+        remote: Arc<Remote>,
+        upstream: Option<Upstream>,
+        caps: &Caps,
+        streams: usize,
+    ) -> Option<Self> {
         let mut url = Url::parse(&remote.url).ok()?;
         url.set_fragment(None);
-        url.as_str().parse::<Uri>().ok()?;
+        let uri = url.as_str().parse().ok()?;
         Some(Self {
             remote,
             upstream,
             url,
+            uri,
             requests: Shares::new(caps.requests),
             most_streams: streams,
             streams: Shares::new(streams),
@@ -127,14 +136,15 @@ impl Server {
 
     /// Where it is spoken to; a client's own query comes behind the declared one.
     pub(super) fn endpoint(&self, query: Option<&str>) -> Option<Uri> {
+        let Some(query) = query.filter(|query| !query.is_empty()) else {
+            return Some(self.uri.clone());
+        };
         let mut url = self.url.clone();
-        if let Some(query) = query.filter(|query| !query.is_empty()) {
-            let whole = match url.query() {
-                Some(declared) => format!("{declared}&{query}"),
-                None => query.to_owned(),
-            };
-            url.set_query(Some(&whole));
-        }
+        let whole = match url.query() {
+            Some(declared) => format!("{declared}&{query}"),
+            None => query.to_owned(),
+        };
+        url.set_query(Some(&whole));
         url.as_str().parse().ok()
     }
 
@@ -236,7 +246,7 @@ mod tests {
             server_type: ServerType::Http,
             tls: None,
         };
-        Server::new(Arc::new(remote), Upstream::new().unwrap(), caps, streams).unwrap()
+        Server::new(Arc::new(remote), None, caps, streams).unwrap()
     }
 
     fn usual(url: &str) -> Server {

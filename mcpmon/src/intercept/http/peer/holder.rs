@@ -1,16 +1,21 @@
 //! Which process has a socket open.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Read as _,
+    iter,
     os::unix::fs::MetadataExt as _,
     time::{Duration, Instant},
 };
 
 use mcpmon_core::model::ProcessId;
-use procfs::process::Process;
 
 /// Open files that are looked at, of one process.
 const MOST_FILES: usize = 65_536;
+/// Longest `/proc/PID/stat`: a name and some fifty numbers.
+const LONGEST_STAT: usize = 2048;
+/// Where the start stands in it, counted from behind the name (`proc(5)`: field 22, and the name is field 2).
+const START: usize = 22 - 3;
 /// Longest search.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -19,7 +24,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     let link = format!("socket:[{inode}]");
     let begun = Instant::now();
-    let pids = recent.iter().copied().chain(all());
+    // Where it is one of those, nobody looks for all of them.
+    let pids = recent.iter().copied().chain(iter::once_with(all).flatten());
     let mut candidates = pids
         .take_while(|_| begun.elapsed() < PATIENCE)
         .filter(|pid| may_be_of(*pid, uid));
@@ -32,13 +38,21 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
 
 /// Identity of the process that has `pid` now.
 pub(super) fn identify(pid: u32) -> Option<ProcessId> {
-    let stat = Process::new(i32::try_from(pid).ok()?)
-        .and_then(|process| process.stat())
-        .ok()?;
+    // Read at once: the kernel makes the text anew with every read.
+    let mut text = [0; LONGEST_STAT];
+    let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    let length = file.read(&mut text).ok()?;
     Some(ProcessId {
         pid,
-        start: stat.starttime * (1_000_000_000 / procfs::ticks_per_second()),
+        start: start_in(&text[..length])? * (1_000_000_000 / procfs::ticks_per_second()),
     })
+}
+
+/// When a process started, in ticks, as its `stat` says. Its name can have anything in it, parentheses too.
+fn start_in(stat: &[u8]) -> Option<u64> {
+    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let rest = str::from_utf8(&stat[behind_name..]).ok()?;
+    rest.split_ascii_whitespace().nth(START)?.parse().ok()
 }
 
 /// Numbers of all processes.
@@ -62,4 +76,30 @@ fn has_open(pid: u32, link: &str, begun: Instant) -> bool {
                 .and_then(|entry| fs::read_link(entry.path()))
                 .is_ok_and(|target| target.as_os_str() == link)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use procfs::process::Process;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_identified_as_elsewhere() {
+        let own = Process::myself()
+            .and_then(|process| process.stat())
+            .expect("a process");
+        let start = own.starttime * (1_000_000_000 / procfs::ticks_per_second());
+        let pid = std::process::id();
+        assert_eq!(identify(pid), Some(ProcessId { pid, start }));
+    }
+
+    #[test]
+    fn a_name_may_have_parentheses_and_spaces_in_it() {
+        let fields: Vec<String> = (3..53).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) 1 2 (b)) {}", fields.join(" "));
+        assert_eq!(start_in(stat.as_bytes()), Some(22));
+        assert_eq!(start_in(b"7 (a) S 1"), None);
+        assert_eq!(start_in(b""), None);
+    }
 }

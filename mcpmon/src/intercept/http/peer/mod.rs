@@ -6,12 +6,16 @@ mod holder;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use mcpmon_core::model::ProcessId;
+use tokio::sync::Notify;
 
 use super::shares::Owner;
 
+/// Longest wait for whoever looks it up.
+const LOOK: Duration = Duration::from_secs(1);
 /// Processes that are looked at first, because they connected before.
 const MOST_RECENT: usize = 16;
 
@@ -33,6 +37,8 @@ struct Shared {
     who: OnceLock<Who>,
     /// The socket at the other end, which the kernel tells at once.
     socket: OnceLock<Option<diag::Socket>>,
+    /// Tells those who wait for it.
+    found: Notify,
     connection: Option<(Connection, Peers)>,
     address: Option<IpAddr>,
 }
@@ -65,7 +71,17 @@ impl Peer {
             let found = self.0.connection.as_ref().zip(self.socket());
             found.map_or_else(Who::default, |((_, peers), socket)| peers.look(socket))
         };
-        *self.0.who.get_or_init(look)
+        let who = *self.0.who.get_or_init(look);
+        self.0.found.notify_waiters();
+        who
+    }
+
+    /// Waits a while until it is known, where somebody looks it up: to wait keeps no thread from anything else.
+    pub(super) async fn found(&self) {
+        let found = self.0.found.notified();
+        if self.known().is_none() && tokio::time::timeout(LOOK, found).await.is_err() {
+            tracing::debug!("it takes long to find out whose connection it is");
+        }
     }
 
     /// Whose it is what is done here: a user's, where the kernel tells, else that of an address. Nobody waits for it.
@@ -184,6 +200,20 @@ mod tests {
         assert_eq!(peer.who(), own());
         drop(client);
         assert_eq!(peer.known(), Some(own()), "it is not looked up again");
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_hear_of_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (accepted, from) = listener.accept().expect("a client");
+        let peer = Peers::default().of(from, accepted.local_addr().expect("an address"));
+        let looking = peer.clone();
+        let (found, looked) = tokio::join!(peer.found(), tokio::task::spawn_blocking(move || looking.who()));
+        assert_eq!((found, looked.expect("no panic")), ((), own()));
+        assert_eq!(peer.known(), Some(own()));
+        peer.found().await;
+        drop(client);
     }
 
     #[test]
