@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::blocks;
+
 /// Most decoded texts of one field: more than anybody hides one text behind.
 const MAX_LAYERS: usize = 1 << 12;
 /// Bytes between escapes beyond which they are not one text; rules look no further.
@@ -9,7 +11,7 @@ const MAX_GAP: usize = 400;
 /// Bytes of plain text on either side of escapes that are read with them.
 pub(in crate::inspect) const AROUND: usize = 160;
 /// Shortest run that can be base64 or hexadecimal of a phrase.
-pub(in crate::inspect) const MIN_RUN: usize = 20;
+pub(in crate::inspect) const MIN_RUN: usize = blocks::RUN;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
 const MIN_ESCAPES: usize = 3;
 /// Shortest decoded text that can say something.
@@ -28,15 +30,17 @@ pub(in crate::inspect) struct Layer {
 
 /// The texts that `text` encodes.
 pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
-    layers_that(text, is_prose)
+    // No prose without one of these, which stay as they are in what is read as text.
+    let may_be_prose = |bytes: &[u8]| memchr::memchr3(b' ', b'/', b'\n', bytes).is_some();
+    layers_that(text, may_be_prose, is_prose)
 }
 
 /// Everything that `text` encodes and that can be printed: a token as well as a sentence.
 pub(in crate::inspect) fn printable_layers(text: &str) -> Vec<Layer> {
-    layers_that(text, is_printable)
+    layers_that(text, |_| true, is_printable)
 }
 
-fn layers_that(text: &str, is_wanted: fn(&str) -> bool) -> Vec<Layer> {
+fn layers_that(text: &str, may_be_wanted: fn(&[u8]) -> bool, is_wanted: fn(&str) -> bool) -> Vec<Layer> {
     let mut found = Vec::new();
     escapes(text, &mut found);
     for run in runs(text) {
@@ -45,6 +49,7 @@ fn layers_that(text: &str, is_wanted: fn(&str) -> bool) -> Vec<Layer> {
         }
         let encoded = &text[run.clone()];
         let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
+        let decoded = decoded.filter(|bytes| may_be_wanted(bytes));
         let says = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if let Some(text) = says.filter(|text| is_wanted(text)) {
             found.push(Layer {
@@ -61,7 +66,41 @@ fn layers_that(text: &str, is_wanted: fn(&str) -> bool) -> Vec<Layer> {
 /// Whether [`layers`] could find anything; much cheaper than asking it.
 pub(in crate::inspect) fn may_encode(text: &str) -> bool {
     let bytes = text.as_bytes();
-    has_escapes(text) || next_run(bytes, 0).is_some() || next_spelled(bytes, 0).is_some()
+    has_escapes(text) || has_runs(bytes)
+}
+
+/// Whether there is a run, or letters set apart: one look for both.
+fn has_runs(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<{ blocks::BLOCK }>();
+    let (mut encoding_before, mut letters_before) = (0, 0);
+    for (index, block) in blocks.iter().enumerate() {
+        let encoding = blocks::bits(block, is_encoding);
+        let letters = blocks::bits(block, blocks::is_letter);
+        let has_run = blocks::runs(encoding) | blocks::runs(blocks::across(encoding_before, encoding)) != 0;
+        if has_run {
+            return true;
+        }
+        let border = index * blocks::BLOCK;
+        let mut within = blocks::places(alternating(letters)).map(|start| border + start);
+        let across = blocks::places(alternating(blocks::across(letters_before, letters)));
+        // Before the first block stands nothing.
+        let mut across = across.filter_map(|start| (border + start).checked_sub(MIN_RUN));
+        if across.any(|start| alternates(bytes, start)) || within.any(|start| alternates(bytes, start)) {
+            return true;
+        }
+        (encoding_before, letters_before) = (encoding, letters);
+    }
+    let from = (bytes.len() - rest.len()).saturating_sub(MIN_RUN);
+    next_run(bytes, from).is_some() || next_spelled(bytes, from).is_some()
+}
+
+/// Where ten bytes begin of which one is a letter and the next is none.
+const fn alternating(letters: u64) -> u64 {
+    let one = (letters ^ letters >> 1) & u64::MAX >> 1;
+    let two = one & one >> 1;
+    let four = two & two >> 2;
+    let eight = four & four >> 4;
+    eight & one >> 8
 }
 
 /// What introduces an escape.
@@ -157,16 +196,8 @@ pub(in crate::inspect) fn runs(text: &str) -> impl Iterator<Item = Range<usize>>
     })
 }
 
-/// Looks only at every [`MIN_RUN`]th byte until one can lie in a run.
 fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    let mut start = from;
-    loop {
-        let window = bytes.get(start..start + MIN_RUN)?;
-        match window.iter().rposition(|&byte| !is_encoding(byte)) {
-            Some(gap) => start += gap + 1,
-            None => break,
-        }
-    }
+    let start = blocks::first_run(bytes, from, is_encoding)?;
     let length = bytes[start..].iter().position(|&byte| !is_encoding(byte));
     let mut end = length.map_or(bytes.len(), |length| start + length);
     while bytes.get(end) == Some(&b'=') {
@@ -175,30 +206,11 @@ fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
+/// Whether a byte may stand in base64, base64url or hexadecimal.
+#[inline]
 const fn is_encoding(byte: u8) -> bool {
-    CLASSES[byte as usize] & ENCODING != 0
+    blocks::is_alphanumeric(byte) | (byte == b'+') | (byte == b'/') | (byte == b'-') | (byte == b'_')
 }
-
-/// May stand in base64, base64url or hexadecimal.
-const ENCODING: u8 = 1;
-/// An ASCII letter.
-const LETTER: u8 = 2;
-
-/// What each byte is.
-static CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut byte: u8 = 0;
-    while byte < 128 {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_') {
-            classes[byte as usize] |= ENCODING;
-        }
-        if byte.is_ascii_alphabetic() {
-            classes[byte as usize] |= LETTER;
-        }
-        byte += 1;
-    }
-    classes
-};
 
 pub(in crate::inspect) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
     let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
@@ -209,10 +221,8 @@ pub(in crate::inspect) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
             .and_then(|digit| u8::try_from(digit).ok())
     };
     let byte = |&[high, low]: &[u8; 2]| Some((nibble(high)? << 4) | nibble(low)?);
-    digits
-        .len()
-        .is_multiple_of(2)
-        .then(|| pairs.iter().map(byte).collect())?
+    let is_whole = digits.len().is_multiple_of(2) && digits.iter().all(u8::is_ascii_hexdigit);
+    is_whole.then(|| pairs.iter().map(byte).collect())?
 }
 
 pub(in crate::inspect) fn base64(encoded: &str) -> Option<Vec<u8>> {
@@ -336,27 +346,24 @@ fn is_separator(byte: u8) -> bool {
 /// Where five letters set apart begin.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    // Of ten bytes that alternate, four in a row do wherever they begin.
-    while let Some(&[a, b, c, d]) = bytes.get(at + REACH..).and_then(<[u8]>::first_chunk) {
-        let [a, b, c, d] = [a, b, c, d].map(|byte| CLASSES[usize::from(byte)]);
-        // All at once: which of them differ is anything but predictable.
-        if (a ^ b) & (b ^ c) & (c ^ d) & LETTER != 0 {
-            let start = (at..=at + REACH).find(|&start| alternates(bytes, start));
-            if start.is_some() {
-                return start;
-            }
+    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let letters = blocks::bits(block, blocks::is_letter);
+        let mut starts = blocks::places(alternating(letters)).map(|start| at + start);
+        let start = starts.find(|start| alternates(bytes, *start));
+        if start.is_some() {
+            return start;
         }
-        at += REACH + 1;
+        at += blocks::BLOCK - SPELLED + 1;
     }
     // The last ones are looked at one by one.
     (at..bytes.len()).find(|&start| alternates(bytes, start))
 }
 
-/// How far after the first of ten bytes four of them begin at most.
-const REACH: usize = 6;
+/// Bytes of the fewest letters set apart.
+const SPELLED: usize = 10;
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
-    bytes.get(start..start + 10).is_some_and(|window| {
+    bytes.get(start..start + SPELLED).is_some_and(|window| {
         window
             .as_chunks::<2>()
             .0
