@@ -14,6 +14,10 @@ const GROUPS: usize = 1 << 11;
 /// Bytes of a gram.
 const SHORT: usize = 4;
 const LONG: usize = 6;
+/// What grams are multiplied with for their hashes. Not the same twice: what is taken for the beginning of a gram would
+/// be taken for a short one, too.
+const HEAD: u64 = 0xc2b2_ae3d_27d4_eb4f;
+const GRAM: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bytes that are compared before all of a literal is.
 const NEAR: usize = size_of::<u64>();
 /// How far apart they are looked at.
@@ -25,7 +29,7 @@ const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwyb";
 pub(in crate::inspect) struct Literals {
     texts: Vec<&'static str>,
     /// The beginnings of all grams.
-    heads: Present<SHORT, SHORT_WORDS>,
+    heads: Present<SHORT, SHORT_WORDS, HEAD>,
     short: Grams<SHORT, SHORT_WORDS>,
     long: Grams<LONG, LONG_WORDS>,
     /// Those too short for a gram.
@@ -33,11 +37,11 @@ pub(in crate::inspect) struct Literals {
 }
 
 /// Which grams of so many bytes there are, by their hashes: a bit for each.
-struct Present<const LENGTH: usize, const WORDS: usize>(Box<[u64; WORDS]>);
+struct Present<const LENGTH: usize, const WORDS: usize, const FACTOR: u64>(Box<[u64; WORDS]>);
 
 /// Literals known by so many of their bytes.
 struct Grams<const LENGTH: usize, const WORDS: usize> {
-    present: Present<LENGTH, WORDS>,
+    present: Present<LENGTH, WORDS, GRAM>,
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
@@ -58,7 +62,7 @@ struct Entry {
 /// Takes a gram of a literal, and where in that it begins.
 type Place<'p> = dyn FnMut(&[u8], i8) + 'p;
 
-impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
+impl<const LENGTH: usize, const WORDS: usize, const FACTOR: u64> Present<LENGTH, WORDS, FACTOR> {
     fn new() -> Self {
         Self(Box::new([0; WORDS]))
     }
@@ -67,7 +71,7 @@ impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
     #[inline]
     fn hash(near: u64) -> usize {
         let gram = near << (64 - 8 * LENGTH);
-        (gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - (WORDS * 64).ilog2())) as usize
+        (gram.wrapping_mul(FACTOR) >> (64 - (WORDS * 64).ilog2())) as usize
     }
 
     fn add(&mut self, hash: usize) {
@@ -85,12 +89,16 @@ impl<const LENGTH: usize, const WORDS: usize> Present<LENGTH, WORDS> {
 impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
     /// Of literals, where in each a gram may begin.
     fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
-        let mut entries = Vec::new();
+        let mut present = Present::new();
+        // A whole sort would take several milliseconds at the start of every process.
+        let mut grouped: Vec<Vec<Entry>> = vec![Vec::new(); GROUPS];
         for (literal, text) in literals {
             places(text, &mut |gram, offset| {
                 let (mask, bytes) = beside(text, offset);
-                entries.push(Entry {
-                    hash: Present::<LENGTH, WORDS>::hash(near(gram, 0)),
+                let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
+                present.add(hash);
+                grouped[Self::group_of(hash)].push(Entry {
+                    hash,
                     literal,
                     offset,
                     mask,
@@ -98,14 +106,18 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
                 });
             });
         }
-        entries.sort_unstable();
-        entries.dedup();
-        let mut present = Present::new();
-        entries.iter().for_each(|entry| present.add(entry.hash));
-        let begin = |group| entries.partition_point(|entry| Self::group_of(entry.hash) < group);
-        let groups = (0..=GROUPS)
-            .map(|group| u16::try_from(begin(group)).expect("a few hundred literals have fewer grams"))
-            .collect();
+        let mut groups = Vec::with_capacity(GROUPS + 1);
+        let mut entries: Vec<Entry> = Vec::new();
+        let end = |entries: &[Entry]| {
+            u16::try_from(entries.len()).expect("a few hundred literals have fewer grams")
+        };
+        for mut group in grouped {
+            group.sort_unstable();
+            group.dedup();
+            groups.push(end(&entries));
+            entries.append(&mut group);
+        }
+        groups.push(end(&entries));
         Self {
             present,
             groups,
@@ -119,7 +131,7 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
 
     /// The entries of the gram that stands where `near` was read.
     fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
-        let hash = Present::<LENGTH, WORDS>::hash(near);
+        let hash = Present::<LENGTH, WORDS, GRAM>::hash(near);
         let group = Self::group_of(hash);
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
@@ -139,7 +151,7 @@ impl Literals {
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
         let of_long = |text: &[u8], place: &mut Place<'_>| rarest(text, LONG, place);
         let mut heads = Present::new();
-        let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS>::hash(near(gram, 0)));
+        let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS, HEAD>::hash(near(gram, 0)));
         of(SHORT - 1..LONG + STEP - 1).for_each(|(_, text)| short_places(text, &mut head));
         of(LONG + STEP - 1..usize::MAX).for_each(|(_, text)| of_long(text, &mut head));
         Self {
@@ -241,7 +253,10 @@ fn short_places(text: &[u8], place: &mut Place<'_>) {
         }
         [a, b, c, d] => {
             place(&[a, b, c, d], 0);
-            any().for_each(|x| place(&[x, a, b, c], -1));
+            match frequency(a) <= frequency(d) {
+                true => any().for_each(|x| place(&[x, a, b, c], -1)),
+                false => any().for_each(|x| place(&[b, c, d, x], 1)),
+            }
         }
         _ => rarest(text, SHORT, place),
     }
