@@ -166,15 +166,33 @@ fn unescape(raw: &str) -> Cow<'_, str> {
         return Cow::Borrowed(raw);
     };
     let mut text = String::with_capacity(raw.len());
-    text.push_str(&raw[..first]);
-    let mut rest = &raw[first..];
-    while let Some(escape) = rest.strip_prefix('\\') {
-        let (c, after) = escaped(escape);
+    let (mut done, mut at) = (0, first);
+    loop {
+        text.push_str(&raw[done..at]);
+        let escape = &raw[at + 1..];
+        // What texts are full of is told by a byte.
+        let simple = match escape.as_bytes().first() {
+            Some(b'n') => Some('\n'),
+            Some(b'"') => Some('"'),
+            Some(b'\\') => Some('\\'),
+            Some(b't') => Some('\t'),
+            Some(_) | None => None,
+        };
+        let (c, length) = simple.map_or_else(
+            || {
+                let (c, after) = escaped(escape);
+                (c, escape.len() - after.len())
+            },
+            |c| (c, 1),
+        );
         text.push(c);
-        let next = memchr::memchr(b'\\', after.as_bytes()).unwrap_or(after.len());
-        text.push_str(&after[..next]);
-        rest = &after[next..];
+        done = at + 1 + length;
+        let Some(next) = memchr::memchr(b'\\', &raw.as_bytes()[done..]) else {
+            break;
+        };
+        at = done + next;
     }
+    text.push_str(&raw[done..]);
     Cow::Owned(text)
 }
 

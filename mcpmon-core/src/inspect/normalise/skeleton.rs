@@ -142,10 +142,23 @@ fn plain_length(text: &str) -> usize {
 /// Bytes of the run of letters, marks and invisible characters that `text` begins with.
 fn word_length(text: &str) -> usize {
     text.char_indices()
-        .find(|&(_, c)| {
-            !(c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c))
-        })
+        .find(|&(_, c)| !is_of_word(c))
         .map_or(text.len(), |(end, _)| end)
+}
+
+/// Whether a character is a letter, a mark or invisible. What texts are full of is not looked up.
+fn is_of_word(c: char) -> bool {
+    match c {
+        '\0'..='\x7f' => c.is_ascii_alphabetic(),
+        '\u{2010}'..='\u{2027}'
+        | '\u{2190}'..='\u{23ff}'
+        | '\u{2500}'..='\u{27bf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{1f300}'..='\u{1faff}' => false,
+        '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{24f}' => true,
+        _ => c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c),
+    }
 }
 
 fn folds_to_ascii(c: char) -> bool {
@@ -195,6 +208,15 @@ mod tests {
         let here = skeleton.text.find("ignore").expect("folded");
         assert!(text[skeleton.original(here)..].starts_with("ignоre"));
         assert_eq!(skeleton.original(skeleton.text.len()), text.len());
+    }
+
+    #[test]
+    fn what_is_not_looked_up_is_what_it_is() {
+        for c in '\0'..=char::MAX {
+            let looked_up =
+                c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c);
+            assert_eq!(is_of_word(c), looked_up, "{c:?}");
+        }
     }
 
     proptest! {
