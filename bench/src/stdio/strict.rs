@@ -10,11 +10,7 @@ use crate::conversation::Conversation;
 const STRICT: &str = include_str!("../../../policies/strict.yaml");
 
 /// What everybody has to fill in, and a rate that no run reaches.
-const FILLED_IN: [(&str, &str); 5] = [
-    (
-        "\nmcp:\n",
-        "\nmcp:\n  servers: [{id: bench, command: bench-stdio, args: [echo]}]\n",
-    ),
+const FILLED_IN: [(&str, &str); 4] = [
     ("allowed_servers: []", "allowed_servers: [{id: bench}]"),
     (
         "allowed_tools: []",
@@ -23,13 +19,19 @@ const FILLED_IN: [(&str, &str); 5] = [
     ("default_rpm: 100\n", "default_rpm: 1000000000\n"),
     ("default_burst: 10\n", "default_burst: 1000000000\n"),
 ];
+/// Where the server is declared.
+const SERVERS: &str = "\nmcp:\n";
 /// What keeps anything from being used that was not approved, and what approves it.
 const APPROVAL: (&str, &str) = ("auto_trust_first: false", "auto_trust_first: true");
 
 /// The command of a wrapper with this policy, up to the server's; what the server is and offers is pinned.
 pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Vec<String>> {
+    let (program, arguments) = server.split_first().context("a server")?;
+    let declared =
+        format!("{SERVERS}  servers: [{{id: bench, command: {program:?}, args: {arguments:?}}}]\n");
     let policy = FILLED_IN
         .into_iter()
+        .chain([(SERVERS, declared.as_str())])
         .try_fold(STRICT.to_owned(), |policy, change| with(&policy, change))?;
     let first = site.file("strict-first.yaml", &with(&policy, APPROVAL)?)?;
     let policy = site.file("strict.yaml", &policy)?;
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_in_the_policy_that_is_shipped() {
-        for change in FILLED_IN.into_iter().chain([APPROVAL]) {
+        for change in FILLED_IN.into_iter().chain([APPROVAL, (SERVERS, "servers: []")]) {
             let changed = with(STRICT, change).expect("once");
             assert!(changed.contains(change.1), "{change:?}");
         }
