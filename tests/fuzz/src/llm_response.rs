@@ -11,35 +11,59 @@ const LIMITS: Limits = Limits {
     max_held: 1024,
 };
 
-const DIALECTS: [Dialect; 5] = [
-    Dialect::Anthropic,
-    Dialect::OpenaiChat,
-    Dialect::OpenaiResponses,
-    Dialect::Gemini,
-    Dialect::Ollama,
-];
+/// Runs a response of Anthropic's.
+pub fn fuzz_llm_anthropic(data: &[u8]) {
+    holds(Dialect::Anthropic, data);
+}
 
-const FRAMINGS: [Framing; 3] = [Framing::Whole, Framing::Events, Framing::Lines];
+/// Runs a response of Chat Completions.
+pub fn fuzz_llm_openai_chat(data: &[u8]) {
+    holds(Dialect::OpenaiChat, data);
+}
 
-/// Runs a response. The first three bytes choose the dialect, the framing, and the size of chunks.
+/// Runs a response of Responses.
+pub fn fuzz_llm_openai_responses(data: &[u8]) {
+    holds(Dialect::OpenaiResponses, data);
+}
+
+/// Runs a response of Gemini's.
+pub fn fuzz_llm_gemini(data: &[u8]) {
+    holds(Dialect::Gemini, data);
+}
+
+/// Runs a response of Ollama's.
+pub fn fuzz_llm_ollama(data: &[u8]) {
+    holds(Dialect::Ollama, data);
+}
+
+/// Runs a response. The first two bytes choose the framing, and the size of chunks.
 ///
 /// Chunks do not matter; what is handed out as JSON is JSON; no more is held than allowed; where every call is blocked,
-/// no call is found in what went on, and where some are, only those that were allowed.
-pub fn fuzz_llm_response(data: &[u8]) {
-    let [dialect, framing, size, response @ ..] = data else {
+/// no call is found in what went on, and where some are, only those that were allowed; what went on of an allowed
+/// response goes on as it is.
+fn holds(dialect: Dialect, data: &[u8]) {
+    let [framing, size, response @ ..] = data else {
         return;
     };
-    let dialect = DIALECTS[usize::from(*dialect) % DIALECTS.len()];
-    let framing = FRAMINGS[usize::from(*framing) % FRAMINGS.len()];
+    let framing = match framing % 2 {
+        0 => Framing::Whole,
+        _ => streamed(dialect),
+    };
     let size = usize::from(*size) + 1;
     for is_blocked in [none, some, all] {
-        let told = run(dialect, framing, response, usize::MAX, is_blocked);
-        assert_eq!(run(dialect, framing, response, size, is_blocked), told);
+        let told = run(LIMITS, dialect, framing, response, usize::MAX, is_blocked);
+        assert_eq!(run(LIMITS, dialect, framing, response, size, is_blocked), told);
         // What is ours is longer than what it stands for.
         if told.out.len() > LIMITS.max_event {
             continue;
         }
-        let again = run(dialect, framing, &told.out, usize::MAX, none);
+        let again = run(LIMITS, dialect, framing, &told.out, usize::MAX, none);
+        if told.fault.is_none() {
+            assert_eq!(again.fault, None, "{}", told.out.escape_ascii());
+            let (twice, once) = (again.out.escape_ascii(), told.out.escape_ascii());
+            let is_same = lines(dialect, &again.out) == lines(dialect, &told.out);
+            assert!(is_same, "{twice}\nis not\n{once}");
+        }
         for call in again.calls {
             let judged = told.calls.contains(&call);
             assert!(judged && !call.1, "{call:?}: {}", told.out.escape_ascii());
@@ -47,13 +71,32 @@ pub fn fuzz_llm_response(data: &[u8]) {
     }
 }
 
+/// How a dialect frames a stream: no other is looked for.
+pub(crate) const fn streamed(dialect: Dialect) -> Framing {
+    match dialect {
+        Dialect::Ollama => Framing::Lines,
+        Dialect::Anthropic | Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Gemini => {
+            Framing::Events
+        }
+    }
+}
+
+/// What went on, line by line; in no order where a text overtakes a call that is held.
+pub(crate) fn lines(dialect: Dialect, out: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = out.split_inclusive(|byte| *byte == b'\n').collect();
+    if matches!(dialect, Dialect::Anthropic | Dialect::OpenaiChat) {
+        lines.sort_unstable();
+    }
+    lines
+}
+
 /// What came of a response.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
-    out: Vec<u8>,
+pub(crate) struct Told {
+    pub(crate) out: Vec<u8>,
     /// The calls that were judged, and whether they were blocked.
-    calls: Vec<(String, bool)>,
-    fault: Option<Fault>,
+    pub(crate) calls: Vec<(String, bool)>,
+    pub(crate) fault: Option<Fault>,
 }
 
 struct Script {
@@ -73,9 +116,10 @@ impl Judge for Script {
                 return Verdict::Allow;
             }
         };
-        check(call);
+        let input = check(call);
         let is_blocked = (self.is_blocked)(&call.name.name);
-        self.calls.push((format!("{:?}", call.name), is_blocked));
+        let told = format!("{:?} {:?} {input}", call.name, call.id);
+        self.calls.push((told, is_blocked));
         if is_blocked {
             return Verdict::Block(Denial {
                 rule: "all".to_owned(),
@@ -91,25 +135,35 @@ impl Judge for Script {
     }
 }
 
-/// What is handed out as JSON is JSON, to serde_json too.
-fn check(call: &Intent<'_>) {
-    if let Input::Json(json) = &call.input {
-        let value = serde_json::from_str::<serde_json::Value>(json.as_str());
-        assert!(value.is_ok(), "{}", json.as_str());
+/// What is handed out as JSON is JSON, to serde_json too: what it is called with, in one spelling.
+fn check(call: &Intent<'_>) -> String {
+    match &call.input {
+        Input::Json(json) => match serde_json::from_str::<serde_json::Value>(json.as_str()) {
+            Ok(value) => value.to_string(),
+            Err(error) => panic!("{error}: {}", json.as_str()),
+        },
+        Input::Text(text) | Input::Malformed(text) => format!("{text:?}"),
     }
 }
 
-fn run(dialect: Dialect, framing: Framing, bytes: &[u8], size: usize, is_blocked: fn(&str) -> bool) -> Told {
+pub(crate) fn run(
+    limits: Limits,
+    dialect: Dialect,
+    framing: Framing,
+    bytes: &[u8],
+    size: usize,
+    is_blocked: fn(&str) -> bool,
+) -> Told {
     let mut judge = Script {
         is_blocked,
         calls: Vec::new(),
     };
-    let mut response = Response::new(dialect, framing, LIMITS);
+    let mut response = Response::new(dialect, framing, limits);
     let mut out = Vec::new();
     let mut fault = None;
     for chunk in bytes.chunks(size) {
         fault = fault.or_else(|| response.push(chunk, &mut judge, &mut out).err());
-        assert!(response.held() <= LIMITS.max_body.max(LIMITS.max_event + LIMITS.max_held));
+        assert!(response.held() <= limits.max_body.max(limits.max_event + limits.max_held));
     }
     fault = fault.or_else(|| response.finish(&mut judge, &mut out).err());
     Told {
@@ -119,14 +173,14 @@ fn run(dialect: Dialect, framing: Framing, bytes: &[u8], size: usize, is_blocked
     }
 }
 
-fn none(_: &str) -> bool {
+pub(crate) fn none(_: &str) -> bool {
     false
 }
 
-fn some(name: &str) -> bool {
+pub(crate) fn some(name: &str) -> bool {
     name.len().is_multiple_of(2)
 }
 
-fn all(_: &str) -> bool {
+pub(crate) fn all(_: &str) -> bool {
     true
 }

@@ -1,0 +1,114 @@
+//! One answer of a model, as each API tells it whole and as a stream: policy leaves the same of both.
+
+mod tell;
+
+use mcpmon_core::{
+    filter::llm::{Framing, Limits},
+    model::Dialect,
+};
+use serde_json::{Value, json};
+
+use crate::llm_response::{Told, all, lines, none, run, some, streamed};
+
+const DIALECTS: [Dialect; 5] = [
+    Dialect::Anthropic,
+    Dialect::OpenaiChat,
+    Dialect::OpenaiResponses,
+    Dialect::Gemini,
+    Dialect::Ollama,
+];
+
+/// Most that an answer has in it: all of it fits the bounds.
+const MOST: usize = 4;
+const LONGEST: usize = 24;
+
+/// Something in an answer.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Text(String),
+    Call { name: String, id: String, input: Value },
+}
+
+/// Runs an answer that every API tells. The first byte chooses how long the pieces of a stream are, the second the size
+/// of chunks; each line is a text, or, if it begins with `!`, a call.
+///
+/// Where all is allowed, every byte stays, though a text can overtake a call behind which it comes; the calls that are
+/// judged are those that were told, whole and in a stream; and of both the same is left.
+pub fn fuzz_llm_turn(data: &[u8]) {
+    let [piece, size, script @ ..] = data else {
+        return;
+    };
+    let (piece, size) = (usize::from(*piece) % LONGEST + 1, usize::from(*size) + 1);
+    let items: Vec<Item> = script
+        .split(|byte| *byte == b'\n')
+        .take(MOST)
+        .enumerate()
+        .map(|(at, line)| Item::of(at, line))
+        .collect();
+    for dialect in DIALECTS {
+        let whole = tell::whole(dialect, &items);
+        let stream = tell::stream(dialect, &items, piece);
+        let framing = streamed(dialect);
+        for is_blocked in [none, some, all] {
+            let told = |framing, text: &str| {
+                let cut = |size| {
+                    run(
+                        Limits::default(),
+                        dialect,
+                        framing,
+                        text.as_bytes(),
+                        size,
+                        is_blocked,
+                    )
+                };
+                let told = cut(usize::MAX);
+                assert_eq!(cut(size), told);
+                assert_eq!(told.fault, None, "{dialect:?}: {text}");
+                if told.calls.iter().all(|(_, is_blocked)| !is_blocked) {
+                    let is_same = lines(dialect, &told.out) == lines(dialect, text.as_bytes());
+                    assert!(is_same, "{}\nis not\n{text}", told.out.escape_ascii());
+                }
+                told
+            };
+            let (whole, stream) = (told(Framing::Whole, &whole), told(framing, &stream));
+            let calls = items.iter().filter(|item| matches!(item, Item::Call { .. }));
+            assert_eq!(whole.calls.len(), calls.count(), "{dialect:?}");
+            assert_eq!(whole.calls, stream.calls, "{dialect:?}");
+            let left = left(dialect, Framing::Whole, &whole);
+            assert_eq!(left, self::left(dialect, framing, &stream), "{dialect:?}");
+            let allowed = whole.calls.iter().filter(|(_, is_blocked)| !is_blocked);
+            assert!(allowed.eq(&left), "{dialect:?}: {}", whole.out.escape_ascii());
+        }
+    }
+}
+
+/// The calls that an agent finds.
+fn left(dialect: Dialect, framing: Framing, told: &Told) -> Vec<(String, bool)> {
+    let again = run(Limits::default(), dialect, framing, &told.out, usize::MAX, none);
+    assert_eq!(again.fault, None, "{}", told.out.escape_ascii());
+    again.calls
+}
+
+impl Item {
+    fn of(at: usize, line: &[u8]) -> Self {
+        // What ends a line for some readers is written anew where lines count.
+        let is_plain = |c: &char| !c.is_control() && !('\u{2028}'..='\u{2029}').contains(c);
+        let text: String = String::from_utf8_lossy(line)
+            .chars()
+            .filter(is_plain)
+            .take(LONGEST)
+            .collect();
+        match text.strip_prefix('!') {
+            None => Self::Text(text),
+            Some(call) => Self::Call {
+                name: format!("t{}", "x".repeat(call.len() % 3)),
+                id: format!("call_{at}"),
+                input: match call.len() % 4 {
+                    0 => json!({}),
+                    1 => json!({"text": call, "n": [at, 1.5, null]}),
+                    _ => json!({"text": call}),
+                },
+            },
+        }
+    }
+}
