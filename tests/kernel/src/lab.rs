@@ -1,6 +1,6 @@
 //! A loaded sensor, and what tests ask of it: put rules in force, gather records, count.
 
-use std::{collections::BTreeSet, mem};
+use std::{collections::BTreeSet, mem, net::SocketAddr};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use mcpmon::intercept::kernel::{
@@ -14,7 +14,12 @@ use mcpmon_core::policy::{
     network::table::{CANARY, Numbering, Resolved, Tables, compile},
 };
 
-use crate::{child::Child, kernel::Kernel, probe};
+use crate::{
+    child::Child,
+    kernel::Kernel,
+    netns::Space,
+    probe::{self, REACHED, REFUSED},
+};
 
 /// Command name that makes a process an agent.
 pub const AGENT: &str = "mcpmon-agent-t";
@@ -157,7 +162,7 @@ impl Lab {
         )?;
         marker.proceed()?;
         ensure!(
-            marker.join()? == probe::REFUSED,
+            marker.join()? == REFUSED,
             "the self-test's address is not refused"
         );
         Ok(pid)
@@ -191,6 +196,31 @@ impl Lab {
     /// Where it cannot be read.
     pub fn count(&self, counter: Counter) -> Result<u64> {
         self.sensor.counters.get(counter).context("cannot read a counter")
+    }
+
+    /// Has a workload with this entry, and its relatives, connect everywhere.
+    ///
+    /// # Errors
+    /// Where one reaches what is refused to it, or the other way round.
+    pub fn hold(
+        &mut self,
+        entry: ProcessEntry,
+        refused: &[SocketAddr],
+        reached: &[SocketAddr],
+    ) -> Result<()> {
+        self.connections()?;
+        let mut workload = Child::start_in(Space::Network, |test| {
+            test.wait()?;
+            refused
+                .iter()
+                .try_for_each(|target| probe::all_relatives(*target, REFUSED))?;
+            reached
+                .iter()
+                .try_for_each(|target| probe::all_relatives(*target, REACHED))
+        })?;
+        self.sensor.processes.set(workload.pid(), entry)?;
+        workload.proceed()?;
+        workload.join()
     }
 }
 

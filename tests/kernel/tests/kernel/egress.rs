@@ -44,7 +44,7 @@ pub(crate) fn allowed_only(lab: &mut Lab) -> Result<()> {
         (Ipv4Addr::new(127, 0, 8, 255), OTHER_PORT).into(),
         (Ipv4Addr::new(127, 0, 7, 7), PORT).into(),
     ];
-    hold(lab, entry(list), &refused, &reached)
+    lab.hold(entry(list), &refused, &reached)
 }
 
 pub(crate) fn all_but(lab: &mut Lab) -> Result<()> {
@@ -52,8 +52,7 @@ pub(crate) fn all_but(lab: &mut Lab) -> Result<()> {
         &install_without_pending(lab, vec![server("all-but", all_but_9()?)?])?,
         "all-but",
     )?;
-    hold(
-        lab,
+    lab.hold(
         entry(list),
         &[(DENIED4, PORT).into()],
         &[(ALLOWED4, PORT).into(), (DENIED6, PORT).into()],
@@ -68,9 +67,9 @@ pub(crate) fn each_its_own(lab: &mut Lab) -> Result<()> {
     };
     let lists = install_without_pending(lab, vec![server("first", first)?, server("second", second)?])?;
     let (nine, eight) = ([(DENIED4, PORT).into()], [(ALLOWED4, PORT).into()]);
-    hold(lab, entry(list(&lists, "first")?), &nine, &eight)?;
-    hold(lab, entry(list(&lists, "second")?), &eight, &nine)?;
-    hold(lab, ProcessEntry::default(), &[], &[nine[0], eight[0]])
+    lab.hold(entry(list(&lists, "first")?), &nine, &eight)?;
+    lab.hold(entry(list(&lists, "second")?), &eight, &nine)?;
+    lab.hold(ProcessEntry::default(), &[], &[nine[0], eight[0]])
 }
 
 /// A process that was started but not judged yet is held to every list at once; judged, to its own.
@@ -114,7 +113,7 @@ pub(crate) fn pending_without_lists(lab: &mut Lab) -> Result<()> {
         flags: ProcessEntry::FLAG_PENDING,
         ..ProcessEntry::default()
     };
-    hold(lab, pending, &[], &[(DENIED4, PORT).into()])
+    lab.hold(pending, &[], &[(DENIED4, PORT).into()])
 }
 
 /// A server inside another is held to the lists of both.
@@ -132,7 +131,7 @@ pub(crate) fn both(lab: &mut Lab) -> Result<()> {
         ..entry(0)
     };
     let refused = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
-    hold(lab, nested, &refused, &[(ALLOWED4, PORT).into()])
+    lab.hold(nested, &refused, &[(ALLOWED4, PORT).into()])
 }
 
 /// A process of a server that is being stopped connects nowhere, and does not survive a fork.
@@ -165,7 +164,7 @@ pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
         instance: 5,
         ..ProcessEntry::default()
     };
-    hold(lab, of_server, &[], &[(ALLOWED4, PORT).into()])?;
+    lab.hold(of_server, &[], &[(ALLOWED4, PORT).into()])?;
     let mut records = lab.connections()?;
     records.retain(|record| record.record.port == PORT);
     ensure!(
@@ -178,23 +177,6 @@ pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
         ensure!(said == (Action::Allow, 0, 5), "{record:#?}");
     }
     Ok(())
-}
-
-/// Has a workload with this entry, and its relatives, connect everywhere.
-fn hold(lab: &mut Lab, entry: ProcessEntry, refused: &[SocketAddr], reached: &[SocketAddr]) -> Result<()> {
-    lab.connections()?;
-    let mut workload = Child::start_in(Space::Network, |test| {
-        test.wait()?;
-        refused
-            .iter()
-            .try_for_each(|target| probe::all_relatives(*target, REFUSED))?;
-        reached
-            .iter()
-            .try_for_each(|target| probe::all_relatives(*target, REACHED))
-    })?;
-    lab.sensor.processes.set(workload.pid(), entry)?;
-    workload.proceed()?;
-    workload.join()
 }
 
 fn entry(list: u32) -> ProcessEntry {

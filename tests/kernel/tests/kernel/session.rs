@@ -9,10 +9,9 @@ use mcpmon_core::{
     policy::{Egress, ModelHost, OnBypass, Policy, Server, Transport, network::table::LIST_PROXIED},
 };
 use mcpmon_kernel_tests::{
-    child::Child,
     lab::Lab,
-    netns::{ALLOWED4, DENIED4, DENIED6, Space},
-    probe::{self, REACHED, REFUSED},
+    netns::{ALLOWED4, DENIED4, DENIED6},
+    probe,
 };
 
 const PORT: u16 = 25_100;
@@ -37,43 +36,26 @@ fn proxied() -> ProcessEntry {
     }
 }
 
-/// Has a workload with this entry, and its relatives, connect everywhere.
-fn hold(lab: &mut Lab, entry: ProcessEntry, refused: &[SocketAddr], reached: &[SocketAddr]) -> Result<()> {
-    lab.connections()?;
-    let mut workload = Child::start_in(Space::Network, |test| {
-        test.wait()?;
-        refused
-            .iter()
-            .try_for_each(|target| probe::all_relatives(*target, REFUSED))?;
-        reached
-            .iter()
-            .try_for_each(|target| probe::all_relatives(*target, REACHED))
-    })?;
-    lab.sensor.processes.set(workload.pid(), entry)?;
-    workload.proceed()?;
-    workload.join()
-}
-
 /// Models are refused to the session, whatever it starts, and to nobody else.
 pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
     lab.install(&policy(OnBypass::Deny))?;
     let models = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
     let others = [(DENIED4, OTHER_PORT).into(), (ALLOWED4, PORT).into()];
-    hold(lab, proxied(), &models, &others)?;
-    hold(lab, ProcessEntry::default(), &[], &models)
+    lab.hold(proxied(), &models, &others)?;
+    lab.hold(ProcessEntry::default(), &[], &models)
 }
 
 /// Where they are only reported, they are reached, and reported of the session alone.
 pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
     let tables = lab.install(&policy(OnBypass::Alert))?;
     let (model, other): (SocketAddr, SocketAddr) = ((DENIED4, PORT).into(), (ALLOWED4, PORT).into());
-    hold(lab, ProcessEntry::default(), &[], &[model])?;
+    lab.hold(ProcessEntry::default(), &[], &[model])?;
     let records = lab.connections()?;
     ensure!(
         records.iter().all(|record| record.record.port != PORT),
         "{records:#?}"
     );
-    hold(lab, proxied(), &[], &[model, other])?;
+    lab.hold(proxied(), &[], &[model, other])?;
     let mut records = lab.connections()?;
     records.retain(|record| record.record.port == PORT);
     ensure!(
@@ -111,10 +93,5 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
         flags: ProcessEntry::FLAG_AGENT | ProcessEntry::FLAG_PENDING,
         ..proxied()
     };
-    hold(
-        lab,
-        pending,
-        &[(DENIED4, PORT).into()],
-        &[(ALLOWED4, PORT).into()],
-    )
+    lab.hold(pending, &[(DENIED4, PORT).into()], &[(ALLOWED4, PORT).into()])
 }
