@@ -11,11 +11,11 @@ mod question;
 mod report;
 mod round;
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use mcpmon_bench::{proxied, report::Output, site::Site};
+use mcpmon_bench::{proxied::Side, report::Output, site::Site};
 
 use self::report::Report;
 
@@ -31,18 +31,8 @@ struct Cli {
 enum Command {
     /// Measure
     Run(Options),
-    /// The far side: a server that answers at once
-    Upstream {
-        /// Where to listen
-        listen: SocketAddr,
-    },
-    /// Floor: a reverse proxy that looks at nothing
-    Bare {
-        /// Where to listen
-        listen: SocketAddr,
-        /// Whom to ask
-        upstream: SocketAddr,
-    },
+    #[command(flatten)]
+    Side(Side),
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,10 +53,7 @@ struct Options {
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(options) => run(&options),
-        Command::Upstream { listen } => proxied::serve(listen, question::reply).map(|()| ExitCode::SUCCESS),
-        Command::Bare { listen, upstream } => {
-            proxied::serve_bare(listen, upstream).map(|()| ExitCode::SUCCESS)
-        }
+        Command::Side(side) => side.serve(question::reply).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -1,9 +1,8 @@
 //! One round: every contender, one after another, with the same work.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use mcpmon_bench::{
-    median,
-    proxied::{rate, stream, typical},
+    proxied::{self, rate, streams, typical},
     report,
 };
 
@@ -11,9 +10,6 @@ use crate::{
     contender::{Contender, Way, request},
     question::Question,
 };
-
-/// Streams of a round.
-const STREAMS: u32 = 5;
 
 /// What one contender took; medians within the round, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,31 +31,20 @@ pub(crate) struct Taken {
 /// A round: what each contender took.
 pub(crate) type Round = report::Round<Way, Taken>;
 
-/// Measures every contender once, each time beginning with another.
+/// Measures every contender once.
 pub(crate) fn measure(contenders: &[Contender], requests: u32, number: u32) -> Result<Round> {
-    let first = number as usize % contenders.len();
-    let (before, after) = contenders.split_at(first);
-    after
-        .iter()
-        .chain(before)
-        .map(|contender| {
-            let taken = take(contender, requests).with_context(|| format!("{:?}", contender.way))?;
-            Ok((contender.way, taken))
-        })
-        .collect()
+    proxied::measure(contenders, number, |contender| take(contender, requests))
 }
 
 fn take(contender: &Contender, requests: u32) -> Result<Taken> {
     let asks = |question| request(contender, question);
-    let streaming = asks(Question::Stream);
-    let streams = (0..STREAMS).map(|_| stream(&streaming));
-    let (first, events): (Vec<f64>, Vec<Vec<f64>>) = streams.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let (first, event) = streams(&asks(Question::Stream))?;
     Ok(Taken {
         text: typical(&asks(Question::Text), requests)?,
         call: typical(&asks(Question::Call), requests)?,
         history: typical(&asks(Question::History), requests / 8)?,
         rate: rate(&asks(Question::Text), requests / 4)?,
-        first: median(&first),
-        event: median(&events.concat()),
+        first,
+        event,
     })
 }

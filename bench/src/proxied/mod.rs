@@ -7,11 +7,15 @@ mod clock;
 mod contender;
 mod far_side;
 mod measure;
+mod round;
+mod side;
 
 pub use bare::serve as serve_bare;
 pub use contender::{Contender, free};
 pub use far_side::{Asked, Reply, Said, Script, serve};
 pub use measure::{Request, ask, held, rate, stream, typical};
+pub use round::{measure, streams};
+pub use side::Side;
 
 /// Events of a stream that say when they left.
 pub const EVENTS: u32 = 200;

@@ -1,0 +1,43 @@
+//! One round: every contender, one after another, with the same work.
+
+use anyhow::{Context as _, Result};
+
+use super::{Contender, Request, stream};
+use crate::{
+    median,
+    report::{Round, Way},
+};
+
+/// Streams of a round.
+const STREAMS: u32 = 5;
+
+/// Has `take` measure every contender once, each round beginning with another.
+///
+/// # Errors
+/// Where one cannot be measured.
+pub fn measure<W: Way, T>(
+    contenders: &[Contender<W>],
+    number: u32,
+    take: impl Fn(&Contender<W>) -> Result<T>,
+) -> Result<Round<W, T>> {
+    let first = number as usize % contenders.len();
+    let (before, after) = contenders.split_at(first);
+    after
+        .iter()
+        .chain(before)
+        .map(|contender| {
+            let taken = take(contender).with_context(|| format!("{:?}", contender.way))?;
+            Ok((contender.way, taken))
+        })
+        .collect()
+}
+
+/// What the first bytes of a stream take, and each of its events, nanoseconds: the medians of some streams.
+///
+/// # Errors
+/// Where one does not come through.
+pub fn streams(request: &Request) -> Result<(f64, f64)> {
+    let streams = (0..STREAMS).map(|_| stream(request));
+    let (first, events): (Vec<f64>, Vec<Vec<f64>>) = streams.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    Ok((median(&first), median(&events.concat())))
+}
