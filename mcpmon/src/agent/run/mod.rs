@@ -23,8 +23,8 @@ use nix::sys::prctl;
 
 pub(crate) use self::cgroup::GROUP_PREFIX;
 pub use self::shims::{
-    InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims, run as run_shim,
-    usual_directory as usual_shims,
+    InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,
+    run as run_shim, usual_directory as usual_shims,
 };
 use self::{
     cgroup::OwnGroup,
