@@ -7,6 +7,7 @@
 
 mod categories;
 mod corpus;
+mod disclosures;
 mod engines;
 mod report;
 mod sequences;

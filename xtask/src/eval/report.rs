@@ -46,6 +46,20 @@ pub(super) struct Share {
     pub(super) flagged: u64,
 }
 
+impl Share {
+    pub(super) fn count(&mut self, is_flagged: bool) {
+        self.n += 1;
+        self.flagged += u64::from(is_flagged);
+    }
+
+    /// `None` of nothing. Corpora are far smaller than 2³² items.
+    pub(super) fn fraction(self) -> Option<f64> {
+        let flagged = f64::from(u32::try_from(self.flagged).ok()?);
+        let n = f64::from(u32::try_from(self.n).ok().filter(|&n| n > 0)?);
+        Some(flagged / n)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct GroupKey {
     pub(super) kind: String,
@@ -102,13 +116,11 @@ impl Report {
             .as_deref()
             .is_some_and(|category| category.starts_with("real_server"))
         {
-            group.real.n += 1;
-            group.real.flagged += u64::from(judged.flagged);
+            group.real.count(judged.flagged);
         }
         if let Some(family) = &item.secret_family {
             let share = group.families.entry(family.clone()).or_default();
-            share.n += 1;
-            share.flagged += u64::from(judged.flagged);
+            share.count(judged.flagged);
         }
         if judged.flagged != judged.expected {
             self.misses.push(Miss {
@@ -214,6 +226,7 @@ mod tests {
             "names": {"recall": 1.0, "fp": null},
             "sequences": null,
             "categories": null,
+            "disclosures": null,
             "launches": {"recall": 0.5, "fp": 0.0},
             "speed": null,
         });

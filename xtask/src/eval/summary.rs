@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{
     categories::{self, Categories},
     corpus::Corpus,
-    report::Group,
+    disclosures::{self, Disclosures},
+    report::{Group, Share},
     sequences,
 };
 
@@ -21,6 +22,7 @@ pub(super) struct Summary {
     pub(super) sequences: Option<Sequences>,
     pub(super) launches: Option<Rates>,
     pub(super) categories: Option<Categories>,
+    pub(super) disclosures: Option<Disclosures>,
     pub(super) speed: Option<Speed>,
 }
 
@@ -101,11 +103,12 @@ impl Tally {
         })
     }
 
-    /// `None` of nothing. Corpora are far smaller than 2³² items.
     fn fraction(self) -> Option<f64> {
-        let part = f64::from(u32::try_from(self.part).ok()?);
-        let whole = f64::from(u32::try_from(self.whole).ok().filter(|&whole| whole > 0)?);
-        Some(part / whole)
+        Share {
+            n: self.whole,
+            flagged: self.part,
+        }
+        .fraction()
     }
 }
 
@@ -120,6 +123,7 @@ impl Summary {
             sequences: area.sequences(),
             launches: area.rates("launch", "mcp_server", "other"),
             categories: None,
+            disclosures: None,
             speed: None,
         }
     }
@@ -127,6 +131,7 @@ impl Summary {
     /// What is measured on the items beside judging each.
     pub(super) fn take(&mut self, corpus: &Corpus) {
         self.categories = categories::measure(corpus);
+        self.disclosures = disclosures::measure(corpus);
         if let Some(figures) = &mut self.sequences {
             let stopped = |label| {
                 let (whole, part) = sequences::stopped_by_block(corpus, label);

@@ -127,6 +127,23 @@ fn summary(summary: &Summary) -> String {
             ],
         );
     }
+    if let Some(figures) = &summary.disclosures {
+        for (family, recall) in &figures.recall_by_family {
+            line(
+                &format!("texts with {family}"),
+                &[("recall", percent(Some(*recall)))],
+            );
+        }
+        line(
+            "texts to models",
+            &[
+                ("other vendors", percent(figures.recall_other_vendors)),
+                ("false positives", percent(figures.fp)),
+                ("of near misses", percent(figures.fp_near_miss)),
+                ("replaced in outputs", percent(figures.replaced_in_outputs)),
+            ],
+        );
+    }
     if let Some(speed) = &summary.speed {
         line(
             "speed",
