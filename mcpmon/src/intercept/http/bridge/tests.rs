@@ -163,19 +163,24 @@ async fn a_session_is_kept_and_ended() {
     assert_eq!(asked.last().unwrap().what(), "DELETE");
 }
 
+/// A site that answers this with a stream, and the streams that it opened.
+async fn streaming(what: &'static str) -> (Site, Arc<Mutex<Vec<mpsc::Sender<Bytes>>>>) {
+    let streams = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&streams);
+    let site = Site::new(move |asked| {
+        if asked.what() != what {
+            return shaken(asked, "s1");
+        }
+        let (told, sender) = Told::events();
+        kept.lock().unwrap().push(sender);
+        told
+    });
+    (site.await, streams)
+}
+
 #[tokio::test]
 async fn what_a_server_says_unasked_comes_through_and_is_taken_up_again() {
-    let streams = Arc::new(Mutex::new(Vec::<mpsc::Sender<Bytes>>::new()));
-    let kept = Arc::clone(&streams);
-    let site = Site::new(move |asked| match asked.what().as_str() {
-        "GET" => {
-            let (told, sender) = Told::events();
-            kept.lock().unwrap().push(sender);
-            told
-        }
-        _ => shaken(asked, "s1"),
-    })
-    .await;
+    let (site, streams) = streaming("GET").await;
     let mut client = Client::new(&site, Way::Http);
     client.shake_hands().await;
     until("a stream", || !streams.lock().unwrap().is_empty()).await;
@@ -462,17 +467,7 @@ async fn a_server_of_the_transport_before_is_found_out_and_its_end_is_the_end() 
 
 #[tokio::test]
 async fn a_client_that_says_no_more_still_gets_its_answers() {
-    let streams = Arc::new(Mutex::new(Vec::<mpsc::Sender<Bytes>>::new()));
-    let kept = Arc::clone(&streams);
-    let site = Site::new(move |asked| match asked.what().as_str() {
-        "tools/call" => {
-            let (told, sender) = Told::events();
-            kept.lock().unwrap().push(sender);
-            told
-        }
-        _ => shaken(asked, "s1"),
-    })
-    .await;
+    let (site, streams) = streaming("tools/call").await;
     let mut client = Client::new(&site, Way::Http);
     client.shake_hands().await;
     client.send(request(3, "tools/call", json!({"name": "a"}))).await;
