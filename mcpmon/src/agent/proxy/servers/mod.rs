@@ -184,9 +184,8 @@ impl Remotes {
     /// Those that nobody goes on with are taken out.
     fn retire(&self, now: Timestamp) -> Vec<Arc<Conversing>> {
         let mut conversations = self.conversations();
-        let is_over = |conversing: &Arc<Conversing>| {
-            Arc::strong_count(conversing) == 1 && now.since(conversing.used()) >= IDLE
-        };
+        let is_over =
+            |conversing: &Arc<Conversing>| !is_held(conversing) && now.since(conversing.used()) >= IDLE;
         let over = conversations.extract_if(.., |_, conversing| is_over(conversing));
         over.map(|(_, conversing)| conversing).collect()
     }
@@ -235,7 +234,8 @@ impl Remotes {
         Ok(conversing)
     }
 
-    /// Makes room for one more of a user: of those that nobody goes on with, the one that was used longest ago.
+    /// Makes room for one more of a user: of those that nobody goes on with, the one that was used longest ago, else of
+    /// those that are idle though a session of a client holds them, which is told to begin anew.
     fn make_room(&self, now: Timestamp, uid: u32) -> Result<(), NotJudged> {
         let mut conversations = self.conversations();
         let of_user = conversations
@@ -248,9 +248,10 @@ impl Remotes {
         let oldest = conversations
             .iter()
             .filter(|(whose, _)| of_user < MOST_OF_USER || whose.identity.uid == uid)
-            .filter(|(_, conversing)| Arc::strong_count(conversing) == 1)
-            .min_by_key(|(_, conversing)| conversing.used())
-            .map(|(whose, _)| whose.clone());
+            .map(|(whose, conversing)| (whose, is_held(conversing), conversing.used()))
+            .filter(|(_, is_held, used)| !is_held || now.since(*used) >= IDLE)
+            .min_by_key(|(_, is_held, used)| (*is_held, *used))
+            .map(|(whose, ..)| whose.clone());
         let oldest = oldest.and_then(|whose| conversations.remove(&whose));
         drop(conversations);
         let Some(oldest) = oldest else {
@@ -268,6 +269,11 @@ impl Remotes {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a client's request, stream or session has it, beside the table.
+fn is_held(conversing: &Arc<Conversing>) -> bool {
+    Arc::strong_count(conversing) > 1
 }
 
 impl Servers for Remotes {

@@ -398,7 +398,20 @@ fn one_user_does_not_take_the_room_of_others() {
     let refused = home.remotes.conversation(one_more()).expect_err("no room");
     assert!(refused.to_string().contains("too many"), "{refused}");
     home.converse("notes", Some("s"), 1001);
-    drop(held);
+    let first = Arc::as_ptr(&held[0]).cast::<()>();
+    for conversing in home.remotes.conversations().values() {
+        let is_first = Arc::as_ptr(conversing).cast::<()>() == first;
+        let idle = if is_first { IDLE } else { IDLE / 2 };
+        conversing.touch(Timestamp(
+            clock::now().0 - i64::try_from(idle.as_nanos()).expect("short"),
+        ));
+    }
+    home.remotes
+        .conversation(one_more())
+        .expect("one that is held and idle makes room");
+    let again = home.converse("notes", Some(&session(0)), 1000);
+    assert_ne!(Arc::as_ptr(&again).cast::<()>(), first, "its session begins anew");
+    drop((held, again));
     home.remotes
         .conversation(one_more())
         .expect("the oldest makes room");

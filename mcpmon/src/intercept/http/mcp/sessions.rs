@@ -19,6 +19,9 @@ use crate::intercept::http::shares::{Owner, may_take};
 /// How often those that nobody uses are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
 
+/// How long a conversation is known in which there is neither a session nor a request.
+const UNUSED: Duration = Duration::from_secs(1800);
+
 /// What is common to all sessions of a conversation, and to requests without any.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -251,12 +254,14 @@ impl Known {
             return;
         }
         self.swept = now;
-        let is_fresh = |used: &Used| now.saturating_duration_since(used.at()) < idle;
+        let is_fresh = |used: &Used, idle| now.saturating_duration_since(used.at()) < idle;
         // What somebody else holds is in use: a stream, a session.
         self.sessions
-            .retain(|_, opened| Arc::strong_count(&opened.live) > 1 || is_fresh(&opened.live.used));
-        self.conversations
-            .retain(|_, conversation| Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used));
+            .retain(|_, opened| Arc::strong_count(&opened.live) > 1 || is_fresh(&opened.live.used, idle));
+        let idle = idle.min(UNUSED);
+        self.conversations.retain(|_, conversation| {
+            Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used, idle)
+        });
     }
 }
 
