@@ -40,11 +40,12 @@ impl Splices {
         }
     }
 
-    /// The text with its changes. Of two that overlap the one around the other counts, else the first.
+    /// The text with its changes. Of two that overlap the one around the other counts, else the first; what is put
+    /// between two characters stays where what follows them goes.
     #[must_use]
     pub fn apply(mut self, text: &str) -> String {
         self.changes
-            .sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
+            .sort_by_key(|(place, _)| (place.start, !place.is_empty(), Reverse(place.end)));
         let mut out = String::with_capacity(text.len() + 256);
         let mut done = 0;
         for (place, new) in self.changes {

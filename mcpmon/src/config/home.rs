@@ -1,24 +1,23 @@
-//! The own file of a user whom this process is not: read as that user would read it.
+//! The own file of a user whom this process is not.
 //!
-//! A daemon may read everything, and what it reads shows in messages about mistakes. So the file is opened with the
-//! rights of its user, on a thread of its own, and is believed only where it is the user's or root's. What hangs (a home
-//! directory on a network that is away) is not waited for.
+//! A daemon may read everything, and what it reads shows in messages about mistakes. So a file is read only where its
+//! user could read it: it belongs to that user, or it is root's and everybody's to read, and no link leads to it from
+//! outside the home directory. What hangs (a home directory on a network that is away) is not waited for.
 
 use std::{
-    fs::File,
+    collections::BTreeSet,
+    fs::{File, Metadata, OpenOptions},
     io,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::Duration,
 };
 
 use nix::{
-    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
-    unistd::{Gid, Uid, User, setfsgid, setfsuid},
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
+    unistd::{Uid, User},
 };
 
 use super::{
@@ -27,13 +26,17 @@ use super::{
     trust,
 };
 
+/// Where it is in a home directory, with [`FILE_NAME`] in it.
+const DIRECTORY: &str = ".config/mcpmon";
 /// How long a file is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Files that are read at a time, those that hang among them.
 const MOST: usize = 16;
+/// Mode bit of what everybody may read.
+const FOR_ALL: u32 = 0o004;
 
-/// Files that are read now.
-static READING: AtomicUsize = AtomicUsize::new(0);
+/// Whose files are read now.
+static READING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 impl Sources {
     /// Reads `.config/mcpmon/mcpmon.yaml` in the home directory that the system has for `uid`; `None` where there is no
@@ -41,13 +44,13 @@ impl Sources {
     /// change that.
     ///
     /// # Errors
-    /// Where it is there and cannot be read in time, or is neither the user's nor root's.
+    /// Where it is there and cannot be read in time, or is not the user's.
     pub fn of_home(uid: u32) -> Result<Option<Self>, SourceError> {
         let failed = |source| SourceError::Read {
             path: PathBuf::from(format!("the policy file of user {uid}")),
             source,
         };
-        let turn = Turn::take().ok_or_else(|| failed(io::ErrorKind::ResourceBusy.into()))?;
+        let turn = Turn::take(uid).map_err(|busy| failed(busy.into()))?;
         let (tell, told) = mpsc::channel();
         let reading = move || {
             let found = of_user(uid);
@@ -64,66 +67,75 @@ impl Sources {
     }
 }
 
-/// One of those who read.
-struct Turn;
+/// One of those who read: one of each user, so that none that hangs takes the turns of others.
+struct Turn(u32);
 
 impl Turn {
-    fn take() -> Option<Self> {
-        let turn = Self;
-        // Given back where it is one too many.
-        (READING.fetch_add(1, Ordering::Relaxed) < MOST).then_some(turn)
+    fn take(uid: u32) -> Result<Self, io::ErrorKind> {
+        let mut reading = Self::reading();
+        if reading.len() >= MOST {
+            return Err(io::ErrorKind::ResourceBusy);
+        }
+        match reading.insert(uid) {
+            true => Ok(Self(uid)),
+            // As it was told when it began to hang.
+            false => Err(io::ErrorKind::TimedOut),
+        }
+    }
+
+    fn reading() -> MutexGuard<'static, BTreeSet<u32>> {
+        // No step of ours leaves it half changed.
+        READING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        READING.fetch_sub(1, Ordering::Relaxed);
+        Self::reading().remove(&self.0);
     }
 }
 
-/// Changes whose rights this thread has: it is to end with this.
 fn of_user(uid: u32) -> Result<Option<Sources>, SourceError> {
-    let Ok(Some(user)) = User::from_uid(Uid::from_raw(uid)) else {
-        return Ok(None);
-    };
-    let path = user.dir.join(".config/mcpmon").join(FILE_NAME);
-    read_as(&path, user.uid, user.gid)
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => read_in(&user.dir, uid),
+        Ok(None) | Err(_) => Ok(None),
+    }
 }
 
-fn read_as(path: &Path, uid: Uid, gid: Gid) -> Result<Option<Sources>, SourceError> {
-    let failed = |source| SourceError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    take_rights(uid, gid).map_err(failed)?;
-    let file = match open(path) {
+fn read_in(home: &Path, uid: u32) -> Result<Option<Sources>, SourceError> {
+    let path = home.join(DIRECTORY).join(FILE_NAME);
+    let file = match open(home) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(source) => return Err(SourceError::Read { path, source }),
     };
-    let text = contents(path, file, |metadata| {
-        Ok(trust::check_owner(path, metadata, uid.as_raw())?)
-    })?;
-    Ok(Some(Sources::of_file(Source::File(path.to_owned()), text)))
+    let text = contents(&path, file, |metadata| check(&path, metadata, uid))?;
+    Ok(Some(Sources::of_file(Source::File(path), text)))
 }
 
-/// This thread opens files as that user from here on, and no longer as root.
-fn take_rights(uid: Uid, gid: Gid) -> io::Result<()> {
-    setfsgid(gid);
-    setfsuid(uid);
-    // They only tell what was before.
-    match (setfsgid(gid), setfsuid(uid)) == (gid, uid) {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
-    }
-}
-
-/// Opens without waiting, and not by way of what this process has open.
-fn open(path: &Path) -> io::Result<File> {
+/// Opens without waiting, and nothing that lies elsewhere.
+fn open(home: &Path) -> io::Result<File> {
+    let home = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_PATH | OFlag::O_DIRECTORY).bits())
+        .open(home)?;
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    Ok(openat2(AT_FDCWD, path, how)?.into())
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let path = Path::new(DIRECTORY).join(FILE_NAME);
+    Ok(openat2(&home, &path, how)?.into())
+}
+
+/// Whether the user can read it, whoever this is.
+fn check(path: &Path, metadata: &Metadata, uid: u32) -> Result<(), SourceError> {
+    trust::check_owner(path, metadata, uid)?;
+    match metadata.uid() == uid || metadata.mode() & FOR_ALL != 0 {
+        true => Ok(()),
+        false => Err(SourceError::Read {
+            path: path.to_owned(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -137,8 +149,6 @@ mod tests {
 
     /// Somebody who is not root.
     const NOBODY: u32 = 65_534;
-    /// Everybody gets there.
-    const OPEN: &str = "/var/tmp";
 
     /// As the tests' own user, and as another one where that can be.
     fn users() -> Vec<u32> {
@@ -149,94 +159,122 @@ mod tests {
         }
     }
 
-    fn read(path: &Path, uid: u32) -> Result<Option<Sources>, SourceError> {
-        let path = path.to_owned();
-        let reading = thread::spawn(move || read_as(&path, Uid::from_raw(uid), Gid::from_raw(uid)));
-        reading.join().expect("no panic")
-    }
-
-    /// A directory of `uid` that others do not see into.
-    fn home(uid: u32) -> tempfile::TempDir {
-        let home = tempfile::tempdir_in(OPEN).expect("a directory");
-        if uid != Uid::effective().as_raw() {
-            chown(home.path(), Some(uid), Some(uid)).expect("owned");
-        }
-        home
+    /// A home directory, and where the file is in it.
+    fn home() -> (tempfile::TempDir, PathBuf) {
+        let home = tempfile::tempdir().expect("a directory");
+        let directory = home.path().join(DIRECTORY);
+        fs::create_dir_all(&directory).expect("a directory");
+        let path = directory.join(FILE_NAME);
+        (home, path)
     }
 
     fn put(path: &Path, text: &str, uid: u32, mode: u32) {
         fs::write(path, text).expect("written");
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-        if uid != Uid::effective().as_raw() {
+        if fs::metadata(path).expect("it is there").uid() != uid {
             chown(path, Some(uid), Some(uid)).expect("owned");
+        }
+    }
+
+    fn kind(refused: &SourceError) -> Option<io::ErrorKind> {
+        match refused {
+            SourceError::Read { source, .. } => Some(source.kind()),
+            _ => None,
         }
     }
 
     #[test]
     fn a_users_own_file_is_read() {
         for uid in users() {
-            let home = home(uid);
-            let path = home.path().join(FILE_NAME);
-            assert!(matches!(read(&path, uid), Ok(None)), "none is there");
-            put(&path, "version: 1\n", uid, 0o600);
-            let found = read(&path, uid).expect("readable").expect("there");
-            assert_eq!(found.parts()[0].1, "version: 1\n");
-            let link = home.path().join("link.yaml");
-            symlink(FILE_NAME, &link).expect("a link");
-            assert!(matches!(read(&link, uid), Ok(Some(_))), "by an own link");
+            let (home, path) = home();
+            assert!(matches!(read_in(home.path(), uid), Ok(None)), "none is there");
+            let kept = home.path().join("kept.yaml");
+            put(&kept, "version: 1\n", uid, 0o600);
+            symlink("../../kept.yaml", &path).expect("a link");
+            let found = read_in(home.path(), uid).expect("readable").expect("there");
+            assert_eq!(found.parts()[0].1, "version: 1\n", "by an own link");
+            fs::remove_file(&path).expect("removed");
+            put(&path, "version: 1\n# own\n", uid, 0o600);
+            let found = read_in(home.path(), uid).expect("readable").expect("there");
+            assert_eq!(found.parts()[0].1, "version: 1\n# own\n");
         }
     }
 
     #[test]
-    fn what_the_user_may_not_read_is_not_read() {
-        let own = Uid::effective().as_raw();
+    fn what_lies_elsewhere_is_not_read() {
         for uid in users() {
-            let home = home(uid);
-            let secret = tempfile::NamedTempFile::new_in(OPEN).expect("a file");
-            put(secret.path(), "secret: x\n", own, 0o000);
-            let link = home.path().join(FILE_NAME);
-            symlink(secret.path(), &link).expect("a link");
-            if uid != 0 {
-                let refused = read(&link, uid).expect_err("with the rights of the user");
-                assert!(
-                    matches!(&refused, SourceError::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied),
-                    "{refused}"
-                );
-            }
-            put(secret.path(), "version: 1\n", own, 0o644);
-            assert!(
-                matches!(read(&link, uid), Ok(Some(_))),
-                "own or root's, for all to read"
-            );
-            if own == 0 {
-                put(secret.path(), "version: 1\n", 1, 0o644);
-                let refused = read(&link, uid).expect_err("somebody else's");
-                assert!(matches!(refused, SourceError::Distrusted(_)), "{refused}");
+            let (home, path) = home();
+            let elsewhere = tempfile::NamedTempFile::new().expect("a file");
+            put(elsewhere.path(), "version: 1\n", uid, 0o644);
+            let open = File::open(elsewhere.path()).expect("open");
+            let number = std::os::fd::AsRawFd::as_raw_fd(&open);
+            for target in [
+                elsewhere.path().to_owned(),
+                PathBuf::from(format!("/proc/self/fd/{number}")),
+            ] {
+                symlink(&target, &path).expect("a link");
+                let refused = read_in(home.path(), uid).expect_err("outside of the home directory");
+                assert_eq!(kind(&refused), Some(io::ErrorKind::CrossesDevices), "{refused:?}");
+                fs::remove_file(&path).expect("removed");
             }
         }
+    }
+
+    #[test]
+    fn what_the_user_could_not_read_is_not_read() {
+        let own = Uid::effective().as_raw();
+        let other = users().pop().expect("a user").wrapping_add(1);
+        let (home, path) = home();
+        put(&path, "version: 1\n", own, 0o640);
+        if own == 0 {
+            let refused = read_in(home.path(), other).expect_err("root's and its group's");
+            assert_eq!(
+                kind(&refused),
+                Some(io::ErrorKind::PermissionDenied),
+                "{refused:?}"
+            );
+            put(&path, "version: 1\n", own, 0o644);
+            assert!(
+                matches!(read_in(home.path(), other), Ok(Some(_))),
+                "for all to read"
+            );
+            put(&path, "version: 1\n", NOBODY, 0o644);
+        }
+        let refused = read_in(home.path(), other).expect_err("somebody else's");
+        assert!(matches!(refused, SourceError::Distrusted(_)), "{refused:?}");
     }
 
     #[test]
     fn what_is_no_file_or_too_large_is_told() {
-        let uid = users()[0];
-        let home = home(uid);
-        let pipe = home.path().join("pipe");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).expect("a pipe");
-        assert!(matches!(read(&pipe, uid), Err(SourceError::NotAFile { .. })));
-        let large = home.path().join("large");
-        put(&large, &"#".repeat((1 << 20) + 1), uid, 0o600);
-        assert!(matches!(read(&large, uid), Err(SourceError::TooLarge { .. })));
-        let open = File::open(&large).expect("open");
-        let own = PathBuf::from(format!(
-            "/proc/self/fd/{}",
-            std::os::fd::AsRawFd::as_raw_fd(&open)
+        let uid = Uid::effective().as_raw();
+        let (home, path) = home();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).expect("a pipe");
+        assert!(matches!(
+            read_in(home.path(), uid),
+            Err(SourceError::NotAFile { .. })
         ));
-        let refused = read(&own, uid).expect_err("what this process has open");
-        assert!(matches!(refused, SourceError::Read { .. }), "{refused}");
+        fs::remove_file(&path).expect("removed");
+        put(&path, &"#".repeat((1 << 20) + 1), uid, 0o600);
+        assert!(matches!(
+            read_in(home.path(), uid),
+            Err(SourceError::TooLarge { .. })
+        ));
     }
 
     #[test]
     fn a_number_without_a_user_has_no_file() {
         assert!(matches!(Sources::of_home(u32::MAX - 7), Ok(None)));
+    }
+
+    #[test]
+    fn one_that_hangs_takes_no_turn_of_others() {
+        const USERS: u32 = u32::MAX - 100;
+        let hanging = Turn::take(USERS).ok().expect("the first");
+        for _ in 0..MOST {
+            assert_eq!(Turn::take(USERS).err(), Some(io::ErrorKind::TimedOut));
+        }
+        drop(Turn::take(USERS + 1).ok().expect("another user's"));
+        drop(hanging);
+        assert!(Turn::take(USERS).is_ok());
     }
 }

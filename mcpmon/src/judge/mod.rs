@@ -42,6 +42,7 @@ use mcpmon_core::{
     policy::{Policy, network::table::Tables},
 };
 
+pub(crate) use self::own::mistakes;
 use self::{
     daemon::Presence,
     kept::ThroughDaemon,

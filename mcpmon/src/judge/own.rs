@@ -123,14 +123,7 @@ pub(super) fn told(now: Timestamp, uid: Option<u32>, news: &Result<Loaded, Confi
         }
         Err(error) => error,
     };
-    // A message may quote a value.
-    let errors = match error {
-        ConfigError::Invalid(invalid) => {
-            let problems = invalid.problems().iter();
-            problems.map(|problem| mask_text(&problem.headline())).collect()
-        }
-        ConfigError::Source(_) | ConfigError::Vanished => vec![error.to_string()],
-    };
+    let errors = mistakes(error);
     let path = String::new();
     let mut event = Event::new(now, Layer::Agent, EventKind::PolicyRejected { path, errors });
     event.severity = Severity::High;
@@ -139,4 +132,16 @@ pub(super) fn told(now: Timestamp, uid: Option<u32>, news: &Result<Loaded, Confi
         "{whose}what was in force before stays so; check the file with `mcpmon policy check FILE`"
     ));
     event
+}
+
+/// What is wrong, as it is recorded and logged: place and key of each mistake. A line of the file may hold a secret, and
+/// so may a message that quotes a value.
+pub(crate) fn mistakes(error: &ConfigError) -> Vec<String> {
+    match error {
+        ConfigError::Invalid(invalid) => {
+            let problems = invalid.problems().iter();
+            problems.map(|problem| mask_text(&problem.headline())).collect()
+        }
+        ConfigError::Source(_) | ConfigError::Vanished => vec![error.to_string()],
+    }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicI64, Ordering},
     },
     thread,
@@ -13,7 +13,7 @@ use std::{
 
 use mcpmon_core::model::Timestamp;
 
-use super::own::{Own, told};
+use super::own::{Own, mistakes, told};
 use crate::{
     config::{Loaded, SourceError, Sources},
     record::Recorder,
@@ -32,7 +32,11 @@ pub struct Policies(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// What is asked for: held for no longer than it takes to look at it, or to put something else there.
     held: RwLock<Held>,
+    /// By what it is made, of those users who are in it: held by whoever makes something of a file, which may take a
+    /// while.
+    owns: Mutex<BTreeMap<u32, Own>>,
     files: Option<Files>,
 }
 
@@ -54,7 +58,6 @@ struct Held {
 
 #[derive(Debug)]
 struct User {
-    own: Own,
     loaded: Arc<Loaded>,
     /// When it was asked for last.
     used: AtomicI64,
@@ -92,6 +95,7 @@ impl Policies {
         };
         Self(Arc::new(Shared {
             held: RwLock::new(held),
+            owns: Mutex::default(),
             files,
         }))
     }
@@ -109,28 +113,38 @@ impl Policies {
         let (Some(files), Some(uid)) = (&self.0.files, uid) else {
             return self.host();
         };
-        if let Some(user) = self.held().users.get(&uid) {
-            user.used.store(now.0, Ordering::Relaxed);
-            return Arc::clone(&user.loaded);
+        if let Some(loaded) = self.known(now, uid) {
+            return loaded;
         }
         let found = (files.read)(uid);
-        let mut held = self.held_to_change();
-        held.make_room();
-        let host = Arc::clone(&held.host);
-        let user = held.users.entry(uid).or_insert_with(|| {
-            let (loaded, own) = Own::over((*host).clone(), found);
-            User {
-                own,
-                // The host's own, where that is all: nothing is to be put in force anew.
-                loaded: if loaded.sources == host.sources {
-                    host
-                } else {
-                    Arc::new(loaded)
-                },
-                used: AtomicI64::new(now.0),
-            }
-        });
-        Arc::clone(&user.loaded)
+        let mut owns = self.owns();
+        // Somebody else may have asked meanwhile.
+        if let Some(loaded) = self.known(now, uid) {
+            return loaded;
+        }
+        let host = self.host();
+        let (loaded, own) = Own::over((*host).clone(), found);
+        // The host's own, where that is all: nothing is to be put in force anew.
+        let loaded = if loaded.sources == host.sources {
+            host
+        } else {
+            Arc::new(loaded)
+        };
+        let user = User {
+            loaded: Arc::clone(&loaded),
+            used: AtomicI64::new(now.0),
+        };
+        let gone = self.held_to_change().insert(uid, user);
+        owns.retain(|uid, _| !gone.contains(uid));
+        owns.insert(uid, own);
+        loaded
+    }
+
+    fn known(&self, now: Timestamp, uid: u32) -> Option<Arc<Loaded>> {
+        let held = self.held();
+        let user = held.users.get(&uid)?;
+        user.used.store(now.0, Ordering::Relaxed);
+        Some(Arc::clone(&user.loaded))
     }
 
     /// Whether what holds for a user can be told at once.
@@ -144,10 +158,11 @@ impl Policies {
 
     /// Another policy of the host, tightened by what users' files said last.
     pub fn adopt(&self, host: &Loaded) {
-        let mut held = self.held_to_change();
-        held.host = Arc::new(host.clone());
-        for user in held.users.values_mut() {
-            user.loaded = Arc::new(user.own.adopt(host.clone()));
+        let mut owns = self.owns();
+        self.held_to_change().host = Arc::new(host.clone());
+        for (uid, own) in owns.iter_mut() {
+            let loaded = Arc::new(own.adopt(host.clone()));
+            self.put(*uid, loaded);
         }
     }
 
@@ -156,25 +171,37 @@ impl Policies {
         let Some(files) = &self.0.files else { return };
         let now = (files.now)();
         let is_used = |user: &mut User| now.since(Timestamp(user.used.load(Ordering::Relaxed))) < IDLE;
-        self.held_to_change().users.retain(|_, user| is_used(user));
-        let uids: Vec<u32> = self.held().users.keys().copied().collect();
+        let mut owns = self.owns();
+        let mut held = self.held_to_change();
+        held.users.retain(|_, user| is_used(user));
+        owns.retain(|uid, _| held.users.contains_key(uid));
+        drop(held);
+        let uids: Vec<u32> = owns.keys().copied().collect();
+        drop(owns);
         for uid in uids {
             // Nobody waits for a file.
             let found = (files.read)(uid);
-            let mut held = self.held_to_change();
-            let Some(user) = held.users.get_mut(&uid) else {
-                continue;
-            };
-            let Some(news) = user.own.news(found) else {
+            let mut owns = self.owns();
+            let Some(news) = owns.get_mut(&uid).and_then(|own| own.news(found)) else {
                 continue;
             };
             let event = told(now, Some(uid), &news);
             match news {
-                Ok(loaded) => user.loaded = Arc::new(loaded),
-                Err(error) => tracing::warn!(uid, %error, "the own policy file of a user is not taken over"),
+                Ok(loaded) => self.put(uid, Arc::new(loaded)),
+                Err(error) => {
+                    let mistakes = mistakes(&error).join("; ");
+                    tracing::warn!(uid, "the own policy file of a user is not taken over: {mistakes}");
+                }
             }
-            drop(held);
+            drop(owns);
             files.recorder.push(event);
+        }
+    }
+
+    /// What holds for a user who is known from now on.
+    fn put(&self, uid: u32, loaded: Arc<Loaded>) {
+        if let Some(user) = self.held_to_change().users.get_mut(&uid) {
+            user.loaded = loaded;
         }
     }
 
@@ -196,6 +223,10 @@ impl Policies {
         }
     }
 
+    fn owns(&self) -> MutexGuard<'_, BTreeMap<u32, Own>> {
+        self.0.owns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn held(&self) -> RwLockReadGuard<'_, Held> {
         // No step of ours leaves it half changed.
         self.0.held.read().unwrap_or_else(PoisonError::into_inner)
@@ -207,17 +238,19 @@ impl Policies {
 }
 
 impl Held {
-    fn make_room(&mut self) {
+    /// One more, and who made room for it.
+    fn insert(&mut self, uid: u32, user: User) -> Vec<u32> {
+        let mut gone = Vec::new();
         while self.users.len() >= MOST_USERS {
-            let oldest = self
-                .users
-                .iter()
-                .min_by_key(|(_, user)| user.used.load(Ordering::Relaxed));
-            let Some(oldest) = oldest.map(|(uid, _)| *uid) else {
-                return;
+            let used = |(_, user): &(&u32, &User)| user.used.load(Ordering::Relaxed);
+            let Some(oldest) = self.users.iter().min_by_key(used).map(|(uid, _)| *uid) else {
+                break;
             };
             self.users.remove(&oldest);
+            gone.push(oldest);
         }
+        self.users.insert(uid, user);
+        gone
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{super::json::Value, super::jsonrpc, Dialogue, Sequel};
+use super::{super::json::Value, super::jsonrpc, Dialogue, Purpose, Sequel};
 use crate::model::{Era, ListKind, RequestId};
 
 /// Since 2026-07-28 the first notification of a stream, with what the server will tell on it.
@@ -36,9 +36,17 @@ impl Dialogue {
         let requests = &self.requests;
         let streams = &mut self.changes.streams;
         streams.retain(|(stream, _)| *stream != id && requests.waits(stream));
-        if requests.waits(&id) {
-            streams.push((id, lists));
+        if !requests.waits(&id) {
+            return;
         }
+        // A call stays one, whatever its server says it is.
+        let may_stand = requests
+            .value(&id)
+            .is_some_and(|request| request.purpose == Purpose::Other);
+        if may_stand {
+            self.requests.stand(&id);
+        }
+        streams.push((id, lists));
     }
 
     /// On which streams the client is to hear that this list changed; `None` is the channel itself.

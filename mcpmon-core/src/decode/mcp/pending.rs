@@ -23,7 +23,15 @@ pub(super) struct Pending<T> {
 struct Entry<T> {
     at: Timestamp,
     cancelled: bool,
+    /// Nothing more than being open is expected of it.
+    stands: bool,
     value: T,
+}
+
+impl<T> Entry<T> {
+    fn is_late(&self, now: Timestamp, timeout: Duration) -> bool {
+        !self.stands && now.since(self.at) >= timeout
+    }
 }
 
 impl<T> Pending<T> {
@@ -49,6 +57,7 @@ impl<T> Pending<T> {
         let entry = Entry {
             at,
             cancelled: false,
+            stands: false,
             value,
         };
         self.waiting.insert(id, entry);
@@ -87,10 +96,18 @@ impl<T> Pending<T> {
         }
     }
 
+    /// Has one wait as long as its sender wants to: the answer is the end of a stream that is open.
+    pub(super) fn stand(&mut self, id: &RequestId) {
+        if let Some(entry) = self.waiting.get_mut(id) {
+            entry.stands = true;
+        }
+    }
+
     /// Removes what has waited for `timeout`; those whose senders still want an answer.
     pub(super) fn expire(&mut self, now: Timestamp, timeout: Duration) -> Vec<RequestId> {
-        let expired = |entry: &mut Entry<T>| now.since(entry.at) >= timeout;
-        let expired = self.waiting.extract_if(.., |_, entry| expired(entry));
+        let expired = self
+            .waiting
+            .extract_if(.., |_, entry| entry.is_late(now, timeout));
         expired
             .filter(|(_, entry)| !entry.cancelled)
             .map(|(id, _)| id)
@@ -99,8 +116,11 @@ impl<T> Pending<T> {
 
     /// Removes one that has waited for `timeout`; whether it had, and its sender still wants an answer.
     pub(super) fn expires(&mut self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
-        let is_expired = |entry: &Entry<T>| now.since(entry.at) >= timeout;
-        if !self.waiting.get(id).is_some_and(is_expired) {
+        if !self
+            .waiting
+            .get(id)
+            .is_some_and(|entry| entry.is_late(now, timeout))
+        {
             return false;
         }
         self.waiting.remove(id).is_some_and(|entry| !entry.cancelled)
@@ -108,7 +128,7 @@ impl<T> Pending<T> {
 
     /// Whether one has waited for `timeout`, and its sender still wants an answer.
     pub(super) fn is_late(&self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
-        let is_late = |entry: &Entry<T>| !entry.cancelled && now.since(entry.at) >= timeout;
+        let is_late = |entry: &Entry<T>| !entry.cancelled && entry.is_late(now, timeout);
         self.waiting.get(id).is_some_and(is_late)
     }
 
@@ -197,5 +217,22 @@ mod tests {
         pending.cancel(&id(0));
         assert_eq!(pending.expire(Timestamp(10), Duration::from_nanos(6)), [id(1)]);
         assert_eq!(pending.len(), 1);
+    }
+
+    #[test]
+    fn what_stands_is_never_late() {
+        let (mut pending, long) = (full(2), Duration::from_nanos(5));
+        pending.stand(&id(0));
+        assert!(
+            !pending.is_late(Timestamp(10), long, &id(0)) && pending.is_late(Timestamp(10), long, &id(1))
+        );
+        assert!(!pending.expires(Timestamp(10), long, &id(0)));
+        assert_eq!(pending.expire(Timestamp(10), long), [id(1)]);
+        assert!(pending.waits(&id(0)), "and is there until it ends");
+        pending.insert(id(0), Timestamp(0), 0);
+        assert!(
+            pending.is_late(Timestamp(10), long, &id(0)),
+            "another one with its id"
+        );
     }
 }

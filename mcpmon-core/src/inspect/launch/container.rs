@@ -45,6 +45,17 @@ const CLIENT: Options = &[
     ("--tmpdir", Value),
     ("--url", Value),
     ("--volumepath", Value),
+    ("-a", Value),
+    ("--address", Value),
+    ("-n", Value),
+    ("--namespace", Value),
+    ("--snapshotter", Value),
+    ("--cni-path", Value),
+    ("--cni-netconfpath", Value),
+    ("--data-root", Value),
+    ("--cgroup-parent", Value),
+    ("--bridge-ip", Value),
+    ("--host-gateway-ip", Value),
     ("-v", Idle),
     ("--version", Idle),
     ("--help", Idle),
@@ -69,7 +80,24 @@ const COMPOSE: Options = &[
     ("--help", Idle),
 ];
 
-/// Those of `run` and `exec`.
+/// Those of `exec`: podman's `-l` and docker's `-d` are switches there.
+const EXEC: Options = &[
+    ("--cidfile", Value),
+    ("--detach-keys", Value),
+    ("-e", Value),
+    ("--env", Value),
+    ("--env-file", Value),
+    ("--index", Value),
+    ("--preserve-fd", Value),
+    ("--preserve-fds", Value),
+    ("-u", Value),
+    ("--user", Value),
+    ("-w", Value),
+    ("--workdir", Value),
+    ("--help", Idle),
+];
+
+/// Those of `run`.
 const RUN: Options = &[
     ("-a", Value),
     ("--attach", Value),
@@ -244,6 +272,8 @@ struct Run {
     is_composed: bool,
     /// Whether the container is there already.
     is_entered: bool,
+    /// The options of the verb.
+    known: Options,
     /// The first word behind the verb.
     options: usize,
     /// The word that names image, service or container.
@@ -264,11 +294,14 @@ impl Run {
         if !matches!(verb_name, "run" | "exec") {
             return None;
         }
+        let is_entered = verb_name == "exec";
+        let known = if is_entered { EXEC } else { RUN };
         Some(Self {
             is_composed,
-            is_entered: verb_name == "exec",
+            is_entered,
+            known,
             options: verb + 1,
-            image: operand(command, verb + 1, RUN)?,
+            image: operand(command, verb + 1, known)?,
         })
     }
 }
@@ -318,7 +351,7 @@ pub(super) fn hears(command: &Command<'_>) -> bool {
         return true;
     };
     let (mut is_open, mut is_attached, mut is_detached) = (run.is_composed, false, false);
-    for (name, value) in given(command, run.options..run.image, RUN) {
+    for (name, value) in given(command, run.options..run.image, run.known) {
         match name {
             "i" | "interactive" => is_open = !value.is_some_and(is_no),
             "a" | "attach" => is_attached |= value.is_some_and(|value| value.eq_ignore_ascii_case("stdin")),
@@ -369,6 +402,9 @@ mod tests {
     #[test_case("docker container run -i mcp/time" => true; "in full")]
     #[test_case("docker -l debug --context far run -i mcp/time" => true; "options of the client")]
     #[test_case("docker exec -i box mcp-server-git" => true; "in a container that runs")]
+    #[test_case("podman exec -l -i box mcp-server-git" => true; "a switch that is an option of run")]
+    #[test_case("nerdctl -n k8s.io run -i --rm mcp/time" => true; "options of nerdctl alone")]
+    #[test_case("nerdctl -n k8s.io run --rm mcp/time" => false; "nerdctl without input")]
     #[test_case("docker compose run notes-mcp" => true; "compose asks for no letter")]
     #[test_case("docker compose -p x -f y.yml run -T notes-mcp -d" => true; "compose without a terminal")]
     #[test_case("docker compose exec -T notes mcp-server-git" => true; "compose enters")]

@@ -228,6 +228,7 @@ const SERVERS: &[(&str, &str)] = &[
     ("podman run --rm -i quay.io/example/notes-mcp", "notes-mcp"),
     ("docker run --rm -i node:22 npx -y tavily-mcp", "tavily-mcp"),
     ("docker exec -i box python -m mcp_server_git", "mcp-server-git"),
+    ("podman exec -l -i uvx mcp-server-git", "mcp-server-git"),
     ("docker compose -f x.yml run --rm notes-mcp", "notes-mcp"),
     ("docker mcp gateway run --servers a", "docker-mcp-gateway"),
     ("docker run -i=true mcp/time", "time"),

@@ -56,6 +56,8 @@ mod tests {
     #[test_case("clientSecret: my-app-secret" => 0; "a name in an example")]
     #[test_case("curl -H \"Authorization: Bearer my-new-token\"" => 0; "a token in an example")]
     #[test_case("return \"Bearer \" + self.read_key_of_session()" => 0; "a token that is put together")]
+    #[test_case("clientSecret: github_token_123" => 0; "a number that counts")]
+    #[test_case(concat!("client", "Secret: prod-db-token-2024") => 1; "words and a year, as people choose them")]
     #[test_case(concat!("api", "_key=q7Lx9vTz2mKpW4sR8nYd") => 1; "a key")]
     #[test_case(concat!("clientSecret: q7Lx9vTz", "-2mKpW4sR-token") => 1; "a secret with a word in it")]
     #[test_case(concat!("Authorization: Bear", "er q7Lx9vTz2mKpW4sR8nYd") => 1; "a token")]

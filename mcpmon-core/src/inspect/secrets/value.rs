@@ -249,9 +249,14 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     is_repetitive(value)
 }
 
-/// Whether words and numbers make up `value`, among them some that only placeholders have: `github_token_123`.
+/// Whether words make up `value`, among them some that only placeholders have, and numbers that count from one:
+/// `github_token_123`. Whoever chooses a password takes another number.
 pub(super) fn is_made_up(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
+    let mut numbers = lower.split(|c: char| !c.is_ascii_digit());
+    if !numbers.all(|number| "123456789".starts_with(number)) {
+        return false;
+    }
     let mut parts = lower.split(|c: char| !c.is_ascii_alphanumeric());
     is_wordy(value) && lower.contains(['_', '-']) && parts.any(|part| MEANINGLESS.contains(&part))
 }

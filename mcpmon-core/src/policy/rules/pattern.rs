@@ -30,7 +30,7 @@ pub enum PatternError {
 /// Longest pattern, characters.
 const MAX_PATTERN: usize = 4096;
 /// Largest compiled pattern, bytes.
-const MAX_COMPILED: usize = 4 << 20;
+const MAX_COMPILED: usize = 1 << 20;
 
 impl Pattern {
     /// Compiles `pattern`.

@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::{
-    inspect::mask::mask_text,
-    model::{Event, EventKind, Layer, Severity},
-};
+use mcpmon_core::model::{Event, EventKind, Layer, Severity};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
@@ -219,12 +216,11 @@ fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>
             Event::new(clock::now(), Layer::Agent, kind)
         }
         Err(error) => {
-            let error = mask_text(&error.to_string());
-            tracing::error!("the changed policy is refused, the one before stays in force: {error}");
-            let kind = EventKind::PolicyRejected {
-                path: String::new(),
-                errors: vec![error],
-            };
+            let errors = judge::mistakes(&error);
+            let told = errors.join("; ");
+            tracing::error!("the changed policy is refused, the one before stays in force: {told}");
+            let path = String::new();
+            let kind = EventKind::PolicyRejected { path, errors };
             let mut event = Event::new(clock::now(), Layer::Agent, kind);
             event.severity = Severity::High;
             event

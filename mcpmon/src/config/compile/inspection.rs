@@ -53,12 +53,19 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> De
     }
 }
 
+/// Patterns of a configuration's own at most: each may take a mebibyte.
+const MOST_CUSTOM: usize = 256;
+
 /// Every pattern is compiled by itself, so that each mistake is told at its place.
 fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<Finding>) -> Vec<CustomPattern> {
     let list = KeyPath::root().key("mcp").key("detection").key("custom_patterns");
     let mut names = BTreeSet::new();
     let mut patterns = Vec::with_capacity(raw.len());
-    for (index, entry) in raw.iter().enumerate() {
+    if raw.len() > MOST_CUSTOM {
+        let message = format!("more than {MOST_CUSTOM} patterns: join some of them with `|`");
+        findings.push(Finding::new(list.index(MOST_CUSTOM), message));
+    }
+    for (index, entry) in raw.iter().enumerate().take(MOST_CUSTOM) {
         let path = list.index(index);
         check_name(&entry.name, path.key("name"), findings);
         if !names.insert(&entry.name) {

@@ -19,12 +19,17 @@ use crate::config::{
     raw::{self, ListMode},
 };
 
+/// Regular expressions and globs over arguments in one configuration at most. A daemon compiles what any user writes,
+/// and each may take a mebibyte.
+const MOST_PATTERNS: usize = 256;
+
 /// Compiles the lists and rules of the `mcp` section. Mistakes are told where policy is not checked, too.
 pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
     let section = KeyPath::root().key("mcp");
     let mut compiler = Compiler {
         findings,
         ids: BTreeMap::new(),
+        patterns: 0,
     };
     let rules = Rules {
         tools: compiler.tools(mcp, &section),
@@ -61,6 +66,8 @@ struct Compiler<'f> {
     findings: &'f mut Vec<Finding>,
     /// Where each id stands first: an event names one rule.
     ids: BTreeMap<String, KeyPath>,
+    /// How many patterns there were so far.
+    patterns: usize,
 }
 
 impl Compiler<'_> {
@@ -110,8 +117,23 @@ impl Compiler<'_> {
     }
 
     fn regex(&mut self, pattern: Option<&String>, path: KeyPath) -> Option<Pattern> {
-        let pattern = Pattern::new(pattern?);
-        self.take(pattern, path)
+        let pattern = pattern?;
+        if !self.has_room(&path) {
+            return None;
+        }
+        self.take(Pattern::new(pattern), path)
+    }
+
+    /// Whether one more pattern may be compiled; the first that may not is a mistake.
+    fn has_room(&mut self, path: &KeyPath) -> bool {
+        self.patterns += 1;
+        if self.patterns == MOST_PATTERNS + 1 {
+            self.wrong(
+                path.clone(),
+                format!("more than {MOST_PATTERNS} patterns: join some of them with `|`"),
+            );
+        }
+        self.patterns <= MOST_PATTERNS
     }
 
     fn id(&mut self, id: &str, path: KeyPath) {
@@ -163,7 +185,10 @@ impl Compiler<'_> {
         for (argument, glob) in &given.argument_patterns {
             let at = patterns.key(argument);
             let argument = self.take(ArgumentPath::new(argument), at.clone());
-            let glob = self.take(PathGlob::new(glob), at);
+            let glob = match self.has_room(&at) {
+                true => self.take(PathGlob::new(glob), at),
+                false => None,
+            };
             arguments.extend(argument.zip(glob));
         }
         Some(CallRule {

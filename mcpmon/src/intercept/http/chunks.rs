@@ -102,7 +102,7 @@ impl Pace {
     fn slow(&self) -> ReadError {
         ReadError::Slow {
             came: self.came,
-            after: self.begun.elapsed(),
+            after: self.end().saturating_duration_since(self.begun),
         }
     }
 }

@@ -203,13 +203,14 @@ impl Remotes {
         whose: Whose,
         agent: Option<String>,
     ) -> Result<Arc<Conversing>, NotJudged> {
+        let uid = whose.identity.uid;
+        // A user's own file may take a while, for which nobody else waits.
+        let loaded = self.0.policies.of(now, Some(uid));
         let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(conversing) = self.find(now, &whose) {
             return Ok(conversing);
         }
-        self.make_room(now, whose.identity.uid)?;
-        let uid = whose.identity.uid;
-        let loaded = self.0.policies.of(now, Some(uid));
+        self.make_room(now, uid)?;
         let conversation = Conversation {
             identity: whose.identity.clone(),
             server_type: remote.server_type,

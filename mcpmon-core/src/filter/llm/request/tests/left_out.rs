@@ -111,6 +111,10 @@ fn offer() -> Value {
     json!({"type": "function", "name": "evil", "parameters": {}})
 }
 
+fn said(text: &str) -> Value {
+    json!({"type": "message", "role": "user", "content": text})
+}
+
 fn answer(call_id: &str) -> Value {
     json!({"type": "function_call_output", "call_id": call_id, "output": "done"})
 }
@@ -132,10 +136,13 @@ fn what_was_left_out_is_answered(request: &Value) -> Option<Value> {
     input(&request.to_string())
 }
 
-#[test]
-fn the_answer_stays_where_the_first_member_goes() {
-    let request = format!("{{\"tools\":[{}],\"previous_response_id\":\"resp_1\"}}", offer());
-    assert_eq!(input(&request), Some(json!([refusal()])));
+#[test_case("{'tools':[OFFER],'previous_response_id':'resp_1'}" => Some(json!([refusal()])); "no input, and the first member goes")]
+#[test_case("{'previous_response_id':'resp_1','tools':[OFFER]}" => Some(json!([refusal()])); "no input, and the last member goes")]
+#[test_case("{'previous_response_id':'resp_1','input':'a','tools':[OFFER]}" => Some(json!([refusal(), said("a")])); "what is behind the input goes")]
+#[test_case("{'tools':[OFFER],'input':'a','previous_response_id':'resp_1'}" => Some(json!([refusal(), said("a")])); "what is before the input goes")]
+#[test_case("{'previous_response_id':'resp_1','tools':[OFFER],'input':null}" => Some(json!([refusal()])); "null behind what goes")]
+fn the_answer_stays_where_members_go(request: &str) -> Option<Value> {
+    input(&request.replace("OFFER", &offer().to_string()).replace('\'', "\""))
 }
 
 #[test]

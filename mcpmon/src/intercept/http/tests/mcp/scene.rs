@@ -290,6 +290,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
     }
 }
 
