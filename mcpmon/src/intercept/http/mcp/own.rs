@@ -48,6 +48,17 @@ pub(super) async fn learn(talk: &Talk, tools: &[String]) {
     if !is_missing() {
         return;
     }
+    tokio::select! {
+        biased;
+        () = ask(talk, is_missing) => {}
+        // What was asked for is refused then, and waits for nothing.
+        _denial = call.halted() => {}
+    }
+}
+
+/// Asks, unless that was done a moment ago.
+async fn ask(talk: &Talk, is_missing: impl Fn() -> bool) {
+    let call = &talk.call;
     let caps = *call.caps();
     let session = single(&call.headers, &SESSION_ID).unwrap_or_default();
     let mut asked = call.conversation.lists.0.lock().await;

@@ -72,6 +72,11 @@ pub(super) enum TooMany {
         "{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens for {owner}"
     )]
     Opened { server: String, most: u32, owner: Owner },
+    /// Users who opened any within a minute.
+    #[error(
+        "{most} others opened a session with an MCP server within a minute, which is as many as mcpmon counts"
+    )]
+    Openers { most: usize },
     /// Sessions that are open.
     #[error("others have all {most} MCP sessions that mcpmon knows at a time")]
     Known { most: usize },
@@ -212,7 +217,7 @@ impl Server {
         }
         let count = openings.counts.get(&owner).copied().unwrap_or_default();
         if count == 0 && openings.counts.len() >= MOST_OWNERS {
-            return Err(TooMany::Known { most: MOST_OWNERS });
+            return Err(TooMany::Openers { most: MOST_OWNERS });
         }
         if count >= caps.new_sessions {
             return Err(TooMany::Opened {

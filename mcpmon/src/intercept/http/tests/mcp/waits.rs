@@ -244,3 +244,19 @@ fn a_stream_that_is_kept_open_ends_when_a_person_stops_it(server_type: ServerTyp
     let again = scene.ask(head("GET", PATH, "accept: text/event-stream\r\n"));
     assert_eq!(again.status(), "403", "{}", again.text());
 }
+
+#[test]
+fn a_call_that_waits_for_a_list_of_ours_is_stopped_too() {
+    let scene = Scene::new(|_, wire| {
+        wire.send(EVENTS);
+        assert!(wire.is_closed(), "nobody waits for the list any more");
+    });
+    let mut client = scene.connect();
+    client.send(post("", call("nowhere")));
+    assert!(scene.heard().text().contains("tools/list"));
+    let began = Instant::now();
+    scene.notes.stop();
+    let heard = client.message().expect("an answer");
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    assert!(heard.text().contains("a person stopped it"), "{}", heard.text());
+}
