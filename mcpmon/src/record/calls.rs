@@ -193,26 +193,42 @@ impl Intent {
         }
     }
 
+    /// Whether `call` comes in time.
+    fn may_wait_for(&self, call: &Self) -> bool {
+        let waited = call.at.0.saturating_sub(self.at.0);
+        (0..=LONGEST_WAIT).contains(&waited)
+    }
+
+    /// Whether both are of one session; `None` where not both are known.
+    fn shares_session(&self, call: &Self) -> Option<bool> {
+        Some(self.session.as_ref()?.is_of_same_root(call.session.as_ref()?))
+    }
+
     /// Whether nothing tells that `call` is one of another session.
     fn may_share_session(&self, call: &Self) -> bool {
-        match (&self.session, &call.session) {
-            (Some(session), Some(other)) => session.is_of_same_root(other),
-            (None, _) | (_, None) => true,
-        }
+        self.shares_session(call) != Some(false)
     }
 
     /// Whether nothing tells that `call` is one of another tool.
     fn may_share_tool(&self, call: &Self) -> bool {
         match &self.server {
             Some(_) => self.server == call.server && self.tool == call.tool,
-            None => letters(&self.tool).ends_with(&letters(&call.tool)),
+            None => {
+                let name = letters(&call.tool);
+                !name.is_empty() && letters(&self.tool).ends_with(&name)
+            }
         }
+    }
+
+    /// Whether `call` may be of this tool though their names do not tell so: where nobody knew the tool, its client may
+    /// have given it any name; of two servers' tools of one name, the one is taken for the other.
+    fn may_be_named(&self, call: &Self) -> bool {
+        self.server.is_none() || self.tool == call.tool
     }
 
     /// Whether `call` has the same content, and comes in time.
     fn is_alike(&self, call: &Self) -> bool {
-        let waited = call.at.0.saturating_sub(self.at.0);
-        (0..=LONGEST_WAIT).contains(&waited)
+        self.may_wait_for(call)
             && (self.id.is_none() || call.id.is_none())
             && self.may_share_session(call)
             && self.may_share_tool(call)
@@ -221,8 +237,8 @@ impl Intent {
 
 /// What clients leave of a tool's name, however they write it.
 fn letters(name: &str) -> String {
-    let letters = name.chars().filter(char::is_ascii_alphanumeric);
-    letters.map(|letter| letter.to_ascii_lowercase()).collect()
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 impl Intents {
@@ -257,13 +273,16 @@ impl Intents {
         Some(found.position)
     }
 
-    /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits.
+    /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
+    /// an id is everybody's: within one session only it tells more than the names of tools.
     fn with_id(&self, call: &Intent) -> Option<&Intent> {
         let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
-        let mut same = same.filter(|intent| intent.may_share_session(call));
+        let mut same = same.filter(|intent| intent.may_wait_for(call) && intent.may_share_session(call));
         same.clone()
             .find(|intent| intent.may_share_tool(call))
-            .or_else(|| same.next())
+            .or_else(|| {
+                same.find(|intent| intent.shares_session(call) == Some(true) && intent.may_be_named(call))
+            })
     }
 }
 
@@ -280,7 +299,7 @@ fn text(event: &StoredEvent, field: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{CallOutcome, Event, EventKind};
+    use mcpmon_core::model::{CallOutcome, Event, EventKind, ServerId};
     use test_case::test_case;
 
     use super::*;
@@ -382,6 +401,11 @@ mod tests {
         event
     }
 
+    fn of_server(mut event: Event, server: &str) -> Event {
+        event.server_id = Some(ServerId::new(server).unwrap());
+        event
+    }
+
     const INPUT: &str = r#"{"path":"/home/me/a.txt"}"#;
 
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id")]
@@ -401,6 +425,17 @@ mod tests {
     #[test_case(vec![of_session(wanted("a", None, 0, Action::Allow), Some("review-0123456789ab")), of_session(called("a", 1, INPUT, 1), Some("claude-0123456789ab"))] => vec!["1>0-2-0"]; "by its content, in a session under two names")]
     #[test_case(vec![of_session(wanted("a", Some("toolu_1"), 0, Action::Allow), None), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "of a session that only one knows")]
     #[test_case(vec![of_session(wanted("a", Some("toolu_1"), 0, Action::Allow), Some("claude-0123456789ab")), of_session(sample::at(1, sample::called("a", 1)), Some("claude-0123456789ac"))] => vec!["1>0-0-0", "0-2-0"]; "the same id in another session")]
+    #[test_case(vec![of_session(wanted("b", Some("toolu_1"), 0, Action::Allow), None), sample::at(1, sample::called("a", 1))] => vec!["1>0-0-0", "0-2-0"]; "the same id of another tool in a session that only one knows")]
+    #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), of_session(of_server(sample::at(1, sample::called("a", 1)), "mail"), None)] => vec!["1>0-0-0", "0-2-0"]; "the same id of another server in a session that only one knows")]
+    #[test_case(vec![of_session(unknown(wanted("a", Some("toolu_1"), 0, Action::Allow), "t7"), None), sample::at(1, sample::called("a", 1))] => vec!["1>0-0-0", "0-2-0"]; "the same id under another name in a session that only one knows")]
+    #[test_case(vec![unknown(wanted("a", Some("toolu_1"), 0, Action::Allow), "t7"), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id under another name")]
+    #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), of_server(sample::at(1, sample::called("a", 1)), "mail")] => vec!["1>0-2-0"]; "by its id, of another server that has such a tool")]
+    #[test_case(vec![wanted("b", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("a", 1))] => vec!["1>0-0-0", "0-2-0"]; "the same id of another tool")]
+    #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(300, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id, as late as can be")]
+    #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(301, sample::called("a", 1))] => vec!["1>0-0-0", "0-2-0"]; "the same id too late")]
+    #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__files__搜索"), called("搜索", 1, INPUT, 1)] => vec!["1>0-2-0"]; "by its content, in letters of any script")]
+    #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__files__read"), called("搜索", 1, INPUT, 1)] => vec!["1>0-0-0", "0-2-0"]; "another tool, in letters of any script")]
+    #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__files__read"), called("__", 1, INPUT, 1)] => vec!["1>0-0-0", "0-2-0"]; "a tool without a letter")]
     #[test_case(vec![wanted("b", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("b", 1)), sample::at(1, sample::called("a", 1))] => vec!["1>0-3-0", "2>0-4-0"]; "one id for two calls")]
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1>0-0-0", "2>0-3-0"]; "asked for twice, called once")]
     #[test_case(vec![sample::intercepted("a", 1, Action::Block), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1-0-0", "2>0-3-0"]; "an id that a stopped call had")]
