@@ -1,5 +1,7 @@
 //! `mcpmon calls`: tool calls, how they were judged, and what came of them.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use mcpmon_core::model::{Action, Severity, Timestamp};
 use serde_json::{Map, Value};
@@ -87,20 +89,9 @@ fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -
 
 /// The calls of one id: what the model wanted, what was called, and the connections that were made for it.
 fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut calls: Vec<ToolCall> = Vec::new();
-    for found in reader.events(filter, limit)? {
-        let has_found = |call: &ToolCall| call.events().any(|event| event.seq == found.seq);
-        if calls.iter().any(has_found) {
-            continue;
-        }
-        // The other events of the call may bear other ids, another session, or none; only when they are is known.
-        let around = Filter {
-            since: Some(Timestamp(found.timestamp.0.saturating_sub(LONGEST_WAIT))),
-            until: Some(Timestamp(found.timestamp.0.saturating_add(LONGEST_WAIT))),
-            ..Filter::default()
-        };
-        calls.extend(reader.calls(&around, MAX_AROUND)?.into_iter().find(has_found));
-    }
+    let calls = calls_of(reader.events(filter, limit)?, |around| {
+        Ok(reader.calls(around, MAX_AROUND)?)
+    })?;
     print(&calls, output)?;
     for call in &calls {
         let connections = connections(reader, call, limit)?;
@@ -125,8 +116,44 @@ fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) 
     Ok(output.flush()?)
 }
 
-/// Calls near one that are looked at to find those that belong to it.
-const MAX_AROUND: u32 = 10_000;
+/// The calls that `found` are events of, from what `load` finds around them: once for all that are near one another, as
+/// an id that models count to is in many.
+fn calls_of(
+    mut found: Vec<StoredEvent>,
+    mut load: impl FnMut(&Filter) -> Result<Vec<ToolCall>, CliError>,
+) -> Result<Vec<ToolCall>, CliError> {
+    found.sort_by_key(|event| (event.timestamp, event.seq));
+    let mut found = found.as_slice();
+    let mut calls: Vec<ToolCall> = Vec::new();
+    let mut taken: BTreeSet<i64> = BTreeSet::new();
+    while let Some((first, rest)) = found.split_first() {
+        if taken.contains(&first.seq) {
+            found = rest;
+            continue;
+        }
+        let last = first.timestamp.0.saturating_add(LONGEST_WAIT);
+        let (near, later) = found.split_at(found.partition_point(|event| event.timestamp.0 <= last));
+        // The other events of a call may bear other ids, another session, or none; only when they are is known.
+        let around = Filter {
+            since: Some(Timestamp(first.timestamp.0.saturating_sub(LONGEST_WAIT))),
+            until: Some(Timestamp(last.saturating_add(LONGEST_WAIT))),
+            ..Filter::default()
+        };
+        let wanted: BTreeSet<i64> = near.iter().map(|event| event.seq).collect();
+        let wanted = &wanted - &taken;
+        for call in load(&around)? {
+            if call.events().any(|event| wanted.contains(&event.seq)) {
+                taken.extend(call.events().map(|event| event.seq));
+                calls.push(call);
+            }
+        }
+        found = later;
+    }
+    Ok(calls)
+}
+
+/// Calls near those of an id that are looked at to find those that belong to it, in three times the longest wait.
+const MAX_AROUND: u32 = 15_000;
 /// How far from the call a connection that is made for it can be, nanoseconds.
 const NEAR: i64 = 100 * 1_000_000;
 
@@ -226,7 +253,7 @@ fn object(call: &ToolCall) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{CallOutcome, Direction, Event};
+    use mcpmon_core::model::{CallOutcome, Direction, Event, EventKind};
 
     use super::*;
     use crate::{cli::commands::scene, record::sample};
@@ -362,6 +389,51 @@ mod tests {
             assert_eq!(layers, (&"stdio".into(), &"llm".into()), "{shown}");
             assert_eq!(call["returned"]["outcome"], "ok", "{shown}");
         }
+    }
+
+    #[test]
+    fn calls_of_an_id_that_models_count_to_are_loaded_once() {
+        const CALLS: u32 = 30;
+        const APART: i64 = 20;
+        let events = (0..CALLS).flat_map(|number| {
+            let second = i64::from(number) * APART;
+            let mut called = sample::called("read_file", number);
+            if let EventKind::ToolCalled { tool_call_id, .. } = &mut called.kind {
+                *tool_call_id = Some("call_0".to_owned());
+            }
+            [
+                sample::at(second, sample::wanted("read_file", Some("call_0"), Action::Allow)),
+                sample::at(second + 1, called),
+                sample::at(second + 2, sample::called("another", CALLS + number)),
+                sample::at(
+                    second + APART - 1,
+                    sample::returned("read_file", number, CallOutcome::Ok),
+                ),
+            ]
+        });
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, events);
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let filter = Filter {
+            trace: Some("call_0".to_owned()),
+            ..Filter::default()
+        };
+        let found = reader.events(&filter, 200).unwrap();
+        assert_eq!(found.len(), 2 * CALLS as usize);
+        let mut windows = 0;
+        let calls = calls_of(found, |around| {
+            windows += 1;
+            Ok(reader.calls(around, MAX_AROUND)?)
+        })
+        .unwrap();
+        // Ten minutes of calls, five in a window.
+        assert_eq!(windows, 2);
+        let ids = calls.iter().map(|call| {
+            let events = [&call.intent, &call.called, &call.returned];
+            events.map(|event| event.as_ref().map_or(0, |event| event.seq))
+        });
+        let expected = (0..i64::from(CALLS)).map(|number| [1, 2, 4].map(|seq| 4 * number + seq));
+        assert_eq!(ids.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
     #[test]
