@@ -3,7 +3,6 @@
 use std::{
     io::{self, Write as _},
     net::TcpStream,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
@@ -135,6 +134,7 @@ fn ends_what_is_open(scope: impl Fn(&str) -> String) -> Result<()> {
     )?;
     let open = |bytes: &[u8]| {
         wait::until("the proxy", || Ok(TcpStream::connect(listen).ok())).and_then(|mut stream| {
+            stream.set_read_timeout(Some(wait::PATIENCE))?;
             stream.write_all(bytes)?;
             Ok(stream)
         })
@@ -151,10 +151,9 @@ fn ends_what_is_open(scope: impl Fn(&str) -> String) -> Result<()> {
     let event = daemon.event_of("mcp_tool_called", "unfinished")?;
     let said = daemon.site.ask(&["kill", &scope(text(&event, "session_id"))])?;
     assert_eq!(said.code, Some(0), "{said:?}");
-    let began = Instant::now();
+    // The call would end of itself with another error, the stream never. How soon both do is measured where nothing but
+    // the proxy runs.
     let (called, listening) = (response(called)?, response(listening)?);
-    // A second, and another one for a busy machine.
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     let told = called.events();
     assert_eq!(told.len(), 1, "{}", called.text());
     assert_eq!(told[0]["id"], 7, "{told:?}");

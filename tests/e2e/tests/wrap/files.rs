@@ -104,11 +104,24 @@ fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     Ok(())
 }
 
+/// By the time of its start, the hash of each interpreter that ran, as the record has it.
+fn hashes(home: &Home) -> Result<Vec<String>> {
+    let store = home.path("store.db").display().to_string();
+    let kind = "mcp_server_started";
+    let run = program::run([
+        "events", "--json", "--limit", "1000", "--type", kind, "--db", &store,
+    ])?;
+    let mut started = run.objects()?;
+    started.sort_by_key(|event| text(event, "timestamp").to_owned());
+    let hashes = started.iter().map(|event| text(event, "exe_sha256").to_owned());
+    Ok(hashes.collect())
+}
+
 /// A shell serves, and says in its answer which one it is: the wrapper has to have hashed that one, whatever else was in
 /// its place just before and after.
 #[test]
 fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed() -> Result<()> {
-    /// Starts, and how many at most until both were seen.
+    /// Starts, and how many at most until both were hashed.
     const FEWEST: usize = 24;
     const STARTS: usize = 200;
     let home = Home::new()?;
@@ -123,7 +136,17 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
     fs::write(&script, format!("#!{}\n{code}\n", interpreter.display()))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     let script = script.display().to_string();
-    let store = home.path("store.db").display().to_string();
+    let name_of = |hash: &str| known.iter().find(|(known, _)| hash.ends_with(known.as_str()));
+    // One that lost its name while it was read is told as not known.
+    let hashed = || -> Result<Vec<Option<&str>>> {
+        let hashes = hashes(&home)?;
+        let names = hashes.iter().map(|hash| name_of(hash).map(|(_, name)| *name));
+        Ok(names.collect())
+    };
+    let has_hashed_all = || -> Result<bool> {
+        let seen: BTreeSet<_> = hashed()?.into_iter().flatten().collect();
+        Ok(seen.len() == known.len())
+    };
 
     let is_over = AtomicBool::new(false);
     let ran = thread::scope(|scope| -> Result<Vec<&str>> {
@@ -140,9 +163,7 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
         });
         let mut ran = Vec::new();
         let outcome = (|| -> Result<()> {
-            while ran.len() < FEWEST
-                || ran.len() < STARTS && ran.iter().collect::<BTreeSet<_>>().len() < known.len()
-            {
+            while ran.len() < FEWEST || ran.len() < STARTS && !has_hashed_all()? {
                 let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "swapped"], &[&script])?)?;
                 wrapped.send(ASKED)?;
                 let answer = wrapped.line()?;
@@ -157,32 +178,17 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
         outcome.map(|()| ran)
     })?;
 
-    let run = program::run([
-        "events",
-        "--json",
-        "--limit",
-        "1000",
-        "--type",
-        "mcp_server_started",
-        "--db",
-        &store,
-    ])?;
-    let mut started = run.objects()?;
-    started.sort_by_key(|event| text(event, "timestamp").to_owned());
-    let name_of = |hash: &str| known.iter().find(|(known, _)| hash.ends_with(known.as_str()));
-    let hashed: Vec<_> = started
-        .iter()
-        .map(|event| name_of(text(event, "exe_sha256")).map(|(_, name)| *name))
-        .collect();
+    let hashed = hashed()?;
     assert_eq!(hashed.len(), ran.len());
-    // One that lost its name while it was read is told as not known.
     for (hashed, ran) in hashed.iter().zip(&ran) {
         assert!(
             hashed.is_none_or(|hashed| hashed == *ran),
             "{hashed:?} was hashed, {ran} ran"
         );
     }
-    let seen: BTreeSet<_> = hashed.iter().flatten().collect();
-    assert_eq!(seen.len(), known.len(), "it was never swapped in time: {ran:?}");
+    assert!(
+        has_hashed_all()?,
+        "it was never swapped in time: {hashed:?} {ran:?}"
+    );
     Ok(())
 }
