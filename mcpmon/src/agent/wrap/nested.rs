@@ -32,14 +32,17 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let chain: Vec<String> = iter::once("/proc/self".to_owned()).chain(above).collect();
     let is_input =
         |process: &str| fs::read_link(format!("{process}/fd/0")).is_ok_and(|source| source == input);
-    let runs_ours = |process: &String| program(process).is_ok_and(|program| program == own);
+    let runs_ours = |process: &str| program(process).is_ok_and(|program| program == own);
+    let is_guard = |process: &str, relay: &str| {
+        runs_ours(process) && !is_input(process) && is_other_half(process, relay)
+    };
     (1..chain.len()).any(|position| {
         let relays = match program(&chain[position]) {
             Ok(program) => program == own && !is_input(&chain[position]),
-            // A wrapper that relays lets nobody but root look into it. Its guard is above it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                chain.get(position + 1).is_some_and(runs_ours)
-            }
+            // A wrapper that relays lets nobody but root look into it, as others may too. Its guard is above it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => chain
+                .get(position + 1)
+                .is_some_and(|guard| is_guard(guard, &chain[position])),
             Err(_) => false,
         };
         relays && is_input(&chain[position - 1])
@@ -59,6 +62,13 @@ pub(super) fn stepped_aside() -> Event {
             .to_owned(),
     );
     event
+}
+
+/// Whether two processes were started as one, which then divided. A program that the upper one started was told other
+/// words.
+fn is_other_half(process: &str, other: &str) -> bool {
+    let words = |process: &str| fs::read(Path::new(process).join("cmdline"));
+    words(process).is_ok_and(|own| !own.is_empty() && words(other).is_ok_and(|other| own == other))
 }
 
 fn program(process: &str) -> io::Result<File> {

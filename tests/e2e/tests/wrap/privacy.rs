@@ -15,6 +15,7 @@ use mcpmon_e2e::{
     program,
     wrapped::{Home, Wrapped, children},
 };
+use test_case::test_case;
 
 /// A user without rights, where this test runs as root: root may look into everything.
 const NOBODY: u32 = 65_534;
@@ -40,14 +41,20 @@ fn wrap(home: &Home, program: &Path, command: &[&str]) -> Result<Wrapped> {
     wrap.arg("wrap").arg("--socket").arg(home.path("no-daemon"));
     wrap.arg("--db").arg(home.path("own/store.db"));
     wrap.arg("--").args(command);
-    wrap.env("XDG_CONFIG_HOME", home.path("config"))
+    start(home, &mut wrap)
+}
+
+/// Any command as that user.
+fn start(home: &Home, command: &mut Command) -> Result<Wrapped> {
+    command
+        .env("XDG_CONFIG_HOME", home.path("config"))
         .env("XDG_STATE_HOME", home.path("own"))
         .env_remove("MCPMON_CONFIG")
         .process_group(0);
     if nix::unistd::geteuid().is_root() {
-        wrap.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY).gid(NOBODY);
     }
-    Wrapped::start(&mut wrap)
+    Wrapped::start(command)
 }
 
 #[test]
@@ -109,5 +116,35 @@ fn a_server_of_a_server_is_wrapped() -> Result<()> {
     assert_eq!(wrapped.line()?, NOTICE);
     let (code, _, errors) = wrapped.finish()?;
     assert_eq!((code, errors.contains("wrapped already")), (0, false), "{errors}");
+    Ok(())
+}
+
+/// A shell that nobody but root looks into, as it is with every program that its user may execute and not read.
+fn closed_shell(home: &Home) -> Result<PathBuf> {
+    let shell = home.path("closed-sh");
+    fs::copy("/bin/sh", &shell)?;
+    fs::set_permissions(&shell, fs::Permissions::from_mode(0o111))?;
+    Ok(shell)
+}
+
+/// What is below `mcpmon run` and cannot be looked into is no wrapper that relays, whosever pipe it is read from.
+#[test_case(r#"stat -c %u /proc/$$/mem >&2; "$0" wrap --socket "$1" -- cat; exit"#; "it hands its input on")]
+#[test_case(r#"stat -c %u /proc/$$/mem >&2; cat | "$0" wrap --socket "$1" -- cat; exit"#; "it makes the pipe")]
+fn a_closed_program_is_no_wrapper(script: &str) -> Result<()> {
+    let home = Home::new()?;
+    let program = for_a_user(&home)?;
+    let mut run = Command::new(&program);
+    run.args(["run", "--no-shims", "--socket"])
+        .arg(home.path("no-daemon"));
+    run.arg("--db").arg(home.path("own/store.db"));
+    run.arg("--").arg(closed_shell(&home)?).args(["-c", script]);
+    run.arg(&program).arg(home.path("no-daemon"));
+    let mut wrapped = start(&home, &mut run)?;
+    wrapped.send(NOTICE)?;
+    assert_eq!(wrapped.line()?, NOTICE);
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    assert!(errors.lines().any(|line| line == "0"), "it is closed: {errors}");
+    assert!(!errors.contains("wrapped already"), "{errors}");
     Ok(())
 }
