@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
     program,
     real::{Real, Scene, Sdk},
+    wait,
 };
 use test_case::test_case;
 
@@ -186,5 +187,44 @@ fn launchers_that_stay_wrap_until_they_are_taken_away() -> Result<()> {
     assert_eq!(scene.events("mcp_server_started")?.len(), 1, "started as before");
     let nothing = program::run(["shim", "remove", "--dir", &directory])?;
     assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
+    Ok(())
+}
+
+/// Two programs, as of a package and of `cargo install`, each with launchers of its own: neither takes the other for
+/// the real one, under which they would start each other for ever.
+#[test]
+fn launchers_of_two_programs_lead_to_the_real_one() -> Result<()> {
+    let scene = Scene::new()?;
+    let bin = scene.file("bin");
+    fs::create_dir(&bin)?;
+    fs::write(bin.join("npx"), "#!/bin/sh\nprintf real\n")?;
+    fs::set_permissions(bin.join("npx"), fs::Permissions::from_mode(0o755))?;
+    let mut path = format!("{}:/usr/bin:/bin", bin.display());
+    // Under another name, launchers are known by the file beside them.
+    for name in ["mcpmon", "mcpmon-next"] {
+        let copy = scene.file(&format!("copy-of-{name}"));
+        fs::create_dir(&copy)?;
+        fs::copy(program::path()?, copy.join(name))?;
+        let shims = scene.file(&format!("shims-of-{name}"));
+        let mut install = Command::new(copy.join(name));
+        install.args(["shim", "install", "--dir"]).arg(&shims);
+        let installed = scene.prepare(&mut install).env("PATH", &path).output()?;
+        ensure!(installed.status.success(), "{installed:?}");
+        ensure!(shims.join("npx").is_symlink(), "a launcher of {name}");
+        path = format!("{}:{path}", shims.display());
+    }
+    for name in ["mcpmon", "mcpmon-next"] {
+        let mut npx = Command::new(scene.file(&format!("shims-of-{name}")).join("npx"));
+        let mut child = scene
+            .prepare(npx.arg("--version"))
+            .env("PATH", &path)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let ended = wait::until("the real launcher's end", || Ok(child.try_wait()?));
+        child.kill()?;
+        let output = child.wait_with_output()?;
+        ensure!(ended?.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "real");
+    }
     Ok(())
 }

@@ -9,10 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, absolute, invoked};
-
-/// What the file of this program is called.
-const PROGRAM: &str = "mcpmon";
+use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM, absolute, invoked};
 
 /// What wrappers are to be told that such launchers start.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     env,
     ffi::{OsStr, OsString},
-    fs, io,
+    fs, io, iter,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
         process::CommandExt as _,
@@ -18,11 +18,14 @@ use mcpmon_core::{
     inspect::launch::{Launch, LaunchRules},
 };
 
-use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES};
+use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
 use crate::{
     agent::wrap::is_wrapped,
     config::{self, LocalConfig, Search, Trust},
 };
+
+/// Links that are followed: as many as the system follows.
+const LINKS: usize = 40;
 
 /// Why a launcher does not start.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +88,7 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
 /// The server that is started, with what its wrapper is to be told.
 fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(Launch, Inherited)> {
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
-    let argv: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
+    let argv: Vec<String> = iter::once(name.to_owned()).chain(words).collect();
     // What a server is told about itself, `--help` too, says nothing: it may serve all the same.
     let is_conversation = is_pipe(0) && is_pipe(1) && LaunchRules::hears(&argv);
     if !is_conversation || is_wrapped() {
@@ -125,7 +128,7 @@ fn wrapper(launch: &Launch, inherited: &Inherited, real: &Path, arguments: &[OsS
     command
 }
 
-/// Whether `path` has a program of this name that is not this one.
+/// Whether `path` has a program of this name that is not mcpmon.
 pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
     Found::look(name, OsStr::new(name), path).real.is_some()
 }
@@ -133,7 +136,7 @@ pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
 /// What `PATH` has under a name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// The first that is not this program.
+    /// The first that is not mcpmon.
     real: Option<PathBuf>,
     /// The directory that this one was found in.
     shims: Option<PathBuf>,
@@ -141,29 +144,44 @@ struct Found {
 
 impl Found {
     fn look(name: &str, first: &OsStr, path: &OsStr) -> Self {
-        let own = fs::metadata("/proc/self/exe").ok();
-        let is_own = |other: &fs::Metadata| {
-            own.as_ref()
-                .is_some_and(|own| (own.dev(), own.ino()) == (other.dev(), other.ino()))
-        };
         let mut found = Self::default();
         if first.as_encoded_bytes().contains(&b'/') {
             found.shims = Path::new(first).parent().map(Path::to_owned);
         }
         for directory in env::split_paths(path) {
             let candidate = directory.join(name);
-            let Ok(metadata) = fs::metadata(&candidate) else {
-                continue;
-            };
-            if is_own(&metadata) {
+            if is_this(&candidate) {
                 found.shims.get_or_insert(directory);
-            } else if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+            } else if is_executable(&candidate) && !is_ours(&candidate) {
                 found.real = Some(candidate);
                 break;
             }
         }
         found
     }
+}
+
+/// Whether a path leads to this very program.
+fn is_this(path: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    file(path).is_ok_and(|other| file(Path::new("/proc/self/exe")).is_ok_and(|own| own == other))
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether it is a launcher, of whichever copy of this program: two that took each other for the real one would start
+/// each other for ever.
+fn is_ours(path: &Path) -> bool {
+    steps(path)
+        .any(|step| step.file_name() == Some(PROGRAM.as_ref()) || step.with_file_name(INHERITED).exists())
+}
+
+/// A path, and what it links to, one link after the other.
+fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
+    iter::successors(Some(path.to_owned()), target).take(LINKS)
 }
 
 /// Whether a descriptor is one end of a pipe, or of what clients use as one.
@@ -226,6 +244,31 @@ mod tests {
         let none = Found::look("npx", OsStr::new("npx"), shims.as_os_str());
         assert_eq!(none.real, None, "never this program again");
         assert!(is_there("npx", &path) && !is_there("npx", shims.as_os_str()) && !is_there("uvx", &path));
+    }
+
+    /// As a package and `cargo install` put it there: two files that are not one.
+    #[test]
+    fn a_launcher_of_another_copy_is_not_the_real_one() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directories = ["copy", "named", "marked", "elsewhere", "real"].map(|name| root.path().join(name));
+        for directory in &directories {
+            fs::create_dir(directory).expect("a directory");
+        }
+        let [copy, named, marked, elsewhere, real] = &directories;
+        for name in [PROGRAM, "mcpmon-next"] {
+            fs::copy("/proc/self/exe", copy.join(name)).expect("a copy");
+        }
+        symlink("../copy/mcpmon", named.join("npx")).expect("a link");
+        symlink(copy.join("mcpmon-next"), marked.join("npx")).expect("a link");
+        fs::write(marked.join(INHERITED), "").expect("a file");
+        symlink("../marked/npx", elsewhere.join("npx")).expect("a link");
+        symlink("/bin/cat", real.join("npx")).expect("a program");
+        for launcher in [named, marked, elsewhere] {
+            assert!(!is_there("npx", launcher.as_os_str()), "{}", launcher.display());
+        }
+        let path = env::join_paths(&directories).expect("a path");
+        let found = Found::look("npx", OsStr::new("npx"), &path);
+        assert_eq!(found.real, Some(real.join("npx")));
     }
 
     #[test]

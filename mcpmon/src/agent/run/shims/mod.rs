@@ -27,6 +27,8 @@ pub use self::{
 pub(super) const NAMES: [&str; 9] = [
     "bunx", "docker", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx",
 ];
+/// What the file of this program is called.
+const PROGRAM: &str = "mcpmon";
 /// File beside them with what a wrapper is to be told.
 const INHERITED: &str = ".mcpmon.json";
 /// Directories that are tried for a free name.
