@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
     process::{Command, Stdio},
 };
 
@@ -187,6 +187,62 @@ fn launchers_that_stay_wrap_until_they_are_taken_away() -> Result<()> {
     assert_eq!(scene.events("mcp_server_started")?.len(), 1, "started as before");
     let nothing = program::run(["shim", "remove", "--dir", &directory])?;
     assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
+    Ok(())
+}
+
+/// What a launcher is to tell its wrapper is missing, broken, or beside the launcher that another link leads to.
+#[test_case(None, false, false; "gone")]
+#[test_case(Some("{"), false, false; "broken")]
+#[test_case(None, true, false; "gone, behind a link")]
+#[test_case(Some(""), true, true; "behind a link")]
+fn a_launcher_wraps_whatever_is_beside_it(left: Option<&str>, by_link: bool, is_told: bool) -> Result<()> {
+    let scene = Scene::new()?;
+    let (bin, shims, links) = (scene.file("bin"), scene.file("shims"), scene.file("links"));
+    fs::create_dir(&bin)?;
+    fs::write(
+        bin.join("npx"),
+        "#!/bin/sh\ntr '\\000' ' ' </proc/$PPID/cmdline >&2; exit 7\n",
+    )?;
+    fs::set_permissions(bin.join("npx"), fs::Permissions::from_mode(0o755))?;
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let mut install = Command::new(program::path()?);
+    install.args(["shim", "install", "--socket", "/nonexistent/mcpmon.sock", "--dir"]);
+    install.arg(&shims).arg("--db").arg(scene.store());
+    let installed = scene.prepare(&mut install).env("PATH", &path).output()?;
+    ensure!(installed.status.success(), "{installed:?}");
+    let told = shims.join(".mcpmon.json");
+    match left {
+        None => fs::remove_file(told)?,
+        Some("") => {}
+        Some(text) => fs::write(told, text)?,
+    }
+    let called = match by_link {
+        true => {
+            fs::create_dir(&links)?;
+            symlink(shims.join("npx"), links.join("npx"))?;
+            links
+        }
+        false => shims,
+    };
+    let mut npx = Command::new(called.join("npx"));
+    let output = scene
+        .prepare(npx.arg("mcp-server-everything"))
+        .env("PATH", format!("{}:{path}", called.display()))
+        .stdin(Stdio::piped())
+        .output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{errors}");
+    let warnings = errors.matches("mcpmon: no readable .mcpmon.json").count();
+    assert_eq!(warnings, usize::from(!is_told), "{errors}");
+    // What runs above the real one says how it was started.
+    let store = scene.store().display().to_string();
+    let socket = match is_told {
+        true => "/nonexistent/mcpmon.sock",
+        false => "/run/mcpmon/mcpmon.sock",
+    };
+    let wrapper = format!("mcpmon wrap --server mcp-server-everything --socket {socket} ");
+    assert!(errors.contains(&wrapper), "{errors}");
+    assert_eq!(errors.contains(&format!("--db {store} ")), is_told, "{errors}");
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use std::{
     convert::Infallible,
     env,
     ffi::{OsStr, OsString},
-    fs, io, iter,
+    fs,
+    io::{self, Write as _},
+    iter,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
         process::CommandExt as _,
@@ -20,7 +22,7 @@ use mcpmon_core::{
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
 use crate::{
-    agent::wrap::is_wrapped,
+    agent::{control::DEFAULT_SOCKET, wrap::is_wrapped},
     config::{self, LocalConfig, Search, Trust},
 };
 
@@ -66,9 +68,8 @@ pub fn run() -> Option<Result<Infallible, ShimError>> {
 
 fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<Infallible, ShimError> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let found = Found::look(name, first, &path);
-    let real = found.real.ok_or(ShimError::NotFound(name))?;
-    let mut command = match server(name, arguments, found.shims.as_deref()) {
+    let real = real(name, &path).ok_or(ShimError::NotFound(name))?;
+    let mut command = match server(name, arguments, || told(name, first, &path)) {
         Some((launch, inherited)) => wrapper(&launch, &inherited, &real, arguments),
         None => {
             let mut command = Command::new(&real);
@@ -86,7 +87,11 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
 }
 
 /// The server that is started, with what its wrapper is to be told.
-fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(Launch, Inherited)> {
+fn server(
+    name: &str,
+    arguments: &[OsString],
+    told: impl FnOnce() -> Option<Inherited>,
+) -> Option<(Launch, Inherited)> {
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let argv: Vec<String> = iter::once(name.to_owned()).chain(words).collect();
     // What a server is told about itself, `--help` too, says nothing: it may serve all the same.
@@ -94,8 +99,12 @@ fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(L
     if !is_conversation || is_wrapped() {
         return None;
     }
-    let inherited = shims.and_then(|shims| fs::read(shims.join(INHERITED)).ok());
-    let inherited: Inherited = serde_json::from_slice(&inherited?).ok()?;
+    let told = told();
+    let is_told = told.is_some();
+    let inherited = told.unwrap_or_else(|| Inherited {
+        socket: DEFAULT_SOCKET.into(),
+        ..Inherited::default()
+    });
     let local = match inherited.allow_local_config {
         true => LocalConfig::Allow,
         false => LocalConfig::Ignore,
@@ -106,6 +115,15 @@ fn server(name: &str, arguments: &[OsString], shims: Option<&Path>) -> Option<(L
     let policy = config::load(&search, trust).map(|loaded| loaded.policy);
     let policy = policy.unwrap_or_default();
     let launch = recognise(&policy, &launch_rules(&policy), &argv)?;
+    if !is_told {
+        // Where nobody reads it, the server is wrapped all the same.
+        let _told = writeln!(
+            io::stderr(),
+            "mcpmon: no readable {INHERITED} beside the launcher {name}: {} is wrapped with the usual configuration, \
+             store and socket; `mcpmon shim install` writes the file anew",
+            launch.server.as_str()
+        );
+    }
     Some((launch, inherited))
 }
 
@@ -130,35 +148,30 @@ fn wrapper(launch: &Launch, inherited: &Inherited, real: &Path, arguments: &[OsS
 
 /// Whether `path` has a program of this name that is not mcpmon.
 pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
-    Found::look(name, OsStr::new(name), path).real.is_some()
+    real(name, path).is_some()
 }
 
-/// What `PATH` has under a name.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
-    /// The first that is not mcpmon.
-    real: Option<PathBuf>,
-    /// The directory that this one was found in.
-    shims: Option<PathBuf>,
+/// The first program of this name in `path` that is not mcpmon.
+fn real(name: &str, path: &OsStr) -> Option<PathBuf> {
+    let is_real =
+        |candidate: &PathBuf| is_executable(candidate) && !is_this(candidate) && !is_ours(candidate);
+    candidates(name, path).find(is_real)
 }
 
-impl Found {
-    fn look(name: &str, first: &OsStr, path: &OsStr) -> Self {
-        let mut found = Self::default();
-        if first.as_encoded_bytes().contains(&b'/') {
-            found.shims = Path::new(first).parent().map(Path::to_owned);
-        }
-        for directory in env::split_paths(path) {
-            let candidate = directory.join(name);
-            if is_this(&candidate) {
-                found.shims.get_or_insert(directory);
-            } else if is_executable(&candidate) && !is_ours(&candidate) {
-                found.real = Some(candidate);
-                break;
-            }
-        }
-        found
-    }
+fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    env::split_paths(path).map(move |directory| directory.join(name))
+}
+
+/// What wrappers are to be told: beside the launcher that was called, or what it links to, or another launcher of this
+/// program in `path`. The shell may have looked it up there, or anybody may have linked to it.
+fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
+    let is_path = first.as_encoded_bytes().contains(&b'/');
+    let called = is_path.then(|| PathBuf::from(first));
+    let launchers = called.into_iter().chain(candidates(name, path));
+    launchers
+        .filter(|launcher| is_this(launcher))
+        .flat_map(|launcher| steps(&launcher).collect::<Vec<_>>())
+        .find_map(|step| serde_json::from_slice(&fs::read(step.with_file_name(INHERITED)).ok()?).ok())
 }
 
 /// Whether a path leads to this very program.
@@ -236,13 +249,12 @@ mod tests {
             symlink("/bin/cat", directory.join("npx")).expect("a program");
         }
         let path = env::join_paths(&directories).expect("a path");
-        let found = Found::look("npx", OsStr::new("npx"), &path);
-        assert_eq!(found.real, Some(real.join("npx")));
-        assert_eq!(found.shims.as_ref(), Some(shims));
-        let by_path = Found::look("npx", older.join("npx").as_os_str(), &path);
-        assert_eq!(by_path.shims.as_ref(), Some(older));
-        let none = Found::look("npx", OsStr::new("npx"), shims.as_os_str());
-        assert_eq!(none.real, None, "never this program again");
+        assert_eq!(super::real("npx", &path), Some(real.join("npx")));
+        assert_eq!(
+            super::real("npx", shims.as_os_str()),
+            None,
+            "never this program again"
+        );
         assert!(is_there("npx", &path) && !is_there("npx", shims.as_os_str()) && !is_there("uvx", &path));
     }
 
@@ -267,8 +279,53 @@ mod tests {
             assert!(!is_there("npx", launcher.as_os_str()), "{}", launcher.display());
         }
         let path = env::join_paths(&directories).expect("a path");
-        let found = Found::look("npx", OsStr::new("npx"), &path);
-        assert_eq!(found.real, Some(real.join("npx")));
+        assert_eq!(super::real("npx", &path), Some(real.join("npx")));
+    }
+
+    /// The store tells which file was read.
+    #[test]
+    fn what_a_wrapper_is_told_is_beside_a_launcher() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directories = ["bare", "broken", "shims", "other", "bin"].map(|name| root.path().join(name));
+        for directory in &directories {
+            fs::create_dir(directory).expect("a directory");
+        }
+        let [bare, broken, shims, other, bin] = &directories;
+        for directory in [bare, broken, shims] {
+            symlink("/proc/self/exe", directory.join("npx")).expect("a launcher");
+        }
+        symlink("../shims/npx", bin.join("npx")).expect("a link to a launcher");
+        symlink("/bin/cat", other.join("npx")).expect("a program");
+        fs::write(broken.join(INHERITED), "{").expect("a file");
+        for directory in [shims, other] {
+            let inherited = Inherited {
+                db: Some(directory.clone()),
+                ..Inherited::default()
+            };
+            fs::write(
+                directory.join(INHERITED),
+                serde_json::to_vec(&inherited).expect("JSON"),
+            )
+            .expect("a file");
+        }
+        let store = |first: &Path, path: &[&PathBuf]| {
+            let path = env::join_paths(path).expect("a path");
+            told("npx", first.as_os_str(), &path).map(|inherited| inherited.db.expect("a store"))
+        };
+        let name = Path::new("npx");
+        assert_eq!(store(name, &[bare, other, broken, shims]).as_ref(), Some(shims));
+        assert_eq!(store(name, &[bin]).as_ref(), Some(shims), "by a link elsewhere");
+        assert_eq!(
+            store(&bin.join("npx"), &[]).as_ref(),
+            Some(shims),
+            "called by a path"
+        );
+        assert_eq!(store(&bare.join("npx"), &[shims]).as_ref(), Some(shims));
+        assert_eq!(
+            store(name, &[bare, broken, other]),
+            None,
+            "of no launcher of this program"
+        );
     }
 
     #[test]
