@@ -157,6 +157,9 @@ fn build_tests(lab: &Path) -> Result<PathBuf> {
         ])
         .arg(lab.join("build"))
         .env("RUSTFLAGS", STATIC_FLAGS)
+        // Its symbols are stripped.
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
+        .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::inherit());
     say(format_args!("$ {}", shell::shown(&cargo)));
     let output = cargo.output().context("cannot run cargo")?;
