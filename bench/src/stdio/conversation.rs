@@ -10,6 +10,8 @@ use anyhow::{Context as _, Result, ensure};
 
 /// Length of a request, without what its numbers take.
 const REQUEST: usize = 300;
+/// How much is told of an answer that is not what was asked for.
+const SHOWN: usize = 500;
 
 /// A conversation through one contender.
 pub(crate) struct Conversation {
@@ -69,7 +71,8 @@ impl Conversation {
         let took = nanoseconds(started);
         ensure!(
             self.line.len() > bytes,
-            "an answer with the text that was asked for"
+            "no answer of {bytes} bytes but: {}",
+            String::from_utf8_lossy(&self.line[..self.line.len().min(SHOWN)])
         );
         Ok(took)
     }

@@ -1,6 +1,11 @@
 //! The strict policy that is shipped, for a host on which the far side is known and approved.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::site::Site;
@@ -19,6 +24,11 @@ const FILLED_IN: [(&str, &str); 4] = [
     ("default_rpm: 100\n", "default_rpm: 1000000000\n"),
     ("default_burst: 10\n", "default_burst: 1000000000\n"),
 ];
+/// The store that knows what is approved.
+const STORE: &str = "strict.db";
+/// How long pinning may take, and how often it is looked for.
+const PINNED: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
 /// Where the server is declared.
 const SERVERS: &str = "\nmcp:\n";
 /// What keeps anything from being used that was not approved, and what approves it.
@@ -47,7 +57,7 @@ pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Ve
             "--config",
             &policy,
             "--db",
-            "strict.db",
+            STORE,
             "--",
         ];
         words.map(str::to_owned).to_vec()
@@ -56,12 +66,28 @@ pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Ve
     Ok(command(&policy))
 }
 
-/// A conversation in which everything is seen first, and so pinned.
+/// A conversation in which everything is seen first, and so pinned. It lasts until the server's file is, which is
+/// read meanwhile.
 fn approve(command: &[String], site: &Site) -> Result<()> {
     let (program, arguments) = command.split_first().context("a command")?;
-    let mut command = site.command(&PathBuf::from(program));
-    let (conversation, _) = Conversation::start(command.args(arguments))?;
+    let program = PathBuf::from(program);
+    let (conversation, _) = Conversation::start(site.command(&program).args(arguments))?;
+    let deadline = Instant::now() + PINNED;
+    while !is_pinned(&program, site)? {
+        ensure!(Instant::now() < deadline, "the server is not pinned after {PINNED:?}");
+        thread::sleep(PAUSE);
+    }
     conversation.end()
+}
+
+/// Whether the server's file has a pin.
+fn is_pinned(mcpmon: &Path, site: &Site) -> Result<bool> {
+    let pins = site
+        .command(mcpmon)
+        .args(["pins", "list", "--json", "--db", STORE])
+        .stdout(Stdio::piped())
+        .output()?;
+    Ok(String::from_utf8_lossy(&pins.stdout).contains(r#""part":"executable""#))
 }
 
 fn with(policy: &str, (old, new): (&str, &str)) -> Result<String> {
