@@ -23,6 +23,8 @@ pub(crate) enum Bench {
     Llm(LlmOptions),
     /// An MCP server's pipes with `mcpmon wrap` between, against plain relays
     Stdio(StdioOptions),
+    /// Recording against plain SQLite, and hashing against plain SHA-256
+    Store(Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,21 +62,17 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Http(options) => http(options),
         Bench::Llm(options) => llm(options),
         Bench::Stdio(options) => stdio(options),
+        Bench::Store(options) => store(options),
     }
 }
 
-fn connect(Options { gate, rounds }: &Options) -> Result<ExitCode> {
+fn connect(options: &Options) -> Result<ExitCode> {
     build_ebpf::run()?;
-    build(&["mcpmon-bench"])?;
-    let output = shell::target().join("bench-connect.json");
-    let mut bench = shell::command(shell::target().join("release/bench-connect"));
-    bench
-        .args(["--rounds", &rounds.to_string(), "--output"])
-        .arg(&output);
-    if *gate {
-        bench.arg("--gate");
-    }
-    run::as_root(bench)
+    run::as_root(alone("connect", options)?)
+}
+
+fn store(options: &Options) -> Result<ExitCode> {
+    run::exit_code_of(alone("store", options)?)
 }
 
 fn http(options: &Options) -> Result<ExitCode> {
@@ -105,19 +103,36 @@ fn stdio(options: &StdioOptions) -> Result<ExitCode> {
     run::exit_code_of(bench)
 }
 
+/// The benchmark of this name, which has what it measures within itself.
+fn alone(name: &str, options: &Options) -> Result<Command> {
+    build(&["mcpmon-bench"])?;
+    let mut bench = shell::command(program(name));
+    measured(&mut bench, name, options);
+    Ok(bench)
+}
+
 /// The benchmark of this name, which starts mcpmon itself.
-fn against_mcpmon(name: &str, Options { gate, rounds }: &Options) -> Result<Command> {
+fn against_mcpmon(name: &str, options: &Options) -> Result<Command> {
     build_ebpf::run()?;
     build(&["mcpmon-bench", "mcpmon"])?;
-    let release = shell::target().join("release");
-    let mut bench = shell::command(release.join(format!("bench-{name}")));
-    bench.arg("run").arg("--mcpmon").arg(release.join("mcpmon"));
+    let mut bench = shell::command(program(name));
+    bench.arg("run").arg("--mcpmon");
+    bench.arg(shell::target().join("release/mcpmon"));
+    measured(&mut bench, name, options);
+    Ok(bench)
+}
+
+fn program(name: &str) -> PathBuf {
+    shell::target().join(format!("release/bench-{name}"))
+}
+
+/// How often it measures, and where its figures go.
+fn measured(bench: &mut Command, name: &str, Options { gate, rounds }: &Options) {
     bench.args(["--rounds", &rounds.to_string(), "--output"]);
     bench.arg(shell::target().join(format!("bench-{name}.json")));
     if *gate {
         bench.arg("--gate");
     }
-    Ok(bench)
 }
 
 /// A program that does something like mcpmon, as the Rust registry has it.

@@ -1,0 +1,84 @@
+//! Digests of files: one that is not known, one that is, and plain SHA-256 of the same bytes.
+
+use std::{fs, fs::File, io::Read as _, path::PathBuf, thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use mcpmon::intercept::hash::{FileHasher, Root};
+use mcpmon_bench::{median, site::Site};
+use sha2::{Digest as _, Sha256};
+
+use super::seconds;
+
+/// As large as the executable of an agent.
+const LENGTH: usize = 100 << 20;
+/// Bytes that the floor reads at a time.
+const BUFFER: usize = 128 << 10;
+/// Look-ups of one measurement.
+const LOOK_UPS: u32 = 200;
+/// A file younger than this is hashed anew each time.
+const SETTLED: Duration = Duration::from_millis(50);
+
+/// A file, and who knows its digest.
+pub(crate) struct Digests {
+    root: Root,
+    path: PathBuf,
+    known: FileHasher,
+    buffer: Vec<u8>,
+}
+
+impl Digests {
+    /// Writes the file.
+    pub(crate) fn make(site: &Site) -> Result<Self> {
+        let path = site.path("executable");
+        let bytes: Vec<u8> = (0..LENGTH).map(|number| (number % 251) as u8).collect();
+        fs::write(&path, bytes)?;
+        thread::sleep(SETTLED);
+        let mut digests = Self {
+            root: Root::at("/".as_ref())?,
+            path,
+            known: FileHasher::default(),
+            buffer: vec![0; BUFFER],
+        };
+        digests
+            .known
+            .hash(&digests.root.find(&digests.path)?, &|| false)?;
+        Ok(digests)
+    }
+
+    /// Seconds that plain SHA-256 takes.
+    pub(crate) fn plain(&mut self) -> Result<f64> {
+        seconds(|| {
+            let mut file = File::open(&self.path)?;
+            let mut hasher = Sha256::new();
+            loop {
+                let count = file.read(&mut self.buffer)?;
+                if count == 0 {
+                    break;
+                }
+                hasher.update(&self.buffer[..count]);
+            }
+            ensure!(hasher.finalize().len() == 32, "a digest");
+            Ok(())
+        })
+    }
+
+    /// Seconds that a hasher takes that does not know the file.
+    pub(crate) fn cold(&self) -> Result<f64> {
+        let mut hasher = FileHasher::default();
+        seconds(|| {
+            hasher.hash(&self.root.find(&self.path)?, &|| false)?;
+            Ok(())
+        })
+    }
+
+    /// Microseconds that one takes that does, finding the file included.
+    pub(crate) fn warm(&mut self) -> Result<f64> {
+        let took = (0..LOOK_UPS).map(|_| {
+            seconds(|| {
+                self.known.hash(&self.root.find(&self.path)?, &|| false)?;
+                Ok(())
+            })
+        });
+        Ok(median(&took.collect::<Result<Vec<_>>>()?) * 1e6)
+    }
+}

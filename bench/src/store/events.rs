@@ -1,0 +1,131 @@
+//! Events in batches: by mcpmon's store, and by plain SQLite with two indexes.
+
+use anyhow::Result;
+use mcpmon::record::{Access, Store, StoredEvent};
+use mcpmon_bench::site::Site;
+use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, SessionId, Timestamp};
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use super::seconds;
+
+/// Events of one transaction.
+const BATCH: u32 = 100;
+/// Transactions of one measurement.
+const BATCHES: u32 = 50;
+
+/// The floor: what an event is, and two indexes.
+const SCHEMA: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = NORMAL;
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY, id TEXT, type TEXT, timestamp INTEGER, host TEXT, session_id TEXT, server_id TEXT,
+        layer TEXT, severity INTEGER, action TEXT, data TEXT
+    );
+    CREATE INDEX events_by_type ON events (type);
+    CREATE INDEX events_by_timestamp ON events (timestamp);
+";
+const INSERT: &str = "INSERT INTO events (id, type, timestamp, host, session_id, server_id, layer, severity, action, \
+     data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+/// Both stores, and the number of the next event.
+pub(crate) struct Events {
+    plain: Connection,
+    store: Store,
+    next: u32,
+}
+
+impl Events {
+    /// Two empty stores.
+    pub(crate) fn open(site: &Site) -> Result<Self> {
+        let plain = Connection::open(site.path("plain.db"))?;
+        plain.execute_batch(SCHEMA)?;
+        Ok(Self {
+            plain,
+            store: Store::open(&site.path("store.db"), Access::default())?,
+            next: 0,
+        })
+    }
+
+    /// Nanoseconds that plain SQLite takes for an event.
+    pub(crate) fn plain(&mut self) -> Result<f64> {
+        let batches: Vec<Vec<StoredEvent>> = self
+            .batches()?
+            .into_iter()
+            .map(|batch| batch.into_iter().map(stored).collect())
+            .collect();
+        let took = seconds(|| {
+            for batch in &batches {
+                let transaction = self.plain.transaction()?;
+                let mut insert = transaction.prepare_cached(INSERT)?;
+                for event in batch {
+                    insert.execute(params![
+                        event.id.to_string(),
+                        event.kind,
+                        event.timestamp.0,
+                        event.host,
+                        event.session_id,
+                        event.server_id,
+                        "stdio",
+                        0,
+                        event.action.as_str(),
+                        serde_json::to_string(&event.data)?,
+                    ])?;
+                }
+                drop(insert);
+                transaction.commit()?;
+            }
+            Ok(())
+        })?;
+        Ok(each(took))
+    }
+
+    /// Nanoseconds that the store takes for the same, from what was handed over to what is committed.
+    pub(crate) fn recorded(&mut self) -> Result<f64> {
+        let batches = self.batches()?;
+        let took = seconds(|| {
+            for batch in batches {
+                let batch: Vec<StoredEvent> = batch.into_iter().map(stored).collect();
+                self.store.append(&batch)?;
+            }
+            Ok(())
+        })?;
+        Ok(each(took))
+    }
+
+    fn batches(&mut self) -> Result<Vec<Vec<(Uuid, Event)>>> {
+        (0..BATCHES)
+            .map(|_| (0..BATCH).map(|_| self.event()).collect())
+            .collect()
+    }
+
+    /// The most frequent one.
+    fn event(&mut self) -> Result<(Uuid, Event)> {
+        self.next += 1;
+        let kind = EventKind::ToolReturned {
+            tool_name: "report".to_owned(),
+            jsonrpc_id: RequestId::Number(self.next.to_string().into()),
+            duration_us: 10,
+            outcome: CallOutcome::Ok,
+            bytes: 300,
+        };
+        let at = Timestamp(1_790_000_000_000_000_000 + i64::from(self.next) * 1000);
+        let mut event = Event::new(at, Layer::Stdio, kind);
+        event.server_id = Some(ServerId::new("bench")?);
+        event.session_id = Some(SessionId::new("bench-1"));
+        let id = Uuid::new_v7(uuid::Timestamp::from_unix(
+            uuid::NoContext,
+            1_790_000_000,
+            self.next,
+        ));
+        Ok((id, event))
+    }
+}
+
+fn stored((id, event): (Uuid, Event)) -> StoredEvent {
+    StoredEvent::new(id, "bench", event)
+}
+
+fn each(seconds: f64) -> f64 {
+    seconds * 1e9 / f64::from(BATCH * BATCHES)
+}

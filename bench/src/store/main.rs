@@ -1,0 +1,72 @@
+//! What recording and hashing cost: events in batches against plain SQLite, digests against plain SHA-256, interleaved
+//! in every round.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "writes files, and looks at the clock"
+)]
+
+mod digests;
+mod events;
+mod report;
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::Result;
+use clap::Parser;
+use mcpmon_bench::{report::Output, site::Site};
+
+use self::{digests::Digests, events::Events, report::Report};
+
+/// Cost of recording and of hashing, as ratios to the same work done plainly in the same round.
+#[derive(Debug, Parser)]
+#[command(name = "bench-store", disable_version_flag = true)]
+struct Options {
+    /// Rounds; each measures everything once
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What one round took.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// An event by plain SQLite, nanoseconds.
+    plain: f64,
+    /// An event by mcpmon's store, nanoseconds.
+    recorded: f64,
+    /// A large file by plain SHA-256, seconds.
+    digest: f64,
+    /// A large file that is not known, seconds.
+    cold: f64,
+    /// A file that is known, microseconds.
+    warm: f64,
+}
+
+fn main() -> Result<ExitCode> {
+    let options = Options::parse();
+    let site = Site::new()?;
+    let mut events = Events::open(&site)?;
+    let mut digests = Digests::make(&site)?;
+    let rounds = (0..options.rounds)
+        .map(|_| {
+            Ok(Taken {
+                plain: events.plain()?,
+                recorded: events.recorded()?,
+                digest: digests.plain()?,
+                cold: digests.cold()?,
+                warm: digests.warm()?,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    options.output.finish(&Report::new(&rounds))
+}
+
+/// Seconds that `work` took.
+fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let started = Instant::now();
+    work()?;
+    Ok(started.elapsed().as_secs_f64())
+}

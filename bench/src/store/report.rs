@@ -1,0 +1,100 @@
+//! From rounds to figures, and how they are shown.
+
+use std::fmt;
+
+use mcpmon_bench::{
+    median,
+    report::{self, Rows},
+};
+use serde::Serialize;
+
+use crate::Taken;
+
+/// What a run found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    rounds: usize,
+    /// Medians over the rounds.
+    plain_ns_per_event: f64,
+    store_ns_per_event: f64,
+    plain_mb_per_second: f64,
+    rows: Rows,
+}
+
+/// What it is about, what it must not exceed, and its figure in one round.
+type Promise = (&'static str, f64, fn(&Taken) -> f64);
+
+const PROMISES: [Promise; 3] = [
+    ("an event in a batch of 100, to plain SQLite", 1.25, |taken| {
+        taken.recorded / taken.plain
+    }),
+    ("100 MB that are not known, to plain SHA-256", 1.1, |taken| {
+        taken.cold / taken.digest
+    }),
+    ("a file that is known, µs", 10.0, |taken| taken.warm),
+];
+
+impl Report {
+    pub(crate) fn new(rounds: &[Taken]) -> Self {
+        let figures = |figure: fn(&Taken) -> f64| rounds.iter().map(figure).collect::<Vec<_>>();
+        let mut rows = Rows::default();
+        for (what, target, figure) in PROMISES {
+            rows.push(what, &figures(figure), target);
+        }
+        Self {
+            rounds: rounds.len(),
+            plain_ns_per_event: median(&figures(|taken| taken.plain)),
+            store_ns_per_event: median(&figures(|taken| taken.recorded)),
+            plain_mb_per_second: median(&figures(|taken| 104.857_6 / taken.digest)),
+            rows,
+        }
+    }
+}
+
+impl report::Report for Report {
+    fn is_missed(&self) -> bool {
+        self.rows.is_missed()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "recording and hashing: {} rounds, medians\n\nan event, plain SQLite {:.0} ns, the store {:.0} ns; SHA-256 \
+             {:.0} MB/s",
+            self.rounds, self.plain_ns_per_event, self.store_ns_per_event, self.plain_mb_per_second
+        )?;
+        self.rows.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_bench::report::Report as _;
+
+    use super::*;
+
+    const GOOD: Taken = Taken {
+        plain: 5_000.0,
+        recorded: 6_000.0,
+        digest: 0.1,
+        cold: 0.1,
+        warm: 5.0,
+    };
+
+    #[test]
+    fn each_promise_is_kept_or_missed_by_itself() {
+        assert!(!Report::new(&[GOOD; 9]).is_missed());
+        for bad in [
+            Taken {
+                recorded: 7_000.0,
+                ..GOOD
+            },
+            Taken { cold: 0.2, ..GOOD },
+            Taken { warm: 20.0, ..GOOD },
+        ] {
+            assert!(Report::new(&[bad; 9]).is_missed(), "{bad:?}");
+        }
+    }
+}
