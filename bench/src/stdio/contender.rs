@@ -13,11 +13,13 @@ use mcpmon_bench::{
 };
 use serde::Serialize;
 
-use crate::{Options, strict};
+use crate::{Options, daemon::Daemon, strict};
 
-/// The default policy with a rate that no run reaches: calls are counted, and none is refused.
-const MCPMON_POLICY: &str =
-    "version: 1\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
+/// The default policy with a rate that no run reaches: calls are counted, and none is refused. A daemon has no proxy:
+/// the port of another one may be in use.
+pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
+/// Where no daemon listens.
+const NO_DAEMON: &str = "no-daemon";
 /// Policies under which the others let everything through, as mcpmon's lets this through.
 const KVLAR_POLICY: &str = "name: bench\ndescription: lets everything through\nversion: \"1.0\"\nrules:\n  - id: allow-all\n    description: everything\n    match_on: {}\n    effect:\n      type: allow\n";
 const ASSAY_POLICY: &str = "version: \"1.0\"\nname: bench\ntools:\n  allow: [\"report\"]\n";
@@ -36,6 +38,10 @@ pub(crate) enum Way {
     Mcpmon,
     /// mcpmon, with its strict policy and its store.
     Strict,
+    /// mcpmon, beside another server of the session: calls are counted in the store.
+    Beside,
+    /// The same where a daemon counts them.
+    BesideDaemon,
     /// kvlar, which looks at calls.
     Kvlar,
     /// Assay, which looks at calls.
@@ -52,67 +58,78 @@ impl report::Way for Way {
 pub(crate) struct Contender<'s> {
     pub(crate) way: Way,
     command: Vec<String>,
+    /// Another server of the session, through mcpmon too.
+    beside: Option<Vec<String>>,
     site: &'s Site,
 }
 
 impl<'s> Contender<'s> {
     /// All that can be had, the floors first.
-    pub(crate) fn all(options: &Options, site: &'s Site) -> Result<Vec<Self>> {
+    pub(crate) fn all(options: &Options, daemon: Option<&Daemon>, site: &'s Site) -> Result<Vec<Self>> {
         let bench = env::current_exe()?.display().to_string();
         let shown = |path: &Path| path.display().to_string();
         let text = |path: &PathBuf| absolute(path).map(|path| shown(&path));
+        let mcpmon = text(&options.mcpmon)?;
         let policy = shown(&site.file("mcpmon.yaml", MCPMON_POLICY)?);
         let server = [bench.clone(), "echo".to_owned()];
-        let strict = strict::wrapper(&text(&options.mcpmon)?, site, &server)?;
+        let strict = strict::wrapper(&mcpmon, site, &server)?;
+        let wrap = |name: &str, socket: &str| {
+            let before = [
+                &mcpmon, "wrap", "--server", name, "--socket", socket, "--config", &policy, "--db",
+                "store.db", "--",
+            ];
+            words(&before)
+        };
         let mut ways = vec![
-            (Way::Direct, Vec::new()),
+            (Way::Direct, Vec::new(), None),
+            (Way::Relay, words(&[&bench, "relay", "--"]), None),
+            (Way::Threads, words(&[&bench, "threads", "--"]), None),
+            (Way::Mcpmon, wrap("bench", NO_DAEMON), None),
+            (Way::Strict, strict, None),
             (
-                Way::Relay,
-                vec![bench.clone(), "relay".to_owned(), "--".to_owned()],
+                Way::Beside,
+                wrap("bench", NO_DAEMON),
+                Some(wrap("other", NO_DAEMON)),
             ),
-            (
-                Way::Threads,
-                vec![bench.clone(), "threads".to_owned(), "--".to_owned()],
-            ),
-            (
-                Way::Mcpmon,
-                words(&[
-                    &text(&options.mcpmon)?,
-                    "wrap",
-                    "--server",
-                    "bench",
-                    "--socket",
-                    "no-daemon",
-                    "--config",
-                    &policy,
-                    "--db",
-                    "store.db",
-                    "--",
-                ]),
-            ),
-            (Way::Strict, strict),
         ];
+        if let Some(daemon) = daemon {
+            let socket = shown(daemon.socket());
+            let other = Some(wrap("other", &socket));
+            ways.push((Way::BesideDaemon, wrap("bench", &socket), other));
+        }
         if let Some(kvlar) = &options.kvlar {
             let policy = shown(&site.file("kvlar.yaml", KVLAR_POLICY)?);
             let command = [&text(kvlar)?, "proxy", "--stdio", "--policy", &policy, "--"];
-            ways.push((Way::Kvlar, words(&command)));
+            ways.push((Way::Kvlar, words(&command), None));
         }
         if let Some(assay) = &options.assay {
             let policy = shown(&site.file("assay.yaml", ASSAY_POLICY)?);
             let command = [&text(assay)?, "mcp", "wrap", "--policy", &policy, "--"];
-            ways.push((Way::Assay, words(&command)));
+            ways.push((Way::Assay, words(&command), None));
         }
-        let contender = |(way, before): (Way, Vec<String>)| Self {
+        let before = |before: Vec<String>| [before, server.to_vec()].concat();
+        let contender = |(way, command, beside): (Way, _, Option<_>)| Self {
             way,
-            command: before.into_iter().chain(server.clone()).collect(),
+            command: before(command),
+            beside: beside.map(before),
             site,
         };
         Ok(ways.into_iter().map(contender).collect())
     }
 
+    /// Starts the server.
     pub(crate) fn command(&self) -> Command {
-        let mut command = self.site.command(Path::new(&self.command[0]));
-        command.args(&self.command[1..]);
+        self.starting(&self.command)
+    }
+
+    /// Starts the server that is beside it in the session.
+    pub(crate) fn beside(&self) -> Option<Command> {
+        self.beside.as_ref().map(|words| self.starting(words))
+    }
+
+    fn starting(&self, words: &[String]) -> Command {
+        let mut command = self.site.command(Path::new(&words[0]));
+        command.args(&words[1..]);
         command
     }
 }

@@ -9,6 +9,7 @@
 
 mod contender;
 mod conversation;
+mod daemon;
 mod echo;
 mod floor;
 mod inner;
@@ -22,9 +23,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use mcpmon_bench::{report::Output, site::Site};
+use mcpmon_bench::{
+    report::Output,
+    site::{Site, absolute},
+};
 
-use self::{contender::Contender, report::Report};
+use self::{contender::Contender, daemon::Daemon, report::Report};
 
 /// Cost of a wrapped server, as ratios to plain relays in the same round.
 #[derive(Debug, Parser)]
@@ -85,7 +89,8 @@ fn main() -> Result<ExitCode> {
 
 fn run(options: &Options) -> Result<ExitCode> {
     let site = Site::new()?;
-    let contenders = Contender::all(options, &site)?;
+    let daemon = Daemon::start(&absolute(&options.mcpmon)?, contender::MCPMON_POLICY, &site)?;
+    let contenders = Contender::all(options, daemon.as_ref(), &site)?;
     let rounds = (0..options.rounds)
         .map(|_| round::measure(&contenders, options.calls))
         .collect::<Result<Vec<_>>>()?;

@@ -39,7 +39,7 @@ struct Medians {
 /// Of one round.
 type Promise = report::Promise<Way, Taken>;
 
-const PROMISES: [Promise; 11] = [
+const PROMISES: [Promise; 13] = [
     ("300 B, added, to relay", 1.25, |scene| {
         scene.ratio(Way::Relay, |taken| taken.small)
     }),
@@ -71,6 +71,12 @@ const PROMISES: [Promise; 11] = [
     ("strict policy, stream, to relay", 2.0, |scene| {
         scene.taken(Way::Strict, |taken| taken.stream) / scene.taken(Way::Relay, |taken| taken.stream)
     }),
+    ("300 B beside another server, store, µs more", 100.0, |scene| {
+        beside(scene, Way::Beside)
+    }),
+    ("300 B beside another server, daemon, µs more", 15.0, |scene| {
+        beside(scene, Way::BesideDaemon)
+    }),
     ("300 B, added, to kvlar", 1.0 / 3.0, |scene| {
         scene.ratio(Way::Kvlar, |taken| taken.small)
     }),
@@ -79,6 +85,11 @@ const PROMISES: [Promise; 11] = [
 /// What the strict policy adds, in terms of what a relay adds.
 fn strict(scene: &Scene<'_, Way, Taken>, what: fn(&Taken) -> f64) -> f64 {
     scene.added(Way::Strict, what) / scene.added(Way::Relay, what)
+}
+
+/// Microseconds that a call takes longer where another server is in the session.
+fn beside(scene: &Scene<'_, Way, Taken>, way: Way) -> f64 {
+    (scene.taken(way, |taken| taken.small) - scene.taken(Way::Mcpmon, |taken| taken.small)) / 1e3
 }
 
 impl Report {
@@ -137,13 +148,13 @@ impl fmt::Display for Report {
         writeln!(f, "an MCP server's pipes: {} rounds, medians\n", self.rounds)?;
         writeln!(
             f,
-            "{:<10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>7}",
+            "{:<12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>7}",
             "way", "start", "300 B", "30 KB", "1 MB", "1-KB lines", "RSS", "PSS", "growth"
         )?;
         for (way, medians) in &self.ways {
             writeln!(
                 f,
-                "{:<10} {:>7.0} µs {:>7.1} µs {:>7.1} µs {:>7.0} µs {:>8.0} ns {:>4.1} MiB {:>4.1} MiB {:>6.2}",
+                "{:<12} {:>7.0} µs {:>7.1} µs {:>7.1} µs {:>7.0} µs {:>8.0} ns {:>4.1} MiB {:>4.1} MiB {:>6.2}",
                 format!("{way:?}").to_lowercase(),
                 medians.added_start_us,
                 medians.added_300b_us,

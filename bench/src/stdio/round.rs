@@ -56,6 +56,7 @@ pub(crate) fn measure(contenders: &[Contender<'_>], calls: u32) -> Result<Round>
 
 fn take(contender: &Contender<'_>, calls: u32) -> Result<Taken> {
     let began = Instant::now();
+    let beside = other(contender)?;
     let (mut conversation, start) = Conversation::start(&mut contender.command())?;
     typical(&mut conversation, WARM_UP, 150)?;
     let small = typical(&mut conversation, calls, 150)?;
@@ -72,7 +73,18 @@ fn take(contender: &Contender<'_>, calls: u32) -> Result<Taken> {
         proportional: memory.proportional,
     };
     conversation.end()?;
+    beside.map_or(Ok(()), Conversation::end)?;
     Ok(taken)
+}
+
+/// The other server of the session, which was called once.
+fn other(contender: &Contender<'_>) -> Result<Option<Conversation>> {
+    let Some(mut command) = contender.beside() else {
+        return Ok(None);
+    };
+    let (mut conversation, _) = Conversation::start(&mut command)?;
+    conversation.call(150)?;
+    Ok(Some(conversation))
 }
 
 /// The median of so many calls that are answered with so many bytes.

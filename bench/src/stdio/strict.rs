@@ -74,7 +74,10 @@ fn approve(command: &[String], site: &Site) -> Result<()> {
     let (conversation, _) = Conversation::start(site.command(&program).args(arguments))?;
     let deadline = Instant::now() + PINNED;
     while !is_pinned(&program, site)? {
-        ensure!(Instant::now() < deadline, "the server is not pinned after {PINNED:?}");
+        ensure!(
+            Instant::now() < deadline,
+            "the server is not pinned after {PINNED:?}"
+        );
         thread::sleep(PAUSE);
     }
     conversation.end()
