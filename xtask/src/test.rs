@@ -9,7 +9,7 @@ use crate::{
     privilege::Privilege,
     real_servers,
     shell::{self, Environment, say, step},
-    vm::{self, VmArgs},
+    vm::{self, Lab, VmArgs},
 };
 
 /// The packages whose tests load kernel programs: alone, and as the built program does.
@@ -45,8 +45,13 @@ pub(crate) fn run() -> Result<()> {
     step("attacks and near misses", || {
         shell::run(shell::cargo().args(["test", "--locked", "--package", RED_TEAM]))
     })?;
-    step("tests on the running kernel", root_tests)?;
-    step("kernel tests on other kernels", other_kernels)
+    thread::scope(|scope| {
+        // These tests wait more than they compute.
+        let lab = scope.spawn(vm::prepare);
+        step("tests on the running kernel", root_tests)?;
+        let lab = shell::join(lab);
+        step("kernel tests on other kernels", || other_kernels(lab))
+    })
 }
 
 /// What needs neither root nor the built program.
@@ -61,8 +66,8 @@ fn unit_tests() -> Result<()> {
 }
 
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
-fn other_kernels() -> Result<()> {
-    match vm::run(&VmArgs::default()) {
+fn other_kernels(lab: Result<Lab>) -> Result<()> {
+    match lab.and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)) {
         Err(error) if !shell::is_ci() && error.is::<Environment>() => {
             say(format_args!("skipped: {error:#}"));
             Ok(())

@@ -84,7 +84,7 @@ fn parse_kernel(text: &str) -> Result<Kernel, String> {
         })
 }
 
-/// Boots each kernel asked for; an error where any of them failed.
+/// Prepares the lab and boots each kernel asked for.
 pub(crate) fn run(args: &VmArgs) -> Result<()> {
     if args.list {
         for kernel in KERNELS {
@@ -92,21 +92,39 @@ pub(crate) fn run(args: &VmArgs) -> Result<()> {
         }
         return Ok(());
     }
+    build_ebpf::run()?;
+    boot_each(args, &prepare()?)
+}
+
+/// What every machine of the lab needs, whatever its kernel.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    directory: PathBuf,
+    /// The tests, as one static file.
+    program: PathBuf,
+}
+
+/// Makes it; the kernel programs are there already.
+pub(crate) fn prepare() -> Result<Lab> {
     if env::consts::ARCH != "x86_64" {
         let reason = format!("the lab's machines are x86_64, this one is {}", env::consts::ARCH);
         return Err(Environment(reason).into());
     }
     provide_emulator()?;
-    build_ebpf::run()?;
-    let lab = shell::target().join("vm");
+    let directory = shell::target().join("vm");
     let program = step("build the kernel tests as one static program", || {
-        build_tests(&lab)
+        build_tests(&directory)
     })?;
+    Ok(Lab { directory, program })
+}
+
+/// Boots each kernel asked for; an error where any of them failed.
+pub(crate) fn boot_each(args: &VmArgs, Lab { directory, program }: &Lab) -> Result<()> {
     let mut failed = Vec::new();
     for kernel in &args.kernels {
-        let image = image::fetch(&lab, *kernel, args.mirror.as_deref())
+        let image = image::fetch(directory, *kernel, args.mirror.as_deref())
             .with_context(|| format!("cannot fetch kernel {}", kernel.name))?;
-        if !test(args, &lab, *kernel, &image, &program)? {
+        if !test(args, directory, *kernel, &image, program)? {
             failed.push(kernel.name);
         }
     }
@@ -134,10 +152,12 @@ fn provide_emulator() -> Result<()> {
     Ok(())
 }
 
-/// Builds the test program as one static file, in a target directory of its own: other flags, other objects.
+/// Builds the test program as one static file, in a target directory of its own: other flags, other objects. Whatever
+/// else runs goes first.
 fn build_tests(lab: &Path) -> Result<PathBuf> {
-    let mut cargo = shell::cargo();
+    let mut cargo = shell::command("nice");
     cargo
+        .arg(shell::cargo().get_program())
         .args([
             "test",
             "--locked",
