@@ -290,7 +290,7 @@ fn make_room<K: Clone + Ord, T>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeSet;
 
     use mcpmon_core::model::{Denial, Incident, Message, Verdict};
@@ -300,7 +300,7 @@ mod tests {
 
     /// Has one list that changed, once.
     #[derive(Debug, Default)]
-    struct Judging(Mutex<BTreeSet<ListKind>>);
+    pub(in super::super) struct Judging(Mutex<BTreeSet<ListKind>>);
 
     impl ServerJudge for Judging {
         fn message(&self, _now: Timestamp, _message: &Message<'_>) -> Verdict {

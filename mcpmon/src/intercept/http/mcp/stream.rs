@@ -237,6 +237,8 @@ impl Judged {
             if self.place.is_some() {
                 let aside = self.hearing.talk.live.aside.take(context);
                 if !aside.is_empty() {
+                    // Where this is not read on, nobody else would have the session that it is given meanwhile.
+                    self.turn = None;
                     return Poll::Ready(Some(Ok(aside.into())));
                 }
             }
@@ -385,5 +387,148 @@ impl Judged {
             }
             held => self.hearing.talk.call.room().cover(&mut self.share, held),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, time::Duration};
+
+    use hyper::{HeaderMap, Method, StatusCode};
+    use mcpmon_core::{
+        filter::mcp_http::Limits,
+        model::{ServerId, ServerType, SessionId, Timestamp},
+    };
+    use tokio::{sync::watch, time::timeout};
+
+    use super::*;
+    use crate::{
+        agent::clock,
+        intercept::http::{
+            chunks::Room,
+            client::tests::{Site, Told},
+            mcp::{
+                AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerJudge,
+                Servers,
+                call::Here,
+                server::{Kind, Server},
+                sessions::tests::Judging,
+            },
+            shares::Owner,
+            upstream::Upstream,
+        },
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A server is asked without being looked up.
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Servers for Nowhere {
+        fn session(&self, _token: &str) -> Option<SessionId> {
+            None
+        }
+
+        fn remote(&self, _id: &str) -> Option<Arc<Remote>> {
+            None
+        }
+
+        fn ids(&self) -> Vec<ServerId> {
+            Vec::new()
+        }
+
+        fn bounds(&self) -> Bounds {
+            Bounds {
+                limits: Limits::default(),
+                streams: 1,
+            }
+        }
+
+        fn crowded(&self, _now: Timestamp, _crowded: &Crowded) {}
+
+        fn conversation(&self, _asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+            Err(NotJudged("nobody is here".to_owned()))
+        }
+    }
+
+    /// A session of the older transport with the server at `url`.
+    fn old(url: &str, stopped: watch::Receiver<bool>) -> Talk {
+        let owner = Owner::User(1);
+        let remote = Remote {
+            id: ServerId::new("files").unwrap(),
+            url: url.to_owned(),
+            server_type: ServerType::Sse,
+            tls: None,
+        };
+        let server = Server::new(Arc::new(remote), None, &Caps::default(), 1).unwrap();
+        let settings = McpSettings::new(Arc::new(Nowhere), clock::now);
+        let room = Room::new(1 << 20);
+        let proxy = Arc::new(Proxy::new(settings, room.clone(), stopped));
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = proxy.sessions.conversation(&server.remote.id, judge, owner);
+        let conversation = conversation.unwrap();
+        let live = Live::old(&conversation, Limits::default(), owner);
+        let call = Call {
+            proxy,
+            upstream: Upstream::pinned(None).unwrap(),
+            uri: server.endpoint(None).unwrap(),
+            server: Arc::new(server),
+            conversation,
+            headers: HeaderMap::new(),
+            here: Here {
+                origin: "http://localhost".to_owned(),
+                path: "/mcp/files".to_owned(),
+                has_token: false,
+            },
+            owner,
+            room,
+            limits: Limits::default(),
+        };
+        Talk { call, live }
+    }
+
+    /// The stream that the server opens.
+    async fn opened(talk: &Talk) -> Judged {
+        let Talk { call, live } = talk;
+        let part = call.admit(Kind::Stream).unwrap();
+        let response = call.send(Method::GET, &call.uri, HeaderMap::new(), "").await;
+        let (head, body) = response.unwrap().into_parts();
+        let chunks = call.chunks(&head.headers, body, PATIENCE).unwrap();
+        let place = Place::new(call);
+        let talk = Talk {
+            call: call.clone(),
+            live: Arc::clone(live),
+        };
+        let ok = StatusCode::OK.as_u16();
+        let response = Response::legacy(call.limits, ok, Some("text/event-stream"), place.endpoint());
+        Judged::new(talk, chunks, response, true, Some(place), part)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stream_that_nobody_reads_keeps_no_session() {
+        let site = Site::new(|_| Told::these(&["event: endpoint\ndata: /m\n\n".to_owned()])).await;
+        let (_stop, stopped) = watch::channel(false);
+        let talk = old(&site.url, stopped);
+        let mut stream = opened(&talk).await;
+        let held = talk.live.session().await;
+        poll_fn(|context| {
+            assert!(stream.poll(context).is_pending(), "others have the session");
+            match stream.turn {
+                Some(_) => Poll::Ready(()),
+                None => Poll::Pending,
+            }
+        })
+        .await;
+        talk.live.aside.put(b": aside\n\n");
+        drop(held);
+        let said = poll_fn(|context| stream.poll(context)).await;
+        assert_eq!(said.unwrap().unwrap(), ": aside\n\n");
+        let session = timeout(PATIENCE, talk.live.session()).await;
+        assert!(session.is_ok(), "it is free for others");
+        drop(session);
+        let said = poll_fn(|context| stream.poll(context)).await;
+        let said = String::from_utf8(said.unwrap().unwrap().to_vec()).unwrap();
+        assert!(said.starts_with("event: endpoint\n"), "nothing is lost: {said}");
     }
 }
