@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,10 @@ use mcpmon_core::{
     filter::mcp_http::{self, Flow, Listed, Output, Question},
     model::ListKind,
 };
-use tokio::sync::Mutex;
+use tokio::{
+    sync::watch,
+    time::{error::Elapsed, timeout_at},
+};
 
 use super::{
     call::{Call, SESSION_ID, single},
@@ -31,14 +35,84 @@ const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest answer to an answer, bytes: nothing is in it.
 const LONGEST_NOTHING: usize = 64 << 10;
-/// Sessions of a conversation of which is known when the proxy asked for their tools.
+/// Sessions of a conversation whose tools the proxy asks for, or did a moment ago.
 const MOST_SESSIONS: usize = 256;
 /// How often is looked whether the answer came on another stream.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// When the proxy asked for tools itself, by session; one at a time asks.
+/// What a session is found by, if a request is of one.
+type Key = Option<Box<str>>;
+
+/// Where the proxy asks for tools itself, or did a moment ago, by session.
 #[derive(Debug, Default)]
-pub(super) struct Lists(Mutex<BTreeMap<Option<Box<str>>, Instant>>);
+pub(super) struct Lists(Mutex<BTreeMap<Key, Turn>>);
+
+#[derive(Debug)]
+enum Turn {
+    /// Somebody asks. Nothing is sent here: it closes once that is over.
+    UnderWay(watch::Receiver<()>),
+    /// Somebody asked at this time.
+    Over(Instant),
+}
+
+/// What whoever needs a list has to do.
+enum Due<'l> {
+    /// Nothing: it was asked for a moment ago, or of too many sessions.
+    Nothing,
+    /// Wait for whoever asks.
+    Wait(watch::Receiver<()>),
+    /// Ask.
+    Ask(Asking<'l>),
+}
+
+/// The turn of the one that asks for a session. Whoever waits goes on once this is dropped.
+struct Asking<'l> {
+    lists: &'l Lists,
+    key: Key,
+    /// Where whoever asks leaves before that is over, another does.
+    is_over: bool,
+    _told: watch::Sender<()>,
+}
+
+impl Lists {
+    fn turn(&self, key: &Key, pause: Duration) -> Due<'_> {
+        let mut turns = self.lock();
+        turns.retain(|_, turn| match turn {
+            Turn::UnderWay(_) => true,
+            Turn::Over(when) => when.elapsed() < pause,
+        });
+        match turns.get(key) {
+            Some(Turn::UnderWay(told)) => Due::Wait(told.clone()),
+            Some(Turn::Over(_)) => Due::Nothing,
+            None if turns.len() >= MOST_SESSIONS => Due::Nothing,
+            None => {
+                let (told, over) = watch::channel(());
+                turns.insert(key.clone(), Turn::UnderWay(over));
+                Due::Ask(Asking {
+                    lists: self,
+                    key: key.clone(),
+                    is_over: false,
+                    _told: told,
+                })
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Turn>> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.lists.lock();
+        match self.is_over {
+            true => turns.insert(self.key.take(), Turn::Over(Instant::now())),
+            false => turns.remove(&self.key),
+        };
+    }
+}
 
 /// Asks for the server's tools where one of those that are called was never on a list: a client may have kept one from
 /// before.
@@ -56,30 +130,45 @@ pub(super) async fn learn(talk: &Talk, tools: &[String]) {
     }
 }
 
-/// Asks, unless that was done a moment ago.
+/// Asks, unless that was done a moment ago. While another asks for the same session, what comes of that is waited for;
+/// sessions wait for none but their own.
 async fn ask(talk: &Talk, is_missing: impl Fn() -> bool) {
     let call = &talk.call;
     let caps = *call.caps();
-    let session = single(&call.headers, &SESSION_ID).unwrap_or_default();
-    let mut asked = call.conversation.lists.0.lock().await;
-    asked.retain(|_, when| when.elapsed() < caps.own_pause);
-    // While this one waited for its turn, another may have asked.
-    if !is_missing() || asked.contains_key(&session.map(Into::into)) || asked.len() >= MOST_SESSIONS {
-        return;
+    let key: Key = single(&call.headers, &SESSION_ID)
+        .unwrap_or_default()
+        .map(Into::into);
+    let deadline = tokio::time::Instant::now() + caps.own_time;
+    while is_missing() {
+        match call.conversation.lists.turn(&key, caps.own_pause) {
+            Due::Nothing => return,
+            Due::Wait(mut told) => {
+                if timeout_at(deadline, told.changed()).await.is_err() {
+                    return;
+                }
+            }
+            Due::Ask(mut asking) => {
+                let asked = timeout_at(deadline, pages(talk)).await;
+                asking.is_over = true;
+                return report(call, asked);
+            }
+        }
     }
+}
+
+fn report(call: &Call, asked: Result<Result<(), Problem>, Elapsed>) {
     let server = call.server.id();
-    match tokio::time::timeout(caps.own_time, pages(talk)).await {
+    match asked {
         Ok(Ok(())) => {}
         Ok(Err(problem)) => {
             let problem = problem.message();
             tracing::warn!(server, problem, "the tools of an MCP server cannot be asked for");
         }
         Err(_elapsed) => {
-            let seconds = caps.own_time.as_secs();
+            let seconds = call.caps().own_time.as_secs();
             tracing::warn!(server, seconds, "the tools of an MCP server did not come in time");
         }
     }
-    asked.insert(session.map(Into::into), Instant::now());
 }
 
 /// One page of tools after the other.

@@ -1,10 +1,19 @@
 //! Lists that the proxy itself asks for.
 
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Instant,
+};
+
 use mcpmon_core::model::ServerType;
 
 use super::{
     super::scene::{EVENTS, Heard, JSON, Wire, answer},
-    scene::{Adjusted, DONE, Scene, call, event},
+    scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, PATIENCE, Scene, call, event, post},
 };
 
 /// A page of tools for whoever asked, on one page or two.
@@ -91,4 +100,97 @@ fn a_list_that_does_not_come_is_not_waited_for_without_end() {
     });
     assert_eq!(scene.post("", call("nowhere")).status(), "200");
     assert_eq!(scene.notes.take(), ["unknown call nowhere", "answer"]);
+}
+
+#[test]
+fn sessions_do_not_wait_for_the_lists_of_each_other() {
+    const SESSIONS: usize = 10;
+    let opened = AtomicUsize::new(0);
+    let adjust = |caps: &mut Adjusted| caps.0.own_time = PATIENCE;
+    let scene = Scene::with(ServerType::Http, adjust, move |heard, wire| {
+        match heard.text().contains("initialize") {
+            true => {
+                let session = opened.fetch_add(1, Ordering::Relaxed);
+                let headers = format!("{JSON}mcp-session-id: s{session}\r\n");
+                wire.send(answer("200 OK", &headers, INITIALIZED));
+            }
+            false => assert!(wire.is_closed(), "it is silent until nobody waits"),
+        }
+    });
+    for _ in 0..SESSIONS {
+        assert_eq!(scene.post("", INITIALIZE).status(), "200");
+        drop(scene.heard());
+    }
+    let began = Instant::now();
+    let _waiting: Vec<Wire> = (0..SESSIONS)
+        .map(|session| {
+            let mut client = scene.connect();
+            let headers = format!("mcp-session-id: s{session}\r\n");
+            client.send(post(&headers, call("nowhere")));
+            client
+        })
+        .collect();
+    for _ in 0..SESSIONS {
+        assert!(scene.heard().text().contains("tools/list"));
+    }
+    assert!(began.elapsed() < PATIENCE, "not one after the other");
+}
+
+#[test]
+fn one_list_of_a_session_is_asked_for_by_all_that_wait_for_it() {
+    let (come, comes) = mpsc::channel();
+    let comes = Mutex::new(comes);
+    let scene = Scene::new(move |heard, wire| {
+        let body = match heard.text().contains("tools/list") {
+            true => {
+                comes.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+                page(heard, &["cached"], None)
+            }
+            false => DONE.to_owned(),
+        };
+        wire.send(answer("200 OK", JSON, body));
+    });
+    let mut first = scene.connect();
+    first.send(post("", call("cached")));
+    assert!(scene.heard().text().contains("tools/list"));
+    let mut others = [scene.connect(), scene.connect()];
+    for client in &mut others {
+        client.send(post("", call("cached")));
+    }
+    assert!(scene.heard_nothing(), "they wait with it");
+    come.send(()).unwrap();
+    for client in others.iter_mut().chain([&mut first]) {
+        assert_eq!(client.message().expect("an answer").text(), DONE);
+        assert!(scene.heard().text().contains("tools/call"));
+    }
+    let told = scene.notes.take();
+    assert_eq!(
+        told.iter().filter(|what| *what == "call cached").count(),
+        3,
+        "{told:?}"
+    );
+}
+
+#[test]
+fn whoever_waits_asks_where_the_one_that_asked_has_left() {
+    let scene = Scene::new(move |heard, wire| {
+        if heard.text().contains("tools/list") && heard.header("x-leaves").is_some() {
+            assert!(wire.is_closed(), "nobody waits for it any more");
+            return;
+        }
+        let body = match heard.text().contains("tools/list") {
+            true => page(heard, &["cached"], None),
+            false => DONE.to_owned(),
+        };
+        wire.send(answer("200 OK", JSON, body));
+    });
+    let mut leaves = scene.connect();
+    leaves.send(post("x-leaves: soon\r\n", call("cached")));
+    assert!(scene.heard().text().contains("tools/list"));
+    let mut stays = scene.connect();
+    stays.send(post("", call("cached")));
+    assert!(scene.heard_nothing(), "it waits");
+    leaves.hang_up();
+    assert_eq!(stays.message().expect("an answer").text(), DONE);
+    assert!(scene.heard().text().contains("tools/list"));
 }
