@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{BridgeError, bridge};
 use crate::intercept::http::client::{
-    Way,
+    Asking, Way,
     tests::{Asked, Site, Told, event},
 };
 
@@ -33,11 +33,14 @@ struct Client {
 
 impl Client {
     fn new(site: &Site, way: Way) -> Self {
+        Self::with(site.asking(), way)
+    }
+
+    fn with(asking: Asking, way: Way) -> Self {
         let (here, there) = tokio::io::duplex(1 << 20);
         let (from, to) = tokio::io::split(here);
         let (input, output) = tokio::io::split(there);
         let (end, told) = oneshot::channel();
-        let asking = site.asking();
         let ended = tokio::spawn(bridge(asking, way, input, output, async move {
             if told.await.is_err() {
                 std::future::pending::<()>().await;
@@ -367,12 +370,12 @@ async fn a_request_without_a_session_is_cancelled_by_the_end_of_its_stream() {
     assert_eq!(site.story(), ["tools/list", "tools/call"]);
 }
 
-#[tokio::test]
-async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_list_says() {
-    let site = Site::new(|asked| match (asked.what().as_str(), asked.header("mcp-param-region")) {
+/// A server that wants the region of a call in a header, as its list says, which has a text of so many bytes in it.
+async fn regional(bytes: usize) -> Site {
+    Site::new(move |asked| match (asked.what().as_str(), asked.header("mcp-param-region")) {
         ("tools/list", _) => {
-            let tool = json!({"name": "q", "inputSchema": {"type": "object", "properties":
-                {"region": {"type": "string", "x-mcp-header": "Region"}}}});
+            let tool = json!({"name": "q", "description": "x".repeat(bytes), "inputSchema": {"type": "object",
+                "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}});
             Told::result(asked, &json!({"tools": [tool]}))
         }
         ("tools/call", "eu") => Told::result(asked, &json!({"content": []})),
@@ -381,13 +384,22 @@ async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_lis
             Told::new(400, "application/json", error.to_string())
         }
     })
-    .await;
-    let mut client = Client::new(&site, Way::Http);
+    .await
+}
+
+/// The parameters of a call of its tool.
+fn regional_call(region: &str) -> Value {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
-    let call = |region: &str| json!({"name": "q", "arguments": {"region": region}, "_meta": meta});
-    let answer = client.ask(request(1, "tools/call", call("eu"))).await;
+    json!({"name": "q", "arguments": {"region": region}, "_meta": meta})
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_list_says() {
+    let site = regional(0).await;
+    let mut client = Client::new(&site, Way::Http);
+    let answer = client.ask(request(1, "tools/call", regional_call("eu"))).await;
     assert_eq!(answer["result"]["content"], json!([]), "{answer}");
-    let answer = client.ask(request(2, "tools/call", call("us"))).await;
+    let answer = client.ask(request(2, "tools/call", regional_call("us"))).await;
     assert_eq!(answer["error"]["message"], "a header is missing", "{answer}");
     client.leave().await.unwrap();
     let calls = [
@@ -398,6 +410,19 @@ async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_lis
         "tools/list",
     ];
     assert_eq!(site.story(), calls);
+}
+
+/// What is bounded where many servers are looked at is not where one is used.
+#[tokio::test]
+async fn the_list_that_says_how_a_call_is_sent_may_be_as_long_as_a_message() {
+    let site = regional(5 << 20).await;
+    let mut asking = site.asking();
+    asking.max_message = 8 << 20;
+    let mut client = Client::with(asking, Way::Http);
+    let answer = client.ask(request(1, "tools/call", regional_call("eu"))).await;
+    assert_eq!(answer["result"]["content"], json!([]), "{answer}");
+    client.leave().await.unwrap();
+    assert_eq!(site.story(), ["tools/call", "tools/list", "tools/call"]);
 }
 
 /// A server of 2024-11-05, and the one stream of it.

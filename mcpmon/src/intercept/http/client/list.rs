@@ -42,7 +42,8 @@ const END: Duration = Duration::from_secs(3);
 const MOST_PAGES: usize = 200;
 /// What stands on one list.
 const MOST_ITEMS: usize = 10_000;
-/// Bytes of all answers of a server. They are kept until all of them are judged, of several servers at a time.
+/// Bytes of all answers of a server that is looked at: they are kept until all of them are judged, of several servers
+/// at a time.
 const MOST_BYTES: usize = 4 << 20;
 /// Messages that come before an answer.
 const MOST_BEFORE: usize = 1000;
@@ -54,7 +55,7 @@ const MOST_BEFORE: usize = 1000;
 pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
     let url = asking.address.shown();
     let asked = async {
-        let mut client = Client::over(Wire::new(asking)?);
+        let mut client = Client::over(Wire::new(asking)?.bounded(MOST_BYTES), MOST_BYTES);
         let offer = client.offer(way).await;
         client.close().await;
         offer
@@ -67,9 +68,9 @@ pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
 }
 
 /// Asks for the list of tools, in the revision `version` without a handshake, and learns which of their arguments
-/// stand in headers.
+/// stand in headers. The list may be as long as a message of its server.
 pub(in crate::intercept::http) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Fault> {
-    let mut client = Client::over(wire.clone());
+    let mut client = Client::over(wire.clone(), wire.max_message());
     version.clone_into(&mut client.version);
     client.pages(&LISTS[0]).await?;
     let mut tools = ToolHeaders::default();
@@ -86,6 +87,8 @@ struct Client {
     /// The revision without a handshake.
     version: String,
     next: u64,
+    /// Bytes of all answers, at most and so far.
+    most: usize,
     read: usize,
     turns: Vec<Turn>,
 }
@@ -104,12 +107,13 @@ enum Line {
 }
 
 impl Client {
-    fn over(wire: Wire) -> Self {
+    fn over(wire: Wire, most: usize) -> Self {
         Self {
-            wire: wire.bounded(MOST_BYTES),
+            wire,
             line: Line::Stateless,
             version: STATELESS.to_owned(),
             next: 1,
+            most,
             read: 0,
             turns: Vec::new(),
         }
@@ -250,15 +254,15 @@ impl Client {
         let id = RequestId::Number(id.to_string().into());
         let asked = Instant::now();
         let mut answer = match timeout(ANSWER, self.answer(&request, &id)).await {
-            Ok(Err(Fault::TooLong(MOST_BYTES))) => return Err(Fault::Endless(MOST_BYTES, "bytes")),
+            Ok(Err(Fault::TooLong(most))) if most == self.most => return Err(Fault::Endless(most, "bytes")),
             Ok(answer) => answer?,
             Err(_elapsed) => return Err(Fault::Late(ANSWER.as_secs())),
         };
         answer.shrink_to_fit();
         // What stands in a request may be a cursor, which is the server's.
         self.read += request.len() + answer.len();
-        if self.read > MOST_BYTES {
-            return Err(Fault::Endless(MOST_BYTES, "bytes"));
+        if self.read > self.most {
+            return Err(Fault::Endless(self.most, "bytes"));
         }
         let said = reread(&answer, |root| match refusal(root) {
             Some(fault) => Err(fault),
