@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -31,6 +32,8 @@ use crate::{
 
 /// Longest wait for anything that should come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at what nobody tells of.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// One server, `files`; a conversation for each session and agent.
 #[derive(Debug)]
@@ -285,12 +288,12 @@ impl Scene {
     }
 }
 
-/// Waits until something is so, which takes a while to be asked.
+/// Waits until something is so of which nobody tells: what it waits for has the processor between two looks.
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
+        thread::sleep(PAUSE);
     }
 }
 
