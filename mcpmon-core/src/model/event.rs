@@ -322,6 +322,9 @@ pub enum EventKind {
         /// Arguments as JSON text; masked before they leave the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<String>,
+        /// User who asked, where the host knows and the process does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_uid: Option<u32>,
     },
     /// A tool call went to its server.
     #[serde(rename = "mcp_tool_called")]
@@ -335,6 +338,9 @@ pub enum EventKind {
         /// Arguments as JSON text; masked before they leave the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<String>,
+        /// User who asked, where the host knows and the process does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_uid: Option<u32>,
     },
     /// The answer to a tool call came back.
     #[serde(rename = "mcp_tool_returned")]
@@ -344,6 +350,9 @@ pub enum EventKind {
         duration_us: u64,
         outcome: CallOutcome,
         bytes: u64,
+        /// User who asked, where the host knows and the process does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_uid: Option<u32>,
     },
     /// A result was scanned and matched.
     #[serde(rename = "mcp_output_inspection")]

@@ -41,6 +41,8 @@ impl Dialect {
 pub struct Exchange {
     /// Agent session, where known.
     pub session: Option<SessionId>,
+    /// User who asks, where known.
+    pub uid: Option<u32>,
     /// The API.
     pub dialect: Dialect,
     /// What the agent calls itself (`User-Agent`): only a hint, anybody can write anything there.

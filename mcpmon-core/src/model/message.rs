@@ -20,6 +20,18 @@ pub struct Conversation {
     pub layer: Layer,
 }
 
+/// Stands for no user of this host: the kernel has none of that id.
+pub const NO_USER: u32 = u32::MAX;
+
+impl Conversation {
+    /// The user who asks, where no process of this host serves, which would tell.
+    #[must_use]
+    pub fn client_uid(&self) -> Option<u32> {
+        let uid = self.identity.uid;
+        (self.layer == Layer::McpHttp && uid != NO_USER).then_some(uid)
+    }
+}
+
 /// Which side said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {

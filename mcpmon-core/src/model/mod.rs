@@ -46,7 +46,7 @@ pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, S
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
-    Introduction, ListKind, Listed, Listing, Message, Question, RequestId, ResultKind, Side, Trace,
+    Introduction, ListKind, Listed, Listing, Message, NO_USER, Question, RequestId, ResultKind, Side, Trace,
 };
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};

@@ -137,6 +137,7 @@ impl Judge {
                 tool_call_id,
                 trace_parent,
                 input,
+                client_uid,
             } = &event.kind
             else {
                 return None;
@@ -157,6 +158,7 @@ impl Judge {
                     .find(|entry| entry.server == *server)
                     .map(|entry| entry.tool_hash),
                 input: input.clone(),
+                client_uid: *client_uid,
             };
             Some(Event {
                 kind,

@@ -84,14 +84,18 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
     Ok(calls.split_off(beyond))
 }
 
-/// By session, server and request id; an id that is used again belongs to a new call.
+/// By session, server, request id and user; an id that is used again belongs to a new call.
 fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
     let mut calls: Vec<ToolCall> = Vec::new();
-    let mut open: BTreeMap<[String; 3], usize> = BTreeMap::new();
+    let mut open: BTreeMap<[String; 3], Vec<Open>> = BTreeMap::new();
     let mut intents = Intents::default();
     for event in events {
-        let key = key(&event);
-        let known = open.get(&key).copied();
+        let (key, user) = (key(&event), user(&event));
+        let of_others = |open: &Open| !may_share_user(open.user, user);
+        let same = open
+            .get(&key)
+            .and_then(|open| open.iter().rfind(|open| !of_others(open)));
+        let known = same.map(|open| open.position);
         match event.kind.as_str() {
             JUDGED if event.layer == Layer::Llm => {
                 intents.add(&event, calls.len());
@@ -110,7 +114,9 @@ fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
                 if at == calls.len() {
                     calls.push(ToolCall::default());
                 }
-                open.insert(key, at);
+                let same = open.entry(key).or_default();
+                same.retain(of_others);
+                same.push(Open { position: at, user });
                 match event.kind.as_str() {
                     JUDGED => calls[at].judged = Some(event),
                     _ => calls[at].called = Some(event),
@@ -118,13 +124,33 @@ fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
             }
             _ => {
                 if let Some(at) = known {
-                    open.remove(&key);
+                    open.entry(key).or_default().retain(|open| open.position != at);
                     calls[at].returned = Some(event);
                 }
             }
         }
     }
     calls
+}
+
+/// A call of which more may come.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// Which of all calls it is.
+    position: usize,
+    user: Option<u32>,
+}
+
+/// Whose call an event is of: the user of the client, else of the process that serves.
+fn user(event: &StoredEvent) -> Option<u32> {
+    let client = event.data.get("client_uid").and_then(Value::as_u64);
+    let client = client.and_then(|uid| u32::try_from(uid).ok());
+    client.or_else(|| event.process.as_ref()?.uid)
+}
+
+/// Whether nothing tells that both are of two users.
+fn may_share_user(one: Option<u32>, other: Option<u32>) -> bool {
+    one.is_none() || other.is_none() || one == other
 }
 
 /// Whether `called` is what became of a call that was judged. One that was stopped is not called: its id is then another
@@ -170,6 +196,7 @@ struct Intent {
     /// Which of all calls it is.
     position: usize,
     at: Timestamp,
+    user: Option<u32>,
     session: Option<SessionId>,
     server: Option<String>,
     /// As its server calls it; where the server is not known, as the model does.
@@ -184,6 +211,7 @@ impl Intent {
         Self {
             position,
             at: event.timestamp,
+            user: user(event),
             session: event.session_id.as_deref().map(SessionId::new),
             server: event.server_id.clone(),
             tool: text(event, "tool_name").unwrap_or_default(),
@@ -204,9 +232,9 @@ impl Intent {
         Some(self.session.as_ref()?.is_of_same_root(call.session.as_ref()?))
     }
 
-    /// Whether nothing tells that `call` is one of another session.
+    /// Whether nothing tells that `call` is one of another session, or of another user.
     fn may_share_session(&self, call: &Self) -> bool {
-        self.shares_session(call) != Some(false)
+        self.shares_session(call) != Some(false) && may_share_user(self.user, call.user)
     }
 
     /// Whether nothing tells that `call` is one of another tool.
@@ -299,7 +327,7 @@ fn text(event: &StoredEvent, field: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{CallOutcome, Event, EventKind, ServerId};
+    use mcpmon_core::model::{CallOutcome, Event, EventKind, ProcessRef, ServerId};
     use test_case::test_case;
 
     use super::*;
@@ -406,6 +434,45 @@ mod tests {
         event
     }
 
+    /// As it is told by who knows whose it is.
+    fn of_user(mut event: Event, user: u32) -> Event {
+        use EventKind::{ToolCallIntercepted, ToolCalled, ToolReturned};
+        if let ToolCallIntercepted { client_uid, .. }
+        | ToolCalled { client_uid, .. }
+        | ToolReturned { client_uid, .. } = &mut event.kind
+        {
+            *client_uid = Some(user);
+        }
+        event
+    }
+
+    /// As it is told of a server that this user runs.
+    fn of_process(mut event: Event, user: u32) -> Event {
+        event.process = Some(ProcessRef {
+            pid: 10,
+            uid: Some(user),
+            ..ProcessRef::default()
+        });
+        event
+    }
+
+    /// Of a client whose session nobody knows.
+    fn alone(event: Event, user: u32) -> Event {
+        of_user(of_session(event, None), user)
+    }
+
+    #[test]
+    fn calls_of_two_users_whose_sessions_nobody_knows_are_two() {
+        let events = vec![
+            alone(sample::intercepted("a", 1, Action::Audit), 1000),
+            alone(sample::called("b", 1), 1001),
+            alone(sample::called("a", 1), 1000),
+            alone(sample::returned("a", 1, CallOutcome::Ok), 1000),
+            alone(sample::returned("b", 1, CallOutcome::Ok), 1001),
+        ];
+        assert_eq!(loaded(events, &Filter::default(), 10), ["1-3-4", "0-2-5"]);
+    }
+
     const INPUT: &str = r#"{"path":"/home/me/a.txt"}"#;
 
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("a", 1))] => vec!["1>0-2-0"]; "by its id")]
@@ -438,6 +505,12 @@ mod tests {
     #[test_case(vec![unknown(wanted("a", None, 0, Action::Allow), "mcp__files__read"), called("__", 1, INPUT, 1)] => vec!["1>0-0-0", "0-2-0"]; "a tool without a letter")]
     #[test_case(vec![wanted("b", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::called("b", 1)), sample::at(1, sample::called("a", 1))] => vec!["1>0-3-0", "2>0-4-0"]; "one id for two calls")]
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1>0-0-0", "2>0-3-0"]; "asked for twice, called once")]
+    #[test_case(vec![alone(wanted("a", Some("toolu_1"), 0, Action::Allow), 1000), of_user(sample::at(1, sample::called("a", 1)), 1001)] => vec!["1>0-0-0", "0-2-0"]; "the same id of another user")]
+    #[test_case(vec![alone(wanted("a", None, 0, Action::Allow), 1000), of_user(called("a", 1, INPUT, 1), 1001)] => vec!["1>0-0-0", "0-2-0"]; "the same content of another user")]
+    #[test_case(vec![alone(wanted("a", None, 0, Action::Allow), 1000), alone(wanted("a", None, 0, Action::Allow), 1001), of_user(called("a", 1, INPUT, 1), 1001)] => vec!["1>0-0-0", "2>0-3-0"]; "the same content of two users")]
+    #[test_case(vec![alone(wanted("a", None, 0, Action::Allow), 1000), called("a", 1, INPUT, 1)] => vec!["1>0-2-0"]; "by its content, where only one knows the user")]
+    #[test_case(vec![of_user(wanted("a", Some("toolu_1"), 0, Action::Allow), 1000), of_process(sample::at(1, sample::called("a", 1)), 1001)] => vec!["1>0-0-0", "0-2-0"]; "the same id of another user's server")]
+    #[test_case(vec![of_user(wanted("a", Some("toolu_1"), 0, Action::Allow), 1000), of_process(sample::at(1, sample::called("a", 1)), 1000)] => vec!["1>0-2-0"]; "by its id, of a server of the user")]
     #[test_case(vec![sample::intercepted("a", 1, Action::Block), wanted("a", Some("toolu_1"), 1, Action::Allow), sample::at(2, sample::called("a", 1))] => vec!["1-0-0", "2>0-3-0"]; "an id that a stopped call had")]
     #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::intercepted("a", 1, Action::Audit)), sample::at(1, sample::called("a", 1)), sample::at(2, sample::returned("a", 1, CallOutcome::Ok))] => vec!["1>2-3-4"]; "all of it")]
     fn what_a_model_wanted_is_part_of_the_call(events: Vec<Event>) -> Vec<String> {

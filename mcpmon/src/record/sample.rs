@@ -182,6 +182,7 @@ pub(crate) fn called(tool: &str, request: u32) -> Event {
             tool_call_id: Some(format!("toolu_{request}")),
             trace_parent: None,
             input: Some(r#"{"path":"/home/me/a.txt"}"#.to_owned()),
+            client_uid: None,
         },
     )
 }
@@ -195,6 +196,7 @@ pub(crate) fn returned(tool: &str, request: u32, outcome: CallOutcome) -> Event 
             duration_us: 12_000,
             outcome,
             bytes: 512,
+            client_uid: None,
         },
     )
 }
@@ -214,6 +216,7 @@ pub(crate) fn intercepted(tool: &str, request: u32, action: Action) -> Event {
             server_addr: None,
             tool_hash: Some(Digest::of(tool.as_bytes())),
             input: Some(r#"{"path":"/home/me/a.txt"}"#.to_owned()),
+            client_uid: None,
         },
     );
     event.action = action;

@@ -113,6 +113,7 @@ impl Traffic {
             duration_us: duration.as_micros().try_into().unwrap_or(u64::MAX),
             outcome,
             bytes: teller.message.size.try_into().unwrap_or(u64::MAX),
+            client_uid: teller.conversation.client_uid(),
         });
         ruled(&mut event, ruling);
         Some(event)

@@ -363,6 +363,7 @@ impl Traffic {
                 server_addr: None,
                 tool_hash: self.hash_of(&teller.conversation.identity, &call.tool),
                 input: arguments(),
+                client_uid: teller.conversation.client_uid(),
             }));
         }
         if self.goes_on(ruling)
@@ -374,6 +375,7 @@ impl Traffic {
                 tool_call_id: tool_call_id(),
                 trace_parent: trace_parent(),
                 input: arguments(),
+                client_uid: teller.conversation.client_uid(),
             }));
         }
         let verdict = verdict(ruling);

@@ -49,8 +49,11 @@ impl Exchanges for Judges {
         let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
         let now = clock::now();
+        let session = asked.session.or_else(of_process);
+        let of_session = || self.tokens.user(session.as_ref()?);
         let exchange = Exchange {
-            session: asked.session.or_else(of_process),
+            uid: uid.or_else(of_session),
+            session,
             dialect: asked.dialect,
             agent: asked.agent,
             request: new_id(now).to_string().into(),

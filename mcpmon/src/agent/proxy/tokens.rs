@@ -21,20 +21,27 @@ pub struct Tokens(Arc<Mutex<Issued>>);
 #[derive(Debug, Default)]
 struct Issued {
     /// By the digest of the token: a look-up takes no longer for one that is nearly right.
-    sessions: BTreeMap<Digest, (u64, SessionId)>,
+    sessions: BTreeMap<Digest, Issue>,
     count: u64,
 }
 
+#[derive(Debug)]
+struct Issue {
+    number: u64,
+    session: SessionId,
+    uid: u32,
+}
+
 impl Tokens {
-    /// A new token for `session`.
+    /// A new token for `session`, of the user `uid`.
     ///
     /// # Errors
     /// Where there is no chance to be had from the system.
-    pub fn issue(&self, session: SessionId) -> io::Result<String> {
+    pub fn issue(&self, session: SessionId, uid: u32) -> io::Result<String> {
         let mut bytes = [0; RANDOM];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.admit(&token, session);
+        self.admit(&token, session, uid);
         Ok(token)
     }
 
@@ -45,16 +52,18 @@ impl Tokens {
         text.len() == 2 * RANDOM && text.bytes().all(is_hex)
     }
 
-    /// Lets `token` stand for `session`.
-    pub fn admit(&self, token: &str, session: SessionId) {
+    /// Lets `token` stand for `session`, of the user `uid`.
+    pub fn admit(&self, token: &str, session: SessionId, uid: u32) {
         let mut issued = self.lock();
         issued.count += 1;
-        let count = issued.count;
-        issued
-            .sessions
-            .insert(Digest::of(token.as_bytes()), (count, session));
+        let issue = Issue {
+            number: issued.count,
+            session,
+            uid,
+        };
+        issued.sessions.insert(Digest::of(token.as_bytes()), issue);
         if issued.sessions.len() > MOST {
-            let oldest = issued.sessions.iter().min_by_key(|(_, (count, _))| *count);
+            let oldest = issued.sessions.iter().min_by_key(|(_, issue)| issue.number);
             if let Some(oldest) = oldest.map(|(token, _)| *token) {
                 issued.sessions.remove(&oldest);
             }
@@ -70,8 +79,18 @@ impl Tokens {
     #[must_use]
     pub fn session(&self, token: &str) -> Option<SessionId> {
         let issued = self.lock();
-        let (_, session) = issued.sessions.get(&Digest::of(token.as_bytes()))?;
-        Some(session.clone())
+        let issue = issued.sessions.get(&Digest::of(token.as_bytes()))?;
+        Some(issue.session.clone())
+    }
+
+    /// The user whose `session` is, if a token stands for it.
+    #[must_use]
+    pub fn user(&self, session: &SessionId) -> Option<u32> {
+        let issued = self.lock();
+        let mut issues = issued.sessions.values();
+        issues
+            .find(|issue| issue.session == *session)
+            .map(|issue| issue.uid)
     }
 
     fn lock(&self) -> MutexGuard<'_, Issued> {
@@ -87,21 +106,23 @@ mod tests {
     #[test]
     fn a_token_stands_for_its_session_until_it_is_revoked() {
         let tokens = Tokens::default();
-        let first = tokens.issue(SessionId::new("run-1")).unwrap();
-        let second = tokens.issue(SessionId::new("run-2")).unwrap();
+        let first = tokens.issue(SessionId::new("run-1"), 1).unwrap();
+        let second = tokens.issue(SessionId::new("run-2"), 2).unwrap();
         assert!(Tokens::is_one(&first) && !Tokens::is_one(&first[1..]) && !Tokens::is_one("x"));
         assert_eq!(tokens.session(&first), Some(SessionId::new("run-1")));
         assert_eq!(tokens.session(&second), Some(SessionId::new("run-2")));
         assert_eq!(tokens.session(&first[1..]), None);
+        assert_eq!(tokens.user(&SessionId::new("run-2")), Some(2));
         tokens.revoke(&first);
         assert_eq!(tokens.session(&first), None);
+        assert_eq!(tokens.user(&SessionId::new("run-1")), None);
     }
 
     #[test]
     fn the_oldest_makes_room() {
         let tokens = Tokens::default();
         for number in 0..=MOST {
-            tokens.admit(&number.to_string(), SessionId::new("s"));
+            tokens.admit(&number.to_string(), SessionId::new("s"), 1);
         }
         assert_eq!(tokens.session("0"), None);
         assert!(tokens.session("1").is_some() && tokens.session(&MOST.to_string()).is_some());

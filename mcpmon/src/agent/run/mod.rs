@@ -205,7 +205,8 @@ fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, Se
         ),
     }
     let tokens = Tokens::default();
-    let token = tokens.issue(session.clone()).map_err(RunError::Prepare)?;
+    let uid = nix::unistd::getuid().as_raw();
+    let token = tokens.issue(session.clone(), uid).map_err(RunError::Prepare)?;
     let proxy = Standalone::start(
         StandaloneOptions {
             search: options.search.clone(),

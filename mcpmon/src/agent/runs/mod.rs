@@ -192,7 +192,7 @@ impl Runs {
                     if let Some(misfit) = offer.misfit(&hello.providers) {
                         return Ok((None, RunHear::NoProxy(misfit)));
                     }
-                    let token = self.token(hello.token, &session.id)?;
+                    let token = self.token(hello.token, &session.id, uid)?;
                     let reach = Reach {
                         session: session.id.clone(),
                         token: token.clone(),
@@ -232,18 +232,18 @@ impl Runs {
     }
 
     /// The token that the session had, or a new one.
-    fn token(&self, had: Option<String>, session: &SessionId) -> Result<String, RunRefusal> {
+    fn token(&self, had: Option<String>, session: &SessionId, uid: u32) -> Result<String, RunRefusal> {
         let tokens = &self.0.tokens;
         match had {
             Some(token) if !Tokens::is_one(&token) => Err(RunRefusal::Taken),
             Some(token) => match tokens.session(&token) {
                 Some(other) if other != *session => Err(RunRefusal::Taken),
                 Some(_) | None => {
-                    tokens.admit(&token, session.clone());
+                    tokens.admit(&token, session.clone(), uid);
                     Ok(token)
                 }
             },
-            None => tokens.issue(session.clone()).map_err(RunRefusal::Token),
+            None => tokens.issue(session.clone(), uid).map_err(RunRefusal::Token),
         }
     }
 

@@ -95,6 +95,7 @@ fn options(directory: PathBuf, policy: &str) -> Options {
 fn exchange(session: Option<&str>) -> Exchange {
     Exchange {
         session: session.map(SessionId::new),
+        uid: None,
         dialect: Dialect::Anthropic,
         agent: None,
         request: "r1".into(),

@@ -92,6 +92,7 @@ impl Speaker<'_> {
             server_addr: None,
             tool_hash: None,
             input: None,
+            client_uid: self.exchange.uid,
         }
     }
 }

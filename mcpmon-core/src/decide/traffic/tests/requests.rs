@@ -4,7 +4,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    model::{EventKind, NameGlob},
+    model::{EventKind, NO_USER, NameGlob},
     policy::{Handling, ServerPolicy},
 };
 
@@ -34,6 +34,21 @@ fn a_call_of_a_known_tool_goes_on_and_is_told_once() {
         (Some("toolu_1"), Some("00-1-2-01"))
     );
     assert_eq!(call.events[0].session_id, world.conversation.session);
+}
+
+#[test_case(Layer::McpHttp, 1000 => Some(1000); "over http")]
+#[test_case(Layer::McpHttp, NO_USER => None; "over http from elsewhere")]
+#[test_case(Layer::Stdio, 1000 => None; "of a process, which tells itself")]
+fn a_call_tells_whose_client_asks(layer: Layer, uid: u32) -> Option<u32> {
+    let mut world = World::new(policy());
+    world.conversation.layer = layer;
+    world.conversation.identity.uid = uid;
+    drop(world.tools(&[("read", "a")]));
+    let call = world.call("read");
+    let EventKind::ToolCalled { client_uid, .. } = &call.events[0].kind else {
+        panic!("a call, not {call:?}");
+    };
+    *client_uid
 }
 
 #[test]

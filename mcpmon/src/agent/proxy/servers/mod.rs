@@ -14,7 +14,8 @@ use std::{
 
 use mcpmon_core::{
     model::{
-        Action, Conversation, Event, EventKind, Layer, PinKey, ServerId, SessionId, Severity, Timestamp,
+        Action, Conversation, Event, EventKind, Layer, NO_USER, PinKey, ServerId, SessionId, Severity,
+        Timestamp,
     },
     policy::Transport,
 };
@@ -36,8 +37,8 @@ use crate::{
 /// Conversations at a time, of all users and of one.
 const MOST: usize = 1024;
 const MOST_OF_USER: usize = 256;
-/// Whose calls from other hosts are: no user has this number.
-const ELSEWHERE: u32 = u32::MAX;
+/// Whose calls from other hosts are.
+const ELSEWHERE: u32 = NO_USER;
 /// How long one is known that nobody goes on with.
 const IDLE: Duration = Duration::from_secs(1800);
 /// The rule by which one who has much is refused more.

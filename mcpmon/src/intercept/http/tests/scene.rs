@@ -52,6 +52,7 @@ impl Exchanges for Rules {
     fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge> {
         let exchange = Exchange {
             session: asked.session.clone(),
+            uid: None,
             dialect: asked.dialect,
             agent: None,
             request: "req-1".into(),

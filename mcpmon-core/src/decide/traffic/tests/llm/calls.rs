@@ -58,11 +58,13 @@ fn an_intent_is_told_with_both_names_and_spends_nothing() {
         server_type,
         tool_hash,
         input,
+        client_uid,
         ..
     } = &event.kind
     else {
         panic!("an intent, not {event:?}");
     };
+    assert_eq!(*client_uid, Some(1000));
     assert_eq!(
         (tool_name.as_str(), visible_name.as_deref()),
         ("read", Some("mcp__files__read"))

@@ -14,6 +14,7 @@ use crate::model::{Dialect, Exchange, Input, Intent, Spoken, ToolName};
 pub(super) fn exchange(agent: Option<&str>) -> Exchange {
     Exchange {
         session: Some(SessionId::new("s1")),
+        uid: Some(1000),
         dialect: Dialect::Anthropic,
         agent: agent.map(Into::into),
         request: "req_1".into(),
