@@ -45,14 +45,21 @@ struct Grams<const LENGTH: usize, const WORDS: usize> {
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
+    spots: Vec<Spot>,
 }
 
-/// A gram of a literal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A gram of a literal. A short literal has hundreds: each is as small as it can be.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    hash: usize,
+    /// What of its hash tells it from the others of its group.
+    hash: u8,
+    spot: u16,
+}
+
+/// Where in a literal grams begin.
+struct Spot {
     literal: u16,
-    /// Where the gram begins in the literal; before it where that is too short to hold one at each step.
+    /// Before the literal where that is too short to hold a gram at each step.
     offset: i8,
     /// What the literal has from there on: which of the bytes are its own, and what they are, folded.
     mask: u64,
@@ -87,58 +94,111 @@ impl<const LENGTH: usize, const WORDS: usize, const FACTOR: u64> Present<LENGTH,
 }
 
 impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
+    /// Hashes of a group.
+    const SPAN: usize = WORDS * 64 / GROUPS;
+
     /// Of literals, where in each a gram may begin.
-    fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
-        let mut present = Present::new();
-        // A whole sort would take several milliseconds at the start of every process.
-        let mut grouped: Vec<Vec<Entry>> = vec![Vec::new(); GROUPS];
-        for (literal, text) in literals {
-            places(text, &mut |gram, offset| {
-                let (mask, bytes) = beside(text, offset);
-                let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
-                present.add(hash);
-                grouped[Self::group_of(hash)].push(Entry {
-                    hash,
-                    literal,
-                    offset,
-                    mask,
-                    bytes,
+    fn new<'t>(
+        literals: impl Iterator<Item = (u16, &'t [u8])> + Clone,
+        places: fn(&[u8], &mut Place<'_>),
+    ) -> Self {
+        let each = |take: &mut dyn FnMut((u16, &[u8], i8), usize)| {
+            for (literal, text) in literals.clone() {
+                places(text, &mut |gram, offset| {
+                    let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
+                    take((literal, text, offset), hash);
                 });
-            });
-        }
-        let mut groups = Vec::with_capacity(GROUPS + 1);
-        let mut entries: Vec<Entry> = Vec::new();
-        let end = |entries: &[Entry]| {
-            u16::try_from(entries.len()).expect("a few hundred literals have fewer grams")
+            }
         };
-        for mut group in grouped {
-            group.sort_unstable();
-            group.dedup();
-            groups.push(end(&entries));
-            entries.append(&mut group);
+        let (mut present, mut begins) = (Present::new(), vec![0; GROUPS + 1]);
+        each(&mut |_, hash| {
+            present.add(hash);
+            begins[hash / Self::SPAN + 1] += 1;
+        });
+        let mut count = 0;
+        for begin in &mut begins {
+            count += *begin;
+            *begin = count;
         }
-        groups.push(end(&entries));
+        let mut spots: Vec<Spot> = Vec::new();
+        let (mut next, mut grams) = (begins.clone(), vec![Entry::default(); count]);
+        each(&mut |(literal, text, offset), hash| {
+            let is_known = |spot: &Spot| (spot.literal, spot.offset) == (literal, offset);
+            if !spots.last().is_some_and(is_known) {
+                spots.push(Spot::of(literal, text, offset));
+            }
+            let place = &mut next[hash / Self::SPAN];
+            grams[*place] = Entry {
+                hash: (hash % Self::SPAN).to_le_bytes()[0],
+                spot: number(spots.len() - 1),
+            };
+            *place += 1;
+        });
+        spots.shrink_to_fit();
+        let (groups, entries) = once_each(&begins, &mut grams);
         Self {
             present,
             groups,
             entries,
+            spots,
         }
     }
 
-    const fn group_of(hash: usize) -> usize {
-        hash / (WORDS * 64 / GROUPS)
-    }
-
-    /// The entries of the gram that stands where `near` was read.
-    fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
+    /// Where in literals the gram begins that stands where `near` was read.
+    fn standing(&self, near: u64) -> impl Iterator<Item = &Spot> {
         let hash = Present::<LENGTH, WORDS, GRAM>::hash(near);
-        let group = Self::group_of(hash);
+        let group = hash / Self::SPAN;
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
         self.entries[entries]
             .iter()
-            .filter(move |entry| near & entry.mask == entry.bytes && entry.hash == hash)
+            .filter(move |entry| usize::from(entry.hash) == hash % Self::SPAN)
+            .map(|entry| &self.spots[usize::from(entry.spot)])
+            .filter(move |spot| near & spot.mask == spot.bytes)
     }
+}
+
+impl Spot {
+    fn of(literal: u16, text: &[u8], offset: i8) -> Self {
+        let own = |index: isize| {
+            let at = isize::from(offset).checked_add(index)?;
+            text.get(usize::try_from(at).ok()?)
+        };
+        let (mut mask, mut bytes) = ([0; NEAR], [0; NEAR]);
+        for (index, (mask, byte)) in (0..).zip(mask.iter_mut().zip(&mut bytes)) {
+            if let Some(own) = own(index) {
+                (*mask, *byte) = (u8::MAX, folded(*own));
+            }
+        }
+        Self {
+            literal,
+            offset,
+            mask: u64::from_le_bytes(mask),
+            bytes: u64::from_le_bytes(bytes),
+        }
+    }
+}
+
+/// The entries of groups that begin where `begins` has it: where each begins now, and the entries. Bytes that are not the
+/// literal's can have the same hash.
+fn once_each(begins: &[usize], grams: &mut [Entry]) -> (Vec<u16>, Vec<Entry>) {
+    let mut groups = Vec::with_capacity(begins.len());
+    let mut entries = Vec::with_capacity(grams.len());
+    for bounds in begins.windows(2) {
+        groups.push(number(entries.len()));
+        // A whole sort would take several milliseconds at the start of every process.
+        let group = &mut grams[bounds[0]..bounds[1]];
+        group.sort_unstable();
+        entries.extend(group.chunk_by(|one, next| one == next).map(|same| same[0]));
+    }
+    groups.push(number(entries.len()));
+    entries.shrink_to_fit();
+    (groups, entries)
+}
+
+/// Of an entry or a spot.
+fn number(index: usize) -> u16 {
+    u16::try_from(index).expect("a few hundred literals have fewer grams")
 }
 
 impl Literals {
@@ -226,10 +286,10 @@ impl Literals {
         near: u64,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        for entry in self.short.standing(near).chain(self.long.standing(near)) {
-            let literal = usize::from(entry.literal);
+        for spot in self.short.standing(near).chain(self.long.standing(near)) {
+            let literal = usize::from(spot.literal);
             let wanted = self.texts[literal].as_bytes();
-            let start = at.wrapping_add_signed(-isize::from(entry.offset));
+            let start = at.wrapping_add_signed(-isize::from(spot.offset));
             let stands = start
                 .checked_add(wanted.len())
                 .and_then(|end| text.get(start..end))
@@ -285,21 +345,6 @@ const fn folded(byte: u8) -> u8 {
 
 /// What folds bytes that are read together.
 const FOLD: u64 = u64::from_le_bytes([folded(0); NEAR]);
-
-/// What a literal has from `offset` on: which of the bytes are its own, and what they are, folded.
-fn beside(text: &[u8], offset: i8) -> (u64, u64) {
-    let own = |index: isize| {
-        let at = isize::from(offset).checked_add(index)?;
-        text.get(usize::try_from(at).ok()?)
-    };
-    let (mut mask, mut bytes) = ([0; NEAR], [0; NEAR]);
-    for (index, (mask, byte)) in (0..).zip(mask.iter_mut().zip(&mut bytes)) {
-        if let Some(own) = own(index) {
-            (*mask, *byte) = (u8::MAX, folded(*own));
-        }
-    }
-    (u64::from_le_bytes(mask), u64::from_le_bytes(bytes))
-}
 
 /// The bytes of a text from `at` on, folded; spaces where it ends.
 fn near(text: &[u8], at: usize) -> u64 {
