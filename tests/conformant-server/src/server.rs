@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicUsize};
 
 use anyhow::Result;
+use hyper::http::HeaderValue;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -20,7 +21,7 @@ use crate::{lists::LISTS, prompts, resources, tools::Call};
 
 /// How long a list is fresh: long enough that a client keeps it.
 const FRESH_MS: u64 = 60_000;
-/// Changes that a listener may be late for.
+/// Changes, or clients that are back, that a listener may be late for.
 const LATE: usize = 16;
 
 /// What one session needs; all of it is shared.
@@ -31,6 +32,8 @@ pub(crate) struct Server(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) changes: broadcast::Sender<Change>,
+    /// Sessions whose client has taken a stream up again.
+    pub(crate) back: broadcast::Sender<HeaderValue>,
     pub(crate) codec: RequestStateCodec,
     /// How many slow calls were cancelled.
     pub(crate) cancelled: AtomicUsize,
@@ -47,6 +50,7 @@ impl Shared {
     pub(crate) fn new() -> Self {
         Self {
             changes: broadcast::Sender::new(LATE),
+            back: broadcast::Sender::new(LATE),
             codec: RequestStateCodec::try_new(*b"a key that no secret depends upon")
                 .expect("the key is long enough"),
             cancelled: AtomicUsize::new(0),
