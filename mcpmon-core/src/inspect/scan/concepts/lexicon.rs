@@ -6,7 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
-use super::{Concept, Concepts, languages, words};
+use super::{Concept, Concepts, languages, things, words};
 use crate::inspect::normalise::skeleton::Skeleton;
 
 /// Most words of an expression.
@@ -100,7 +100,8 @@ impl Lexicon {
             entries: HashMap::default(),
             present: Box::new([0; 1 << 10]),
         };
-        for (concept, words) in words::WORDS.iter().chain(languages::WORDS) {
+        let english = words::WORDS.iter().chain(things::WORDS);
+        for (concept, words) in english.chain(languages::WORDS) {
             for word in words.split_ascii_whitespace() {
                 lexicon.add(*concept, word);
             }

@@ -9,6 +9,7 @@ mod names;
 mod sentences;
 #[cfg(test)]
 mod tests;
+mod things;
 mod tokens;
 mod words;
 

@@ -1,5 +1,5 @@
-//! What English words stand for. `~` after a verb stands for its forms, `+` after a noun for its plural, `_` joins the
-//! words of an expression.
+//! What English words stand for: deeds, and how they are spoken of. `~` after a verb stands for its forms, `+` after a
+//! noun for its plural, `_` joins the words of an expression.
 
 use super::Concept::{self, *};
 
@@ -7,24 +7,24 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     (
         Take,
         "accesses accessing acquire~ capture~ cat collect~ come_from comes_from concatenate~ consult~ copy~ \
-         decode~ discover~ dump~ enumerate~ exfiltrate~ exported export~ extract~ fetch~ find finding finds found \
-         gather~ get gets getting go_through goes_through going_through grab~ harvest~ inspect~ learn~ list~ \
-         load~ locate~ look look_at look_in look_inside look_into look~_up obtain~ open~ peek~ pick_up printed \
-         print~ procure~ pull_up pull~ read_out reads read~ recall~ record~ retrieve~ scan~ search_for see \
-         snatch~ steal~ take taken taken_from takes taking took view~ what_you_see zip~",
+         decode~ discover~ dump~ enumerate~ exfiltrate~ exported export~ extract~ fetch~ find finding finds \
+         found gather~ get gets getting go_through goes_through going_through grab~ harvest~ inspect~ learn~ \
+         list~ load~ locate~ look look_at look_in look_inside look_into look~_up obtain~ open~ peek~ pick_up \
+         printed print~ procure~ pull_up pull~ read_out reads read~ recall~ record~ retrieve~ scan~ search_for \
+         see snatch~ steal~ take taken taken_from takes taking took view~ what_you_see zip~",
     ),
     (
         Give,
         "accompanies add added adding adds append~ attach~ backed_up cc communicate~ copied deliver~ disclose~ \
          dispatch~ divulge~ drop~ e_mail echo~ email~ embed~ enclose~ encode~ enter entered entering enters \
          exfiltrate~ expose~ fed feed feeding feeds fill filled filling fills forward~ gave give given gives \
-         giving go_to goes_to hand hand_in hand_over handed handing hands include~ inject~ insert~ join~ jot_down \
-         leak~ let lodge~ log logged logs mail~ mention~ mirror~ output~ passes pass~ paste~ pipe~ placed place~ \
-         posting post~ pour~ prepend~ print~ provide~ publish~ put put_down puts putting quote~ re_send recite~ \
-         relay~ repeat~ replicate~ report_back report~ resend~ resolve~ return~ reveal~ save~ send sending sends \
-         sent set~_to share~ ship~ show_me sign smuggle~ specify~ spell_out state stated states store~ stream~ \
-         stuff submit~ supply~ surrender~ synced sync~ tell telling tells told transmit~ turn_in turn_over \
-         upload~ use_as used_as went_to write write_down writes writing written",
+         giving go_to goes_to hand hand_in hand_over handed handing hands include~ inject~ insert~ join~ \
+         jot_down leak~ let lodge~ log logged logs mail~ mention~ mirror~ output~ passes pass~ paste~ pipe~ \
+         placed place~ posting post~ pour~ prepend~ print~ provide~ publish~ put put_down puts putting quote~ \
+         re_send recite~ relay~ repeat~ replicate~ report_back report~ resend~ resolve~ return~ reveal~ save~ \
+         send sending sends sent set~_to share~ ship~ show_me sign smuggle~ specify~ spell_out state stated \
+         states store~ stream~ stuff submit~ supply~ surrender~ synced sync~ tell telling tells told transmit~ \
+         turn_in turn_over upload~ use_as used_as went_to write write_down writes writing written",
     ),
     (
         Hold,
@@ -33,174 +33,65 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
          starts_with",
     ),
     (
-        Slot,
-        "arg+ argument+ body field+ headers_of input metadata option options_object param+ parameter+ payload \
-         placeholder properties property query_string request_body sidecar slot+ subdomain url_parameter",
-    ),
-    (
         Into,
-        "as behind by called fill for in inside into its let onto set the through to under using via with within",
+        "as behind by called fill for in inside into its let onto set the through to under using via with \
+         within",
     ),
     (
         Must,
         "always are_to are_to_be at_once be_so_kind be_sure bound_to compulsory critical demand~ depend_on \
          depends_on ensure~ essential expected_to expects_the expects_you has_to has_to_be have_to having_to \
-         immediately important insist~ instructed is_to is_to_be it_is_critical kindly make_sure mandatory must \
-         necessary need need_to need_you needed needs needs_to never_forget obligatory oblige~ ought please \
-         relies_on rely_on remember_to required requires require~ right_away see_to_it shall should supposed_to \
-         take_care we_would_like you_are_to you_will",
+         immediately important insist~ instructed is_to is_to_be it_is_critical kindly make_sure mandatory \
+         must necessary need need_to need_you needed needs needs_to never_forget obligatory oblige~ ought \
+         please relies_on rely_on remember_to required requires require~ right_away see_to_it shall should \
+         supposed_to take_care we_would_like you_are_to you_will",
     ),
     (
         First,
-        "after_each after_every ahead_of before beforehand begin_by each_time every_time first in_advance in_each \
-         in_every initially on_each on_every precondition+ preliminary preparation prerequisite+ prior prior_to \
-         prior_to_that start_by to_each to_every upfront whenever with_each with_every",
+        "after_each after_every ahead_of before beforehand begin_by each_time every_time first in_advance \
+         in_each in_every initially on_each on_every precondition+ preliminary preparation prerequisite+ prior \
+         prior_to prior_to_that start_by to_each to_every upfront whenever with_each with_every",
     ),
     (
         Else,
-        "as_otherwise crash~ depends else fail~ for_authentication for_it_to_work for_verification in_order_for \
-         in_order_to locked not_work nothing_is only_after only_delivered only_if only_when only_with only_works \
-         or_else otherwise refused refuse~ rejected required_for so_that stays_locked the_remedy to_authenticate \
-         to_continue to_function to_obtain to_proceed unless unlocked unlock~ until will_not_work without_it \
-         without_them won_t_work",
+        "as_otherwise crash~ depends else fail~ for_authentication for_it_to_work for_verification \
+         in_order_for in_order_to locked not_work nothing_is only_after only_delivered only_if only_when \
+         only_with only_works or_else otherwise refused refuse~ rejected required_for so_that stays_locked \
+         the_remedy to_authenticate to_continue to_function to_obtain to_proceed unless unlocked unlock~ until \
+         will_not_work without_it without_them won_t_work",
     ),
     (You, "you you_ll you_re your yours yourself"),
-    (
-        Model,
-        "agent agents ai ai_agent ai_assistant ais assistant+ bot+ chatbot+ chatgpt claude copilot gemini gpt \
-         language_model+ llm+ model models the_agent the_model",
-    ),
-    (
-        User,
-        "account_owner anybody anyone buyer+ buyers caller cardholder client customer customers developer \
-         developers employee+ end_user+ everyone guest guests human humans nobody operator owner owners people \
-         person reader readers signed_in_person somebody them they user users victim+ visitor+ whoever",
-    ),
-    (
-        Owned,
-        "browser_s came_up client_s client_settings come_up comes_up crypto_wallet customer_s developer_s \
-         developers_ earlier_on employee_s environment for_the_user from_memory from_the_environment guest_s \
-         has_told her his home_dir home_directory home_folder human_s in_the_chat in_the_code in_the_conversation \
-         in_the_environment in_the_source in_this_conversation in_this_session known_to_you of_the_client \
-         of_the_crypto of_the_human of_the_owner of_the_person of_the_user of_this_account on_the_machine owner_s \
-         people_s person_s project_s project_uses repository_s the_project this_computer this_conversation \
-         this_machine this_session turned_up user_s users_ victim_s visible_to_you visitor_s workspace_s \
-         you_can_find you_can_see you_found you_happened you_have_seen you_know you_remember you_saw",
-    ),
-    (
-        Secret,
-        "2fa_code+ access_key+ access_token+ account_password admin_token all_env_vars all_environment_variables \
-         any_tokens api_credentials api_key+ api_keys_or api_token+ apikey+ auth_token+ aws_key aws_keys \
-         aws_secret bank_account bank_details bearer_token+ birth_date_and browser_profiles card_details \
-         card_number+ confidential_data confidential_information contents_of_the_environment cookie+ \
-         cookie_database credential+ credential_file+ credential_files credit_card+ cvv database_login \
-         database_password date_of_birth encryption_key+ env_vars every_environment_variable github_token \
-         gitlab_token insurance_number key_file+ keychain keys_or_passwords keystore license_key+ login_data \
-         login_details login_token logins master_key+ master_password mnemonic+ oauth_token+ one_time_code+ \
-         one_time_password+ openai_key otp passcode+ passphrase+ passport_number passport_number+ \
-         passport_numbers passwd password+ password_file+ passwords_or personal_data pin pin_code private_data \
-         private_file private_half private_key+ public_and_private recovery_code+ recovery_key recovery_phrase \
-         refresh_token+ salaries salary saved_cards secret_key+ secret_token secret_tokens secret_value \
-         secret_values secrets security_token+ seed_phrase+ sensitive_data sensitive_files sensitive_information \
-         session_cookie+ session_token+ session_tokens signing_key+ slack_token social_security ssh_identity \
-         ssh_key+ ssn stripe_key the_keys their_tokens two_factor_code user_s_pin user_s_token user_s_tokens \
-         values_of_secrets vault_password",
-    ),
-    (
-        File,
-        ".aws .azure .bash_history .bashrc .cursor .docker .env .git_credentials .gnupg .json_credentials .kube \
-         .netrc .npmrc .p12 .pem .pgpass .pypirc .ssh .vault .zsh_history .zshrc application_default_credentials \
-         authorized_keys claude_desktop_config cookies_sqlite credential_file credential_files credentials_file \
-         dotenv env_file environment_file etc_hosts etc_passwd etc_shadow etc_sudoers gcloud git_credentials \
-         id_dsa id_ecdsa id_ed25519 id_rsa key_file known_hosts kube_config kubeconfig mcp.json passwd \
-         password_store private_key_file secrets_yaml shadow shadow_file ssh_config ssh_key_file wallet_dat \
-         wallet_file",
-    ),
-    (
-        Goods,
-        "address_book attachments browsing_history calendar chat code codebase contact_list contacts \
-         correspondence customer_records data database documents e_mail_address e_mails email_address emails \
-         every_file_you_touch file file_you_open file_you_touch files files_it_touches home_address identity \
-         inbox input invoices last_question listings location mailbox mails name_and_email notes order_history \
-         photos private_code private_repositories profile profile_picture projects question readme_text records \
-         repo repositories repository saved_cards session_id source source_code unread_subjects user_data \
-         user_s_name what_they_work_on who_the_user_is workspace",
-    ),
-    (
-        Talk,
-        "all_correspondence all_other_tools all_the_tools been_said chain_of_thought chat_history chat_log+ \
-         chat_so_far chat_transcript context_window conversation+ correspondence_of dialog dialogue \
-         earlier_messages everything_you exchange_so_far full_context has_told_you_about has_typed hidden_prompt \
-         hidden_reasoning initial_prompt instructions_in_full instructions_you_have instructions_you_received \
-         internal_reasoning know_about_the knows_about last_messages memory_about message_history model_knows \
-         operating_instructions own_instructions past_sessions person_wrote preceding_messages previous_messages \
-         prior_messages private_reasoning question_and_your recent_messages remember_about said_between \
-         scratchpad session_history system_instruction+ system_message+ system_prompt+ the_assistant_has \
-         the_exchange the_person_wrote the_user_said the_user_wrote thought_process thoughts tool_descriptions \
-         tools_at_your_disposal tools_the_assistant tools_you_can tools_you_have transcript+ user_has_told \
-         user_messages user_s_message user_s_messages user_said user_told_you user_typed user_wrote was_said \
-         which_instructions whole_exchange wrote_to_you you_and_the_user you_know_about you_remember_about \
-         your_context your_full_answer your_instructions your_memories your_memory your_prompt your_reasoning \
-         your_thoughts your_tools",
-    ),
-    (
-        Personal,
-        "address age birth_date birthday contact_data e_mail email home_address location name phone_number \
-         postal_address",
-    ),
     (
         All,
         "a_dump all any anything characters complete complete_text completely content_of contents contents_of \
          copy_of dump each entire every everything exact faithful full fully in_full last_twenty list_of \
-         names_and names_of recount so_far summary the_content the_contents the_text the_value until_now verbatim \
-         what_stands what_you whatever whatever_you whichever whole word_for_word",
+         names_and names_of recount so_far summary the_content the_contents the_text the_value until_now \
+         verbatim what_stands what_you whatever whatever_you whichever whole word_for_word",
     ),
     (
         Tell,
         "acknowledge~ admit~ alert~ announce~ bring_it_up bring_this_up bring_up comment_on communicate~ \
          disclose~ discuss~ display~ divulge~ explain~ expose~ informed inform~ let_it_slip let_on let_slip \
-         mention~ notify~ refer_to reference reference~ remark report~ reveal~ say_anything say_so show showing \
-         shown shows speak~_about speak~_of surface~ talk_about tell telling tells told warn~",
+         mention~ notify~ refer_to reference reference~ remark report~ reveal~ say_anything say_so show \
+         showing shown shows speak~_about speak~_of surface~ talk_about tell telling tells told warn~",
     ),
     (
         Hide,
-        "act_as_if act_as_though behind_the_back behind_their_back between_us blame~ conceal~ cover_up covertly \
-         delete_this_line deny discreetly disguise~ don_t_list for_the_ai_alone hidden hide hide_this hides \
-         hiding in_secret in_the_dark invisible invisible_to invisibly keep_it_from keep_it_quiet keep_it_secret \
-         keep_out keep_quiet keep_secret keep_silent keep_this_from keep_this_quiet kept_secret leave_it_out \
-         leave_out left_out masked never_existed no_business no_need_to_know not_listed play_dumb pretend~ \
-         quiet_about quietly remove_the_notification say_nothing secret_from secretly silent_about silently spare \
-         spare_the stay_out stays_out unaware under_wraps undetected unmentioned unnoticed without_informing \
-         without_knowledge without_notice without_telling you_do_not_know",
-    ),
-    (
-        Answer,
-        "answer answers anything_the_person anything_the_user explanation final_answer replies reply response \
-         summary what_they_see your_message",
-    ),
-    (
-        Act,
-        "about_this accesses action activity additional any_of_this background call collection commit copy \
-         deletion either extra file_reading forwarding hidden_fields instruction instructions it lookup note \
-         of_this opened paragraph part process request requests second step steps that_you this transfer \
-         transmission upload",
-    ),
-    (
-        Tool,
-        "alternative alternatives function functions helper+ integration+ mcp ones option+ plugin+ provider+ \
-         reader+ server servers service services source sources tool tools utilities utility vendor+",
-    ),
-    (
-        Other,
-        "alternatives another built_in builtin competing different neighboring neighbouring nothing_else other \
-         others remaining rest rival second_tool similar_tools",
+        "act_as_if act_as_though behind_the_back behind_their_back between_us blame~ conceal~ cover_up \
+         covertly delete_this_line deny discreetly disguise~ don_t_list for_the_ai_alone hidden hide hide_this \
+         hides hiding in_secret in_the_dark invisible invisible_to invisibly keep_it_from keep_it_quiet \
+         keep_it_secret keep_out keep_quiet keep_secret keep_silent keep_this_from keep_this_quiet kept_secret \
+         leave_it_out leave_out left_out masked never_existed no_business no_need_to_know not_listed play_dumb \
+         pretend~ quiet_about quietly remove_the_notification say_nothing secret_from secretly silent_about \
+         silently spare spare_the stay_out stays_out unaware under_wraps undetected unmentioned unnoticed \
+         without_informing without_knowledge without_notice without_telling you_do_not_know",
     ),
     (
         This,
         "by_this call_this call_to_this calling_it come_here here in_its_stead in_their_stead invoke_it \
          invoke_this it_first me our_tool ours pick_it ranking_this take_this this_alone this_description \
-         this_first this_function this_instead this_once this_one this_server this_tool through_here through_this \
-         to_this use_me use_this via_this with_this",
+         this_first this_function this_instead this_once this_one this_server this_tool through_here \
+         through_this to_this use_me use_this via_this with_this",
     ),
     (
         Use,
@@ -211,8 +102,8 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
         Bad,
         "backdoored broken buggy compromised corrupted corrupt~ dangerous deprecated discontinued fake faulty \
          fraudulent fraudulent_copies garbage harm~ hijacked inaccurate infected insecure leaks malicious \
-         not_safe obsolete out_of_order outdated retired security_hole unreliable unsafe untrusted untrustworthy \
-         vulnerable wrong_data wrong_results yield_garbage",
+         not_safe obsolete out_of_order outdated retired security_hole unreliable unsafe untrusted \
+         untrustworthy vulnerable wrong_data wrong_results yield_garbage",
     ),
     (
         Alter,
@@ -223,30 +114,9 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
          shall_be should_be substitute~ swap~ switch~ whatever_the",
     ),
     (
-        Target,
-        "account+ address addressee amount+ argument argument+ arguments balance base_branch bcc beneficiary \
-         branch cc channel commission copy destination documents every_tweet files_written first_line \
-         handling_fee iban image invoice+ link mail mails message messages output path payee payment+ payout \
-         phone_number price price_tag prices quantity receiver recipient+ registry remittance remote result \
-         results rows second_copy text url wallet",
-    ),
-    (
         Every,
         "all all_of always any any_time anything anytime at_all_times each each_and_every every every_single \
          everything for_all no_matter regardless whenever",
-    ),
-    (
-        Turn,
-        "action actions answer call calls conversation day message messages money operation operations prompt \
-         queries query question questions reply request requests sentence session sessions step steps task tasks \
-         things tool_call tool_calls topic turn turns use_case",
-    ),
-    (
-        Rules,
-        "briefing confidentiality constraint+ developer_s_wishes directions directive+ guard_rails guardrails \
-         guidance guideline+ instruction+ limitations limits mandate moderation orders policies policy privacy \
-         programming restriction+ rule rules rules_about safeguard+ safety safety_guidelines safety_policy \
-         safety_settings system_message system_prompt the_developer training what_you_know what_you_were_told",
     ),
     (
         Overrule,
@@ -264,14 +134,8 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Run,
-        "download~ evaluate~ execute~ have_the_terminal initialise~ initialize~ install~ invoke~ launch~ open_a \
-         perform~ run running runs spawn~ start~ trigger~ type_in",
-    ),
-    (
-        Program,
-        ".bashrc .profile .zshrc authorised_keys authorized_keys backdoor chmod cron cron_job crontab \
-         launch_agent macro malware netcat payload powershell public_key_to remote_access reverse_shell rm_rf \
-         rootkit service_account shell_tool sudo systemd updater",
+        "download~ evaluate~ execute~ have_the_terminal initialise~ initialize~ install~ invoke~ launch~ \
+         open_a perform~ run running runs spawn~ start~ trigger~ type_in",
     ),
     (
         Destroy,
@@ -283,23 +147,9 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
          stop~ suppress~ switch_off take_away to_false turn_off turning_off uninstall~ unset weaken~",
     ),
     (
-        Guard,
-        "2fa access_control alerts anti_virus antivirus approval_rule audit audit_log authentication \
-         branch_protection certificate_check code_review defender edr endpoint_protection firewall logging logs \
-         mfa monitoring protection review_requirement safety_checks sandbox scanner secret_scanning \
-         security_checks selinux signature_check two_factor verification verify_ssl warnings_about",
-    ),
-    (
         Grant,
         "add adds assign~ attach~ create~ elevate~ gets give gives grant~ invite~ leave make makes promote~ \
          share~",
-    ),
-    (
-        Right,
-        "access_to_all admin admin_rights admin_role administrator administrator_rights administratoraccess \
-         anyone_on_the_internet as_admin as_owner collaborator everyone full_access full_permissions maintainer \
-         open_to_anyone owner owner_level owner_role public root_access root_rights sudoers superuser \
-         world_readable write_access",
     ),
     (
         Consent,
@@ -325,10 +175,10 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     (
         Settled,
         "agreed_to already approved_all authorised_to authorized_to auto_approve auto_confirm been_okayed \
-         beforehand blanket formality fully_authorised fully_authorized gave_blanket go_through_with has_approved \
-         have_approved implied in_advance just_do just_do_it just_go no_need_to_bother okayed on_their_behalf \
-         on_your_own own_authority pre_approved preapproved proceed_without right_away send_right_away settle_it \
-         simply_proceed with_yes without_further_ado",
+         beforehand blanket formality fully_authorised fully_authorized gave_blanket go_through_with \
+         has_approved have_approved implied in_advance just_do just_do_it just_go no_need_to_bother okayed \
+         on_their_behalf on_your_own own_authority pre_approved preapproved proceed_without right_away \
+         send_right_away settle_it simply_proceed with_yes without_further_ado",
     ),
     (
         Regardless,
@@ -344,18 +194,19 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     (
         Trouble,
         "complaint+ does_not_fit error+ fail failed failure+ isn_t isn_t_suitable issue+ it_is_not loss losses \
-         malicious_code not_suitable problem+ refunds rejected risk+ they_are_not vulnerabilities warning+ wrong",
+         malicious_code not_suitable problem+ refunds rejected risk+ they_are_not vulnerabilities warning+ \
+         wrong",
     ),
     (
         Claim,
-        "advise~ answer~ assure~ claim~ convince~ inform~ insist~ mark~ persuade~ praise~ present pretend~ rate~ \
-         report~ respond say says shown shown_as show~ state~ tell",
+        "advise~ answer~ assure~ claim~ convince~ inform~ insist~ mark~ persuade~ praise~ present pretend~ \
+         rate~ report~ respond say says shown shown_as show~ state~ tell",
     ),
     (
         Later,
-        "after_ten after_the_first after_the_third asleep at_night behave_normally date_is_past delayed dormant \
-         first_few first_ten_calls from_the_eleventh idle is_away is_offline midnight next_session next_time \
-         nobody_is_watching on_the_next once_the tenth_call third_use weekend when_idle",
+        "after_ten after_the_first after_the_third asleep at_night behave_normally date_is_past delayed \
+         dormant first_few first_ten_calls from_the_eleventh idle is_away is_offline midnight next_session \
+         next_time nobody_is_watching on_the_next once_the tenth_call third_use weekend when_idle",
     ),
     (
         Remember,
@@ -369,8 +220,9 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Again,
-        "1000_times 100_times 500_times after_each_sentence again_and_again call_it_again do_not_stop don_t_stop \
-         endlessly in_between infinitely never_stop over_and_over quota_is_used until_the_quota without_end",
+        "1000_times 100_times 500_times after_each_sentence again_and_again call_it_again do_not_stop \
+         don_t_stop endlessly in_between infinitely never_stop over_and_over quota_is_used until_the_quota \
+         without_end",
     ),
     (
         Praise,
@@ -378,28 +230,15 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Obey,
-        "abide~ act_accordingly act_on carry_it_out carry_out carry_them_out comply~ do_as_it_says do_as_they_say \
-         do_what execute_them execute~ follow~ obey~ perform~ run_them takes_effect treat treat_as",
-    ),
-    (
-        Outside,
-        "coming_from commands content document documents email emails file instructions issue link mail mails \
-         message messages orders page pages queue remote_instructions response result returned ticket url \
-         web_page website what_the_page",
+        "abide~ act_accordingly act_on carry_it_out carry_out carry_them_out comply~ do_as_it_says \
+         do_as_they_say do_what execute_them execute~ follow~ obey~ perform~ run_them takes_effect treat \
+         treat_as",
     ),
     (
         Persona,
         "act_as act_the_part administrative_rights dan developer_mode grant_every_request jailbroken \
          never_declines no_filter no_restrictions play_the_role pretend pretend_to_be roleplay root_rights \
          uncensored unrestricted while_using_it_you without_restrictions you_are_now",
-    ),
-    (
-        Authority,
-        "administrator_s article_17 audit audit_purposes auditing auditors by_order company_policy compliance \
-         compliance_department corporate data_protection for_auditing for_compliance for_legal gdpr headquarters \
-         in_our_terms it_department law legal legal_reasons legally management notice operators_have our_terms \
-         policy_demands quality_assurance regulation regulator regulators required_by_law security_auditing \
-         security_team support_team terms the_administrator",
     ),
     (
         Haste,
@@ -410,14 +249,14 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
         Against,
         "against anonymized anonymize~ anonymous attacker attackers block~ breach breaches detect~ e_g \
          for_example guards hashed identify~ injection jailbreak leaked malware_scan masked mask~ phishing \
-         prevent~ prompt_injection protect~ readme_shows redacted redact~ refuse_to reject~ sanitise~ sanitize~ \
-         scanner+ such_as untrusted vulnerabilities vulnerability whether",
+         prevent~ prompt_injection protect~ readme_shows redacted redact~ refuse_to reject~ sanitise~ \
+         sanitize~ scanner+ such_as untrusted vulnerabilities vulnerability whether",
     ),
     (Me, "me mine my our us we"),
     (
         Not,
-        "aren avoid~ bypass~ can_t cannot couldn didn doesn doesn_t don don_t dont hardly isn leave_out mustn n_t \
-         needless needn neither never no no_business no_longer no_one nobody none nor not nothing omit~ \
+        "aren avoid~ bypass~ can_t cannot couldn didn doesn doesn_t don don_t dont hardly isn leave_out mustn \
+         n_t needless needn neither never no no_business no_longer no_one nobody none nor not nothing omit~ \
          rather_than refrain shouldn skip~ stop_asking unnecessary wasn weren without won wouldn",
     ),
     (
@@ -425,52 +264,15 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
         "be can could has have may must mustn need needn needs never ought shall should shouldn will would",
     ),
     (
-        Deed,
-        "activity additional attachment background bookkeeping call calls copies copy detour extra forwarding \
-         hidden lookup recipient request requests second side_effect step steps transfer transmission upload",
-    ),
-    (
-        Heard,
-        "been_said_between everything_said everything_that_was_said everything_the_model_knows \
-         everything_you_know know_about_the_person knows_about_the_user model_knows_about operating_instructions \
-         past_sessions person_told_you remember_about_the_user said_between_you the_person_wrote the_user_told \
-         the_user_wrote tools_at_your_disposal tools_the_assistant_has tools_you_can_access user_has_told \
-         user_told_you was_said_between wrote_to_you you_know_about you_remember_about your_hidden \
-         your_own_instructions your_own_operating your_system_prompt",
-    ),
-    (
         Objects,
-        "cancels complains declines denies disagrees objected objects protests says_no unwilling wants_otherwise",
-    ),
-    (
-        Public,
-        "anonymous_share anyone_can_see anyone_can_view anyone_on_the_internet gist make_it_public open_internet \
-         open_link open_to_everyone open_to_the_world pastebin public_gist public_link public_share \
-         world_readable",
-    ),
-    (
-        Sponsor,
-        "advertiser affiliate brand competing_products competitor competitors our_own partner referral sponsor \
-         sponsor_s sponsored",
-    ),
-    (
-        Trail,
-        "audit_trail backups entries evidence history journal log logs notification notifications records traces",
+        "cancels complains declines denies disagrees objected objects protests says_no unwilling \
+         wants_otherwise",
     ),
     (Condition, "if unless"),
     (
-        Calls,
-        "function_call function_calls tool_call tool_calls tool_invocation tool_invocations tool_usage",
-    ),
-    (
         Leads,
-        "additionally afterwards also always and first instead just kindly must next now please rather secretly \
-         shall should silently simply so then therefore",
-    ),
-    (
-        Loadable,
-        ".exe .sh bash binary codec component curl driver executable extension installer npm package patch pip \
-         plugin registry script shell_command shell_script terminal update wget",
+        "additionally afterwards also always and first instead just kindly must next now please rather \
+         secretly shall should silently simply so then therefore",
     ),
     (
         Wish,
@@ -484,14 +286,6 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (Resets, "but instead just rather simply then"),
     (
-        Elsewhere,
-        "analytics_server another_country another_server collection_endpoint collector elsewhere \
-         external_endpoint external_host external_server external_service mirror_site off_site offsite \
-         our_analytics our_archive our_backend our_bot our_cloud our_endpoint our_marketing our_partner \
-         our_partners our_server our_servers our_side our_team outside_server partner_server remote_endpoint \
-         remote_host remote_server server_of_ours share_given sync_endpoint third_parties third_party",
-    ),
-    (
         NothingElse,
         "do_nothing no_other_function no_other_server no_other_tool no_other_tools none_of_the_other \
          nothing_before nothing_else",
@@ -503,11 +297,11 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Free,
-        "administrative_rights anything_goes developer_mode everything_is_allowed god_mode grant_every jailbroken \
-         never_declines never_refuses no_limits no_longer_bound no_restrictions no_rules restrictions_are_lifted \
-         restrictions_lifted root_rights uncensored_ai uncensored_assistant uncensored_mode unrestricted_ai \
-         unrestricted_assistant unrestricted_mode without_any_filter without_any_restrictions without_limits \
-         without_restrictions",
+        "administrative_rights anything_goes developer_mode everything_is_allowed god_mode grant_every \
+         jailbroken never_declines never_refuses no_limits no_longer_bound no_restrictions no_rules \
+         restrictions_are_lifted restrictions_lifted root_rights uncensored_ai uncensored_assistant \
+         uncensored_mode unrestricted_ai unrestricted_assistant unrestricted_mode without_any_filter \
+         without_any_restrictions without_limits without_restrictions",
     ),
     (Load, "curl download~ fetch~ install~ pull~ retrieve~ wget"),
     (
@@ -515,25 +309,14 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
         "bash evaluate~ execute~ install~ invoke~ launch~ run running runs start~",
     ),
     (
-        Wide,
-        "all_data all_emails all_files all_messages all_records all_repositories all_tables documents_folder \
-         entire_disk every_file everything home_directory home_folder production the_disk the_repository \
-         whole_database whole_disk working_directory your_files",
-    ),
-    (
         Heed,
         "act_accordingly act_on_it as_coming_from as_if_it_came as_it_says as_they_say carry_it_out \
-         carry_them_out coming_from_the_user do_as_it do_as_they do_what_it do_what_they execute_them follow_them \
-         obey_them page_tells run_them takes_effect telling_you tells_you_to what_the_page whatever_it_returns \
-         whatever_it_says whatever_they_say",
+         carry_them_out coming_from_the_user do_as_it do_as_they do_what_it do_what_they execute_them \
+         follow_them obey_them page_tells run_them takes_effect telling_you tells_you_to what_the_page \
+         whatever_it_returns whatever_it_says whatever_they_say",
     ),
     (Always, "always each_time every_time invariably without_exception"),
     (Being, "are re"),
     (Article, "a an"),
     (Greets, "attention dear hello hey hi note to"),
-    (
-        Money,
-        "amount bill bills buy funds iban invoice+ money payment+ pay~ purchase~ tickets transfer+ transfer_funds \
-         wire",
-    ),
 ];
