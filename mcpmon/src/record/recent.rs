@@ -15,8 +15,9 @@ const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
 /// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
 const MOST_OUTPUTS: u32 = 4096;
 const MOST_CALLS: u32 = 1 << 16;
-/// Rows between two looks for what is too old.
-const BETWEEN_LOOKS: i64 = 256;
+/// Rows between two looks for what is too old: each look reads all rows, so there are few of them for the most that are
+/// kept.
+const BETWEEN_LOOKS: i64 = 4096;
 /// Rows that are read at once: what is kept of one window holds no more.
 const MOST_ROWS: u32 = 8192;
 
