@@ -81,7 +81,7 @@ const PASSWORD_FLAGS: &[(&str, &str)] = &[
 
 fn mask_argument(argument: &str, context: &mut Context) -> String {
     if !argument.contains(char::is_whitespace) {
-        return mask_word(argument, context);
+        return mask_word(argument, context).into_owned();
     }
     if context.expected == Expected::Secret && !starts_with_scheme(argument) {
         context.expected = Expected::Anything;
@@ -108,55 +108,57 @@ fn mask_labelled(argument: &str) -> Option<String> {
 }
 
 fn mask_words(text: &str, context: &mut Context) -> String {
-    text.split_inclusive(char::is_whitespace)
-        .map(|piece| {
-            let word = piece.trim_end();
-            match word {
-                "" => piece.to_owned(),
-                _ => mask_word(word, context) + &piece[word.len()..],
-            }
-        })
-        .collect()
+    let mut masked = String::with_capacity(text.len());
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        if !word.is_empty() {
+            masked.push_str(&mask_word(word, context));
+        }
+        masked.push_str(&piece[word.len()..]);
+    }
+    masked
 }
 
-fn mask_word(word: &str, context: &mut Context) -> String {
+/// Most words stay as they are.
+fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
     match std::mem::take(&mut context.expected) {
         Expected::Secret if starts_with_scheme(word) => {
             context.expected = Expected::Secret;
-            return word.to_owned();
+            return Cow::Borrowed(word);
         }
         // The next flag: the one before was a switch.
-        Expected::Secret if !word.starts_with("--") => return mask_value(word),
-        Expected::Credentials if !word.starts_with('-') => return mask_credentials(word),
+        Expected::Secret if !word.starts_with("--") => return mask_value(word).into(),
+        Expected::Credentials if !word.starts_with('-') => return mask_credentials(word).into(),
         Expected::Anything | Expected::Secret | Expected::Credentials => {}
     }
     if let Some(masked) = mask_password_flag(word, context) {
-        return masked;
+        return masked.into();
     }
-    let Some((at, separator)) = word.char_indices().find(|(_, c)| matches!(c, '=' | ':')) else {
+    let separator = word.bytes().position(|byte| matches!(byte, b'=' | b':'));
+    let Some((at, separator)) = separator.map(|at| (at, char::from(word.as_bytes()[at]))) else {
         if word.starts_with('-') && names_a_secret(word) {
             context.expected = Expected::Secret;
         } else if names_credentials(word) {
             context.expected = Expected::Credentials;
         }
-        return mask_shapes(word).into_owned();
+        return mask_shapes(word);
     };
     let (name, value) = (&word[..at], &word[at + 1..]);
     if names_a_secret(name) {
         if value.is_empty() {
             context.expected = Expected::Secret;
-            return word.to_owned();
+            return Cow::Borrowed(word);
         }
-        return format!("{name}{separator}{}", mask_value(value));
+        return format!("{name}{separator}{}", mask_value(value)).into();
     }
     if separator == '=' && names_credentials(name) {
-        return format!("{name}={}", mask_credentials(value));
+        return format!("{name}={}", mask_credentials(value)).into();
     }
     if separator == '=' && is_name(name) {
         // `--env=API_KEY=…`: what is assigned may be an assignment.
-        return format!("{name}={}", mask_word(value, context));
+        return format!("{name}={}", mask_word(value, context)).into();
     }
-    mask_shapes(word).into_owned()
+    mask_shapes(word)
 }
 
 /// `-pSECRET` and `-p SECRET` of the programs in [`PASSWORD_FLAGS`].
