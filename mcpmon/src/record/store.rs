@@ -25,6 +25,9 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pages that are kept in memory, KiB: what one batch touches.
 const CACHE: i64 = 512;
+/// Pages up to which one that touches more waits in memory for its end. What is written before the end is read and
+/// written again for every page that changes once more.
+const UNSPILLED: i64 = 2048;
 
 /// What the write-ahead log is cut back to after a checkpoint, in bytes.
 const LOG_SIZE_LIMIT: i64 = 16 << 20;
@@ -434,6 +437,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -CACHE)?;
+        connection.pragma_update(None, "cache_spill", UNSPILLED)?;
         Ok(connection)
     };
     prepare().map_err(|source| StoreError::Schema {
