@@ -94,11 +94,12 @@ pub(super) fn admit(
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if port.is_empty() || is_port(port) => address,
+            Some((address, "")) => address,
+            Some((address, port)) if port.strip_prefix(':').is_some_and(is_port) => address,
             Some(_) | None => return false,
         },
         None => match host.split_once(':') {
-            Some((name, port)) if is_port(&format!(":{port}")) => name,
+            Some((name, port)) if is_port(port) => name,
             Some(_) => return false,
             None => host,
         },
@@ -115,8 +116,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 fn is_port(text: &str) -> bool {
-    text.strip_prefix(':')
-        .is_some_and(|port| port.parse::<u16>().is_ok())
+    text.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ use super::{
 /// Bytes that are accounted for at once.
 const UNIT: usize = 64 << 10;
 
+/// So much memory is made ready at once for a body that announces its length, bytes.
+const READY: u64 = 1 << 20;
+
 /// What of a body has to come in a second at least, bytes, once the time is over that each has.
 const PACE: u64 = 128 << 10;
 
@@ -294,7 +297,8 @@ pub(super) async fn gather(
     share: &mut Share,
 ) -> Result<Vec<u8>, ReadError> {
     // What announces more than is held is not waited for.
-    if chunks.body.size_hint().lower() > limit as u64 {
+    let announced = chunks.body.size_hint().lower();
+    if announced > limit as u64 {
         return Err(ReadError::TooLong(limit));
     }
     let mut whole = Vec::new();
@@ -304,6 +308,9 @@ pub(super) async fn gather(
             return Err(ReadError::TooLong(limit));
         }
         room.cover(share, whole.len() + chunk.len())?;
+        if whole.is_empty() {
+            whole.reserve(usize::try_from(announced.min(READY)).unwrap_or_default());
+        }
         whole.extend_from_slice(&chunk);
     }
     Ok(whole)

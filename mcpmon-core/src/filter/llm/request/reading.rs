@@ -194,7 +194,7 @@ impl<'t, 'j> Reading<'t, 'j> {
 
     /// Redacts a text; what is no string is left alone.
     pub(super) fn text(&mut self, value: Value<'t>) {
-        if value.string().is_some() {
+        if value.kind() == ValueKind::String {
             self.literal(value.text(), value.range());
         }
     }
@@ -300,6 +300,9 @@ impl<'t, 'j> Reading<'t, 'j> {
 
     /// Turns names of what is offered nowhere into offers; the others.
     fn resolve(&mut self) -> Result<Vec<Reference<'t>>, Fault> {
+        if self.references.is_empty() {
+            return Ok(Vec::new());
+        }
         let names = self.offers.iter().map(|offer| offer.tool.name.name.clone());
         let names: BTreeSet<Cow<'t, str>> = names.collect();
         let references = std::mem::take(&mut self.references);
