@@ -233,6 +233,7 @@ impl Lane {
         Door {
             runtime: self.runtime.handle().clone(),
             proxy: Arc::clone(&self.proxy),
+            open: Arc::default(),
         }
     }
 }
@@ -331,8 +332,7 @@ impl Bound {
         }
         let graceful = GracefulShutdown::new();
         let mut gate = Gate::new(most, mcp.map(Arc::downgrade));
-        // Each takes the next connection in its turn.
-        for door in doors.iter().cycle() {
+        loop {
             tokio::select! {
                 () = end(&mut stopped) => break,
                 accepted = tcp.accept() => match accepted {
@@ -345,12 +345,15 @@ impl Bound {
                             peer: peers.of(client, here),
                             ..entry.clone()
                         };
-                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
+                        let admitted = gate.admit(stream, entry.peer.owner());
+                        let (Some((stream, slot)), Some(door)) = (admitted, emptiest(&doors)) else {
                             continue;
                         };
-                        let peer = entry.peer.clone();
                         // Whoever asks first who it is should not have to wait.
-                        tokio::task::spawn_blocking(move || peer.who());
+                        if !entry.peer.is_near() {
+                            let peer = entry.peer.clone();
+                            tokio::task::spawn_blocking(move || peer.who());
+                        }
                         let open = move || TcpStream::from_std(stream.into_std()?);
                         door.serve(entry, open, slot, graceful.watcher());
                     }
@@ -363,7 +366,8 @@ impl Bound {
                             token: None,
                             peer: at_socket(&stream),
                         };
-                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
+                        let admitted = gate.admit(stream, entry.peer.owner());
+                        let (Some((stream, slot)), Some(door)) = (admitted, emptiest(&doors)) else {
                             continue;
                         };
                         let open = move || UnixStream::from_std(stream.into_std()?);
@@ -437,6 +441,14 @@ async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<UnixStr
 struct Door {
     runtime: Handle,
     proxy: Arc<Proxy>,
+    /// Held by each connection that it took.
+    open: Arc<()>,
+}
+
+/// Where the next connection is taken: where the fewest are. Of several that is the first, which accepted it and is
+/// awake.
+fn emptiest(doors: &[Door]) -> Option<&Door> {
+    doors.iter().min_by_key(|door| Arc::strong_count(&door.open))
 }
 
 impl Door {
@@ -450,7 +462,7 @@ impl Door {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (proxy, entry) = (Arc::clone(&self.proxy), Arc::new(entry));
+        let (proxy, entry, taken) = (Arc::clone(&self.proxy), Arc::new(entry), Arc::clone(&self.open));
         self.runtime.spawn(async move {
             let stream = match open() {
                 Ok(stream) => stream,
@@ -470,7 +482,7 @@ impl Door {
             if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(%error, "a connection of an agent ended");
             }
-            drop(slot);
+            drop((slot, taken));
         });
     }
 }

@@ -76,6 +76,16 @@ impl Peer {
         who
     }
 
+    /// Looks whether it is the process that connected last: that is seen sooner than another thread is woken to look
+    /// for it. Whether it is known now.
+    pub(super) fn is_near(&self) -> bool {
+        let connection = self.0.connection.as_ref().zip(self.socket());
+        if let Some(who) = connection.and_then(|((_, peers), socket)| peers.near(socket)) {
+            self.0.who.get_or_init(|| who);
+        }
+        self.known().is_some()
+    }
+
     /// Waits a while until it is known, where somebody looks it up: to wait keeps no thread from anything else.
     pub(super) async fn found(&self) {
         let found = self.0.found.notified();
@@ -147,6 +157,16 @@ impl Peers {
             uid: Some(socket.uid),
             process,
         }
+    }
+
+    /// The process that connected last, if it is the one.
+    fn near(&self, socket: diag::Socket) -> Option<Who> {
+        let last = self.lock().first().copied()?;
+        let process = holder::near(socket.inode, socket.uid, last)?;
+        Some(Who {
+            uid: Some(socket.uid),
+            process: Some(process),
+        })
     }
 
     fn note(&self, pid: u32) {
@@ -229,10 +249,16 @@ mod tests {
         let (accepted, from) = listener.accept().expect("a client");
         let peers = Peers::default();
         let here = accepted.local_addr().expect("an address");
+        assert!(!peers.of(from, here).is_near(), "nobody connected before");
         let who = peers.of(from, here).who();
         assert_eq!(who.process, holder::identify(child.id()));
         assert_eq!(*peers.lock(), [child.id()]);
         assert_eq!(peers.of(from, here).who(), who, "found where it was before");
+        let again = peers.of(from, here);
+        assert!(again.is_near(), "and at once");
+        assert_eq!(again.known(), Some(who));
+        peers.note(std::process::id());
+        assert!(!peers.of(from, here).is_near(), "another one connected last");
         drop(accepted);
         child.wait().expect("it ends");
         assert_eq!(peers.of(from, here).who().process, None, "nobody has it any more");
