@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -43,6 +43,8 @@ pub(super) struct Conversing {
     url: String,
     policy: PolicyOf,
     inner: Mutex<Inner>,
+    /// Whoever has it may need it for long.
+    is_long: AtomicBool,
     used: AtomicI64,
     offering: Arc<Mutex<()>>,
 }
@@ -74,6 +76,7 @@ impl Conversing {
             policy,
             offering,
             used: AtomicI64::new(now.0),
+            is_long: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 judge,
                 loaded,
@@ -96,8 +99,10 @@ impl Conversing {
     /// Time passes.
     pub(super) fn tick(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
-        inner.follow(now, &self.policy);
-        inner.judge.tick(now);
+        self.at_length(|| {
+            inner.follow(now, &self.policy);
+            inner.judge.tick(now);
+        });
     }
 
     /// It is over.
@@ -105,20 +110,40 @@ impl Conversing {
         lock(&self.inner).judge.leave(now);
     }
 
-    /// Others of this thread go on where the judge may have to wait, or somebody else has it.
+    /// Others of this thread go on where the judge may have to wait, or somebody else has it for long.
     fn with<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut Inner) -> T) -> T {
         self.touch(now);
         let work = |inner: &mut Inner| {
             inner.follow(now, &self.policy);
             work(inner)
         };
-        match self.inner.try_lock() {
-            Ok(mut inner) if size < LONG && !inner.judge.may_wait() => work(&mut inner),
-            Ok(mut inner) => block_in_place(|| work(&mut inner)),
+        let is_short = |inner: &Inner| size < LONG && !inner.judge.may_wait();
+        let mut inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            // Whoever has it gives it back before another thread would have gone on with the others.
+            Err(TryLockError::WouldBlock) if !self.is_long.load(Ordering::Relaxed) => lock(&self.inner),
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
-                block_in_place(|| work(&mut lock(&self.inner)))
+                return block_in_place(|| {
+                    let mut inner = lock(&self.inner);
+                    match is_short(&inner) {
+                        true => work(&mut inner),
+                        false => self.at_length(|| work(&mut inner)),
+                    }
+                });
             }
+        };
+        match is_short(&inner) {
+            true => work(&mut inner),
+            false => self.at_length(|| block_in_place(|| work(&mut inner))),
         }
+    }
+
+    /// Does what may take long, which others see who would wait for it.
+    fn at_length<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.is_long.store(true, Ordering::Relaxed);
+        let done = work();
+        self.is_long.store(false, Ordering::Relaxed);
+        done
     }
 }
 
