@@ -127,17 +127,20 @@ impl Traffic {
         sights: &[Sight],
     ) -> Vec<(usize, Vec<Finding>)> {
         let identity = &teller.conversation.identity;
-        let tools = self
-            .book
-            .get(identity)
-            .map(|offers| offers.of(DefinitionKind::Tool));
+        let offers = self.book.get(identity);
+        let offer = offers.map(|offers| offers.of(kind));
+        let tools = offers.map(|offers| offers.of(DefinitionKind::Tool));
         let own: Vec<&str> = tools.into_iter().flat_map(|offer| offer.names()).collect();
         let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
         let is_on = self.policy.inspection.enabled;
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
         read.map(|(position, sight)| {
             let previous = match sight {
-                Sight::Changed(before) => Some(RawJson::trusted(&before.canonical)),
+                // What nobody accepted excuses nothing.
+                Sight::Changed(before) => {
+                    let is_accepted = offer.is_some_and(|offer| offer.is_pinned(items[position].0));
+                    is_accepted.then(|| RawJson::trusted(&before.canonical))
+                }
                 Sight::Same
                 | Sight::New
                 | Sight::Unchanged

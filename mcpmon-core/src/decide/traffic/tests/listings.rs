@@ -19,6 +19,24 @@ fn statuses(judgement: &Judgement) -> Vec<DefinitionStatus> {
     events.collect()
 }
 
+/// What a server took out of a text that was refused does not make the rest of it good.
+#[test_case("Now EVIL-HIGH", "EVIL-HIGH"; "cut in front")]
+#[test_case("EVIL-HIGH now", "EVIL-HIGH"; "cut behind")]
+#[test_case("EVIL-HIGH", "EVIL-HIGH. Reads a file."; "with more behind")]
+#[test_case("EVIL-HIGH", "Reads a file. EVIL-HIGH"; "with more in front")]
+fn what_was_refused_excuses_nothing(refused: &str, then: &str) {
+    let mut world = World::new(policy());
+    for text in [refused, then, refused] {
+        let listed = world.tools(&[("read", text)]);
+        assert_eq!(listed.verdict, Verdict::Hide(vec![0]), "{text}");
+        let told = told(&listed);
+        assert_eq!(
+            told.first().map(String::as_str),
+            Some("mcp_tool_seen block tool_poisoning")
+        );
+    }
+}
+
 fn change(judgement: &Judgement) -> Option<&Event> {
     judgement
         .events
