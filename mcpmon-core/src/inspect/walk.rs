@@ -99,11 +99,11 @@ pub(super) fn scalars<'a>(
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b'"' => {
-                let Some(end) = string_end(bytes, at + 1) else {
+                let from = at + 1;
+                let Some((string, end)) = string_at(text, from) else {
                     return;
                 };
-                let place = at + 1..end;
-                let string = unescape(&text[place.clone()]);
+                let place = from..end;
                 at = end;
                 if expects_key && let Some(Step::Member(name)) = path.0.last_mut() {
                     name.clone_from(&string);
@@ -149,51 +149,70 @@ fn literal_end(bytes: &[u8], from: usize) -> usize {
     length.map_or(bytes.len(), |length| from + length.max(1))
 }
 
-/// Where the quote stands that ends the string that begins at `from`.
-fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
-    loop {
-        from += memchr::memchr2(b'"', b'\\', bytes.get(from..)?)?;
-        if bytes[from] == b'"' {
-            return Some(from);
-        }
-        from += 2;
+/// The string whose inside begins at `from`, unescaped, and where the quote stands that ends it; a lone surrogate
+/// becomes U+FFFD.
+fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
+    let bytes = text.as_bytes();
+    let mut at = quote_or_escape(bytes, from)?;
+    if bytes[at] == b'"' {
+        return Some((Cow::Borrowed(&text[from..at]), at));
     }
-}
-
-/// The inside of a JSON string as the text that it stands for; a lone surrogate becomes U+FFFD.
-fn unescape(raw: &str) -> Cow<'_, str> {
-    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else {
-        return Cow::Borrowed(raw);
-    };
-    let mut text = String::with_capacity(raw.len());
-    let (mut done, mut at) = (0, first);
-    loop {
-        text.push_str(&raw[done..at]);
-        let escape = &raw[at + 1..];
+    let mut string = String::with_capacity(at - from + FIRST.min(bytes.len() - at));
+    let mut done = from;
+    while bytes[at] != b'"' {
+        string.push_str(&text[done..at]);
+        let escape = &text[at + 1..];
         // What texts are full of is told by a byte.
-        let simple = match escape.as_bytes().first() {
+        let simple = match bytes.get(at + 1) {
             Some(b'n') => Some('\n'),
             Some(b'"') => Some('"'),
             Some(b'\\') => Some('\\'),
             Some(b't') => Some('\t'),
             Some(_) | None => None,
         };
-        let (c, length) = simple.map_or_else(
-            || {
+        let length = match simple {
+            Some(c) => {
+                string.push(c);
+                1
+            }
+            None => {
                 let (c, after) = escaped(escape);
-                (c, escape.len() - after.len())
-            },
-            |c| (c, 1),
-        );
-        text.push(c);
-        done = at + 1 + length;
-        let Some(next) = memchr::memchr(b'\\', &raw.as_bytes()[done..]) else {
-            break;
+                string.push(c);
+                escape.len() - after.len()
+            }
         };
-        at = done + next;
+        done = at + 1 + length;
+        at = quote_or_escape(bytes, done)?;
     }
-    text.push_str(&raw[done..]);
-    Cow::Owned(text)
+    string.push_str(&text[done..at]);
+    Some((Cow::Owned(string), at))
+}
+
+/// Bytes that an unescaped string has place for from the start, after its first escape.
+const FIRST: usize = 1 << 12;
+/// Words that are looked at one by one before a long plain stretch is expected.
+const WORDS: usize = 8;
+
+/// Where the next quote or backslash stands.
+fn quote_or_escape(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    // Texts that are escaped at all are so every few words.
+    for word in bytes.get(from..)?.as_chunks::<8>().0.iter().take(WORDS) {
+        let marks = marks(u64::from_le_bytes(*word));
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize / 8);
+        }
+        at += word.len();
+    }
+    Some(at + memchr::memchr2(b'"', b'\\', &bytes[at..])?)
+}
+
+/// Marks, in the highest bit of each byte, where a word has a quote or a backslash; only the lowest mark is exact.
+const fn marks(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 0xff;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    (quote.wrapping_sub(ONES) & !quote | backslash.wrapping_sub(ONES) & !backslash) & (ONES << 7)
 }
 
 /// Where in the inside of a JSON string that stands which its text has at `span`.
@@ -318,7 +337,9 @@ mod tests {
             let json = serde_json::to_string(&[before.as_str(), &said, &after].concat()).expect("a string");
             let raw = &json[1..json.len() - 1];
             let place = written(raw, &(before.len()..before.len() + said.len()));
-            prop_assert_eq!(unescape(&raw[place]), said);
+            let quoted = format!("{}\"", &raw[place]);
+            let (string, _) = string_at(&quoted, 0).expect("it ends");
+            prop_assert_eq!(string, said);
         }
 
         #[test]
