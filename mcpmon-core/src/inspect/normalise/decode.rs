@@ -14,6 +14,8 @@ pub(in crate::inspect) const AROUND: usize = 160;
 pub(in crate::inspect) const MIN_RUN: usize = blocks::RUN;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
 const MIN_ESCAPES: usize = 3;
+/// Of so many decoded characters, one may be none.
+const GARBLED: usize = 20;
 /// Shortest decoded text that can say something.
 const MIN_DECODED: usize = 12;
 
@@ -49,7 +51,7 @@ fn layers_that(text: &str, may_be_wanted: fn(&[u8]) -> bool, is_wanted: fn(&str)
         }
         let encoded = &text[run.clone()];
         let decoded = hexadecimal(encoded).or_else(|| base64(encoded));
-        let decoded = decoded.filter(|bytes| may_be_wanted(bytes));
+        let decoded = decoded.filter(|bytes| may_be_wanted(bytes) && !is_garbled(bytes));
         let says = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if let Some(text) = says.filter(|text| is_wanted(text)) {
             found.push(Layer {
@@ -284,6 +286,13 @@ fn is_shown(c: char) -> bool {
     c.is_whitespace() || !c.is_control()
 }
 
+/// Whether too much of what was decoded is no text: told before anything is made of it.
+fn is_garbled(bytes: &[u8]) -> bool {
+    let most = bytes.len() / GARBLED;
+    let mut broken = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
+    broken.nth(most).is_some()
+}
+
 /// Whether a decoded text is one; a few bytes that are none do not hide what the others say.
 fn is_prose(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic() || *c == ' ').count();
@@ -291,7 +300,7 @@ fn is_prose(text: &str) -> bool {
         .chars()
         .filter(|c| *c == char::REPLACEMENT_CHARACTER || !is_shown(*c));
     text.len() >= MIN_DECODED
-        && others.count() * 20 <= text.chars().count()
+        && others.count() * GARBLED <= text.chars().count()
         && letters * 10 >= text.chars().count() * 3
         && text.contains([' ', '/', '\n'])
 }
@@ -300,7 +309,7 @@ fn is_printable(text: &str) -> bool {
     let others = text
         .chars()
         .filter(|c| *c == char::REPLACEMENT_CHARACTER || !is_shown(*c));
-    text.len() >= MIN_DECODED && others.count() * 20 <= text.chars().count()
+    text.len() >= MIN_DECODED && others.count() * GARBLED <= text.chars().count()
 }
 
 /// Letters set apart, `i g n o r e`: words end where more than one separator stands.
