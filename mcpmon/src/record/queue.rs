@@ -243,10 +243,15 @@ impl Queue {
                 .unwrap_or_else(PoisonError::into_inner);
             state.writer_sleeps = false;
         }
-        let messages = state.full.pop_front().unwrap_or_else(|| {
-            let room = Vec::with_capacity(self.batch.min(state.filling.len().next_power_of_two()));
-            std::mem::replace(&mut state.filling, room)
-        });
+        let messages = match state.full.pop_front() {
+            Some(batch) => batch,
+            // Its room is for what comes next: whoever records makes none.
+            None if state.filling.is_empty() => Vec::new(),
+            None => {
+                let room = Vec::with_capacity(self.batch.min(state.filling.len().next_power_of_two()));
+                std::mem::replace(&mut state.filling, room)
+            }
+        };
         if messages.is_empty() && state.closed && state.overflow.is_empty() {
             return None;
         }
@@ -435,6 +440,17 @@ mod tests {
         queue.push_event(sample::started("a", 2), None);
         assert_eq!(queue.take().unwrap().messages.len(), 1);
         assert!(queue.take().unwrap().messages.is_empty());
+    }
+
+    #[test]
+    fn a_look_at_nothing_leaves_the_room_for_what_comes_next() {
+        let queue = Queue::new(100, 100, Duration::from_millis(1));
+        for pid in 2..9 {
+            queue.push_event(sample::started("a", pid), None);
+        }
+        assert_eq!(queue.take().unwrap().messages.len(), 7);
+        assert!(queue.take().unwrap().messages.is_empty());
+        assert!(queue.lock().filling.capacity() >= 7);
     }
 
     #[test]
