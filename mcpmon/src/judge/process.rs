@@ -1,16 +1,16 @@
 //! Processes by number and start, as the daemon names them.
 
 use mcpmon_core::model::ProcessId;
-use procfs::process::Process;
+use nix::unistd::{SysconfVar, sysconf};
+use procfs::{FromRead as _, process::Stat};
 
 /// Identity of the process that has `pid` now; `None` where there is none.
 pub(super) fn identify(pid: u32) -> Option<ProcessId> {
-    let stat = Process::new(i32::try_from(pid).ok()?)
-        .and_then(|process| process.stat())
-        .ok()?;
+    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+    let ticks = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
     Some(ProcessId {
         pid,
-        start: stat.starttime * (1_000_000_000 / procfs::ticks_per_second()),
+        start: stat.starttime * (1_000_000_000 / ticks),
     })
 }
 
