@@ -22,6 +22,8 @@ use nix::{
 
 /// At least what segments are aligned to; pages may be larger, and then begin with a segment all the same.
 const PAGE: u64 = 4096;
+/// As many as a program with a few libraries has.
+const SEGMENTS: usize = 32;
 /// One for the relay, and one for all other threads.
 #[cfg(target_env = "gnu")]
 const ARENAS: c_int = 2;
@@ -43,14 +45,30 @@ pub(super) fn forget_pages() {
     unsafe {
         libc::malloc_trim(0);
     }
-    // SAFETY: the callback has the type it must have, and keeps nothing of what it is given.
-    unsafe { libc::dl_iterate_phdr(Some(forget_object), ptr::null_mut()) };
+    let mut segments = Vec::with_capacity(SEGMENTS);
+    // SAFETY: the callback has the type it must have, and is given what it takes this for.
+    unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut segments).cast()) };
+    // Only now: to read where the next object lies brings pages back.
+    for (start, length) in segments {
+        // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again.
+        unsafe {
+            libc::madvise(
+                ptr::with_exposed_provenance_mut(start),
+                length,
+                libc::MADV_DONTNEED,
+            )
+        };
+    }
 }
 
-/// Gives back the pages of one object that can only be as they are in its file.
-unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
-    // SAFETY: the loader gives a valid object, for the time of this call.
-    let object = unsafe { &*info };
+/// Notes where one object lies that can only be as it is in its file.
+unsafe extern "C" fn note_object(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    segments: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader gives a valid object, for the time of this call, and the list that it was given.
+    let (object, segments) = unsafe { (&*info, &mut *segments.cast::<Vec<(usize, usize)>>()) };
     // SAFETY: as above: so many headers, and a name that ends.
     let (headers, name) = unsafe {
         let headers = slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
@@ -62,14 +80,12 @@ unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _size: usize, 
     }
     let from_file =
         |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0;
-    for header in headers.iter().filter(from_file) {
+    segments.extend(headers.iter().filter(from_file).map(|header| {
         let start = object.dlpi_addr + header.p_vaddr;
         let into_page = start % PAGE;
         let length = usize::try_from(header.p_memsz + into_page).unwrap_or_default();
-        let start = ptr::with_exposed_provenance_mut((start - into_page) as usize);
-        // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again.
-        unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
-    }
+        ((start - into_page) as usize, length)
+    }));
     0
 }
 
