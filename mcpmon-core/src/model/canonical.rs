@@ -20,7 +20,7 @@ impl Definition {
         let canonical = canonical(raw.as_str()).unwrap_or_else(|| raw.as_str().to_owned());
         Self {
             hash: Digest::of(canonical.as_bytes()),
-            canonical,
+            canonical: canonical.into(),
         }
     }
 
@@ -31,7 +31,7 @@ impl Definition {
         write_string(text, &mut canonical);
         Self {
             hash: Digest::of(canonical.as_bytes()),
-            canonical,
+            canonical: canonical.into(),
         }
     }
 }
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> String {
-        Definition::of(RawJson::trusted(text)).canonical
+        Definition::of(RawJson::trusted(text)).canonical.to_string()
     }
 
     #[test_case(r#"{"b":1,"a":2}"# => r#"{"a":2,"b":1}"#; "order")]

@@ -1,5 +1,7 @@
 //! What a server offers, as the registry keeps it: every definition a model can read, seen and pinned.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Digest, Finding, ListKind, PinKey, Timestamp};
@@ -56,16 +58,17 @@ pub struct DefinitionKey {
     pub name: String,
 }
 
-/// A definition at one moment.
+/// A definition at one moment. Copies share the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// SHA-256 of the canonical text.
     pub hash: Digest,
     /// Canonical JSON (RFC 8785) of the whole definition.
-    pub canonical: String,
+    #[serde(with = "shared")]
+    pub canonical: Arc<str>,
 }
 
-/// A definition in the registry.
+/// A definition in the registry. Copies share its texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionRecord {
     /// What it is.
@@ -81,17 +84,53 @@ pub struct DefinitionRecord {
     /// When it was last listed.
     pub last_seen: Timestamp,
     /// What was found in it as it was listed last.
-    pub findings: Vec<Finding>,
+    #[serde(with = "shared")]
+    pub findings: Arc<[Finding]>,
     /// Whether it is left out of its list and cannot be used.
     pub hidden: bool,
 }
 
 impl DefinitionRecord {
+    /// Keeps one text where what is listed is what is pinned.
+    pub(crate) fn share(&mut self) {
+        if let Some(pinned) = self
+            .pinned
+            .as_mut()
+            .filter(|pinned| pinned.hash == self.seen.hash)
+        {
+            pinned.canonical = Arc::clone(&self.seen.canonical);
+        }
+    }
+
     /// Whether what is listed differs from what is pinned.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.pinned
             .as_ref()
             .is_some_and(|pinned| pinned.hash != self.seen.hash)
+    }
+}
+
+/// Shared values, read and written as those that are not.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T, S>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Serialize + ?Sized,
+        S: Serializer,
+    {
+        (**value).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Arc<T>, D::Error>
+    where
+        T: ?Sized,
+        Box<T>: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Box::deserialize(deserializer).map(Arc::from)
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn object(record: &DefinitionRecord) -> Map<String, Value> {
     put("last_seen", json::rfc3339(record.last_seen).into());
     put(
         "detections",
-        serde_json::to_value(&record.findings).expect("findings are plain values"),
+        serde_json::to_value(&*record.findings).expect("findings are plain values"),
     );
     if let Ok(definition) = serde_json::from_str::<Value>(&record.seen.canonical) {
         put("definition", definition);

@@ -305,7 +305,7 @@ pub(crate) fn has_twins(members: &[Member], own: &Member, lives: fn(ProcessId) -
 pub(crate) fn tools(records: Vec<DefinitionRecord>) -> impl Iterator<Item = DefinitionRecord> {
     let is_tool = |record: &DefinitionRecord| record.key.kind == DefinitionKind::Tool;
     records.into_iter().filter(is_tool).map(|mut record| {
-        record.seen.canonical = String::new();
+        record.seen.canonical = Arc::default();
         record.pinned = None;
         record
     })

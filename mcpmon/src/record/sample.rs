@@ -1,6 +1,6 @@
 //! Events for tests.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use mcpmon_core::model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
@@ -279,7 +279,7 @@ pub(crate) fn approval(subject: &str, by: &str, state: ApprovalState) -> Event {
 pub(crate) fn definition(server: &str, tool: &str, text: &str) -> DefinitionRecord {
     let definition = Definition {
         hash: Digest::of(text.as_bytes()),
-        canonical: text.to_owned(),
+        canonical: text.into(),
     };
     DefinitionRecord {
         key: DefinitionKey {
@@ -292,7 +292,7 @@ pub(crate) fn definition(server: &str, tool: &str, text: &str) -> DefinitionReco
         approved_by: None,
         first_seen: Timestamp(NOON),
         last_seen: Timestamp(NOON),
-        findings: Vec::new(),
+        findings: Arc::default(),
         hidden: false,
     }
 }

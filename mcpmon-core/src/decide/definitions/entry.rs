@@ -17,8 +17,8 @@ pub(in crate::decide) struct Entry {
     pub(in crate::decide) approval: Approval,
     /// It was listed twice at once, with two definitions.
     pub(in crate::decide) is_contradicted: bool,
-    /// How it was written last, to know it again without reading it; empty where that is not known.
-    raw: Box<str>,
+    /// As what it was written last, to know it again without reading it; `None` where that is not known.
+    written: Option<Written>,
     /// Under which generation of patterns and neighbours it was inspected.
     generation: u64,
     place: Place,
@@ -28,6 +28,26 @@ pub(in crate::decide) struct Entry {
     told: Option<Digest>,
     /// As what the tool is registered.
     registered: Option<Digest>,
+}
+
+/// A text that was read; not the text, which may be long and is kept as what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    length: usize,
+    hash: Digest,
+}
+
+impl Written {
+    fn of(raw: &str) -> Self {
+        Self {
+            length: raw.len(),
+            hash: Digest::of(raw.as_bytes()),
+        }
+    }
+
+    fn is(&self, raw: &str) -> bool {
+        self.length == raw.len() && *self == Self::of(raw)
+    }
 }
 
 /// In which list a definition stood last.
@@ -74,18 +94,17 @@ pub(in crate::decide) enum Sight {
 
 /// Findings that are kept of one name.
 const MAX_FINDINGS: usize = 200;
-/// Longest text that is kept to know a definition again; a longer one is read each time.
-const MAX_RAW: usize = 64 << 10;
 
 impl Entry {
     /// A definition of an earlier run, or of another process.
-    pub(super) fn loaded(record: DefinitionRecord) -> Self {
+    pub(super) fn loaded(mut record: DefinitionRecord) -> Self {
+        record.share();
         Self {
             record,
             standing: Standing::default(),
             approval: Approval::Unasked,
             is_contradicted: false,
-            raw: Box::default(),
+            written: None,
             generation: 0,
             place: Place::default(),
             born: 0,
@@ -100,6 +119,7 @@ impl Entry {
         if record.pinned.is_some() {
             self.record.pinned = record.pinned;
             self.record.approved_by = record.approved_by;
+            self.record.share();
         }
         self.record.first_seen = record.first_seen;
     }
@@ -110,12 +130,12 @@ impl Entry {
         self.record.approved_by = None;
         self.told = None;
         self.approval = Approval::Unasked;
-        self.raw = Box::default();
+        self.written = None;
     }
 
     /// Whether it is known to be as it was, without reading it.
     pub(super) fn is_written(&self, raw: &str, generation: u64) -> bool {
-        self.generation == generation && *self.raw == *raw
+        self.generation == generation && self.written.is_some_and(|written| written.is(raw))
     }
 
     pub(super) const fn place(&self) -> Place {
@@ -161,17 +181,13 @@ impl Entry {
         }
         self.is_contradicted = true;
         // What is found in the other counts against the name too: the next list is read from scratch.
-        self.raw = Box::default();
+        self.written = None;
         Sight::Contradicted(Box::new(other))
     }
 
     /// How it is written, to know it again under `generation`.
     pub(super) fn written(&mut self, raw: &str, generation: u64) {
-        self.raw = if raw.len() <= MAX_RAW {
-            raw.into()
-        } else {
-            Box::default()
-        };
+        self.written = Some(Written::of(raw));
         self.generation = generation;
     }
 
@@ -184,17 +200,23 @@ impl Entry {
             self.approval = Approval::Unasked;
         }
         self.record.seen = definition;
+        self.record.share();
     }
 
     /// What was found in it.
     pub(in crate::decide) fn inspected(&mut self, findings: Vec<Finding>) {
-        self.record.findings = findings;
+        self.record.findings = findings.into();
     }
 
     /// What was found in another definition of its name.
     pub(in crate::decide) fn also_inspected(&mut self, findings: Vec<Finding>) {
-        let room = MAX_FINDINGS.saturating_sub(self.record.findings.len());
-        self.record.findings.extend(findings.into_iter().take(room));
+        let known = &self.record.findings;
+        let room = MAX_FINDINGS.saturating_sub(known.len());
+        self.record.findings = known
+            .iter()
+            .cloned()
+            .chain(findings.into_iter().take(room))
+            .collect();
     }
 
     /// Judges it by `policy`.

@@ -1,6 +1,6 @@
 //! One kind of what a server offers, and the lists in which it comes: pages, changes, absence.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Entry, Sight, entry::Place};
 use crate::{
@@ -90,7 +90,7 @@ impl Page<'_> {
             approved_by: None,
             first_seen: self.now,
             last_seen: self.now,
-            findings: Vec::new(),
+            findings: Arc::default(),
             hidden: false,
         })
     }
@@ -114,7 +114,7 @@ impl Offer {
         self.entries.len()
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(in crate::decide) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 

@@ -1,6 +1,8 @@
 //! What a server offers, as it lists it: read, inspected, compared with its pins, and left out where it may not
 //! be used.
 
+use std::collections::BTreeSet;
+
 use super::{Traffic, listed, tell::Teller};
 use crate::{
     decide::{
@@ -9,7 +11,7 @@ use crate::{
         rules::{self, Effect, Ruling, Scene},
     },
     inspect::scan,
-    model::{Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, RawJson, Verdict},
+    model::{Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, PinKey, RawJson, Verdict},
     policy::Mode,
 };
 
@@ -134,6 +136,8 @@ impl Traffic {
         let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
         let is_on = self.policy.inspection.enabled;
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
+        let mut room =
+            self.room_for_matches(identity, kind, read.clone().map(|(at, _)| items[at].0).collect());
         read.map(|(position, sight)| {
             let previous = match sight {
                 // What nobody accepted excuses nothing.
@@ -154,7 +158,7 @@ impl Traffic {
                 previous,
             };
             let raw = items[position].1;
-            let findings = match kind {
+            let mut findings = match kind {
                 _ if !is_on => Vec::new(),
                 DefinitionKind::Instructions => {
                     self.scanner.instructions(&raw.text().unwrap_or_default(), &scene)
@@ -164,9 +168,18 @@ impl Traffic {
                 | DefinitionKind::Resource
                 | DefinitionKind::Template => self.scanner.definition(raw, &scene),
             };
+            room.keep(&mut findings);
             (position, findings)
         })
         .collect()
+    }
+
+    /// Room for what is found in those that are read: the others have the rest.
+    fn room_for_matches(&self, identity: &PinKey, kind: DefinitionKind, read: BTreeSet<&str>) -> Room {
+        let offers = self.book.get(identity).into_iter();
+        let entries = offers.flat_map(|offers| offers.of(kind).entries());
+        let others = entries.filter(|entry| !read.contains(entry.record.key.name.as_str()));
+        Room::beside(others.flat_map(|entry| &*entry.record.findings))
     }
 
     /// Judges one item by the rules, and tells what was seen.
@@ -302,6 +315,39 @@ impl Traffic {
             }
         }
     }
+}
+
+/// Bytes of matches that are kept of one kind of what a server offers. A text of which all matches is many times shorter
+/// than what would be told of it.
+const MOST_MATCHED: usize = 8 << 20;
+
+/// Room for what matched, with what stands around it.
+#[derive(Clone, Copy, Debug)]
+struct Room(usize);
+
+impl Room {
+    /// What is left beside these.
+    fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
+        Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))
+    }
+
+    /// Takes what `findings` need; where there is no room, what was found and where is kept without how it reads.
+    fn keep(&mut self, findings: &mut [Finding]) {
+        for finding in findings {
+            match self.0.checked_sub(matched(finding)) {
+                Some(left) => self.0 = left,
+                None => finding.matches = Vec::new(),
+            }
+        }
+    }
+}
+
+/// How much a finding tells of what matched, bytes.
+fn matched(finding: &Finding) -> usize {
+    let matches = finding.matches.iter();
+    matches
+        .map(|found| size_of_val(found) + found.text.len() + found.context.len())
+        .sum()
 }
 
 /// The member that names what a list lists.

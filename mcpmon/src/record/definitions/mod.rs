@@ -77,7 +77,7 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
         before.seen.hash != record.seen.hash && (1..LATE).contains(&behind)
     });
     let pinned = record.pinned.as_ref();
-    let findings = serde_json::to_string(&record.findings).expect("findings are plain values");
+    let findings = serde_json::to_string(&*record.findings).expect("findings are plain values");
     let written = connection
         .prepare_cached(
             "INSERT INTO definitions (server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, \
@@ -303,7 +303,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<DefinitionRecord> {
         None => None,
         Some(hash) => Some(Definition {
             hash: hash.parse().map_err(row::malformed(7))?,
-            canonical: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
+            canonical: row.get::<_, Option<String>>(8)?.unwrap_or_default().into(),
         }),
     };
     Ok(DefinitionRecord {
@@ -318,13 +318,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<DefinitionRecord> {
         },
         seen: Definition {
             hash: row.get::<_, String>(5)?.parse().map_err(row::malformed(5))?,
-            canonical: row.get(6)?,
+            canonical: row.get::<_, String>(6)?.into(),
         },
         pinned,
         approved_by: row.get(9)?,
         first_seen: Timestamp(row.get(10)?),
         last_seen: Timestamp(row.get(11)?),
-        findings: serde_json::from_str(&row.get::<_, String>(12)?).map_err(row::malformed(12))?,
+        findings: serde_json::from_str::<Vec<_>>(&row.get::<_, String>(12)?)
+            .map_err(row::malformed(12))?
+            .into(),
         hidden: row.get(13)?,
     })
 }

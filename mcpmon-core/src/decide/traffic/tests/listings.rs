@@ -5,7 +5,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    model::{DefinitionStatus, Event, EventKind},
+    model::{DefinitionRecord, DefinitionStatus, Event, EventKind},
     policy::{FirstUse, OnChange, OnDetection},
 };
 
@@ -17,6 +17,79 @@ fn statuses(judgement: &Judgement) -> Vec<DefinitionStatus> {
         None
     });
     events.collect()
+}
+
+/// Whether all that is listed is pinned, and one text kept of both.
+fn shares_texts(world: &World) -> bool {
+    world.monitor.definitions().all(|record| {
+        let pinned = record.pinned.as_ref();
+        pinned.is_some_and(|pinned| Arc::ptr_eq(&pinned.canonical, &record.seen.canonical))
+    })
+}
+
+#[test]
+fn one_text_is_kept_of_what_is_listed_pinned_and_stored() {
+    let tools = [("read", "Reads a file. EVIL-LOW")];
+    let mut world = World::new(policy());
+    let listed = world.tools(&tools);
+    assert!(shares_texts(&world));
+    let [Order::StoreDefinition(stored)] = &listed.orders[..] else {
+        panic!("it is stored: {listed:?}");
+    };
+    let kept = world.monitor.definitions().next().expect("it is kept");
+    assert!(Arc::ptr_eq(&stored.seen.canonical, &kept.seen.canonical));
+    assert!(!kept.findings.is_empty() && Arc::ptr_eq(&stored.findings, &kept.findings));
+    let written = serde_json::to_string(kept).expect("plain values");
+    let read: DefinitionRecord = serde_json::from_str(&written).expect("as written");
+    assert_eq!(read, *kept);
+    let mut later = World::new(policy());
+    later.monitor.load_definitions(later.now, vec![read]);
+    assert!(shares_texts(&later), "of what another process wrote");
+    drop(later.tools(&tools));
+    assert!(shares_texts(&later), "and listed again");
+}
+
+#[test]
+fn what_is_kept_of_what_matched_is_bounded() {
+    let evil = "EVIL-LOW, EVIL-HIGH, EVIL-CRITICAL and more, ".repeat(8);
+    let texts: Vec<String> = (0..3000).map(|number| format!("t{number}")).collect();
+    let mut policy = policy();
+    policy.limits.max_tools = texts.len();
+    let mut world = World::new(policy);
+    // Each is told with all that stands around it.
+    let tools: Vec<(&str, String)> = texts
+        .iter()
+        .map(|name| (name.as_str(), format!("{name} {evil}")))
+        .collect();
+    let tools: Vec<(&str, &str)> = tools.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    drop(world.tools(&tools));
+    let matched = |world: &World| {
+        let records = world.monitor.definitions();
+        let matches = records.flat_map(|record| record.findings.iter().flat_map(|finding| &finding.matches));
+        matches
+            .map(|found| size_of_val(found) + found.text.len() + found.context.len())
+            .sum::<usize>()
+    };
+    assert!(
+        (7 << 20..=8 << 20).contains(&matched(&world)),
+        "{}",
+        matched(&world)
+    );
+    let found = |record: &DefinitionRecord| {
+        record
+            .findings
+            .iter()
+            .any(|finding| finding.pattern == "evil_low")
+    };
+    assert!(world.monitor.definitions().all(found), "all is found");
+    // What is listed anew has the room that it had.
+    let half: Vec<(&str, &str)> = tools.iter().map(|(name, text)| (*name, &text[1..])).collect();
+    drop(world.tools(&half));
+    assert!(
+        (7 << 20..=8 << 20).contains(&matched(&world)),
+        "{}",
+        matched(&world)
+    );
 }
 
 /// What a server took out of a text that was refused does not make the rest of it good.
