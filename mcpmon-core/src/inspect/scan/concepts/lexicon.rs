@@ -52,7 +52,7 @@ impl Hasher for Known {
 const ORDERS: &[&str] = &[
     "get", "take", "find", "see", "send", "put", "hand", "give", "fill", "write", "tell", "state", "feed",
     "add", "let", "log", "set", "run", "choose", "show", "hide", "spare", "make", "leave", "say", "know",
-    "do", "deny", "drop", "begin", "keep", "lies", "lis", "lee", "leggi", "lees",
+    "do", "deny", "drop", "begin", "keep", "be", "lies", "lis", "lee", "leggi", "lees",
 ];
 
 /// The words of every concept.

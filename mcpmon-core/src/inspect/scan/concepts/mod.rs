@@ -233,6 +233,30 @@ pub(super) enum Concept {
     Greets,
     /// The sentence is about money.
     Money,
+    /// Words before a model that is called, or to which something is said.
+    Hails,
+    /// What a model does with a text.
+    Reads,
+    /// Someone poses as the system, an operator, or as what gives orders.
+    Posed,
+    /// A line of a play: someone speaks, as the user does.
+    Played,
+    /// Marks of a chat's format.
+    Marked,
+    /// A model has to do something.
+    Obliged,
+    /// Who gets what is sent or paid.
+    Whom,
+    /// One for another.
+    Swap,
+    /// Programs of a console, which documents name as well.
+    Console,
+    /// What someone has to do.
+    Bound,
+    /// Doing anything at all.
+    Do,
+    /// Some such thing is to be done, which says little.
+    Bids,
 }
 
 /// Some concepts.

@@ -12,6 +12,20 @@ const FITTING: &[&str] = &[
 ];
 /// Ends of the names of variables that hold secrets.
 const VARIABLES: &[&str] = &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASS", "_PWD"];
+/// Marks of the formats of chats.
+const MARKS: &[&str] = &[
+    "im_start",
+    "im_end",
+    "im_sep",
+    "eot_id",
+    "start_header_id",
+    "end_header_id",
+    "begin_of_text",
+    "start_of_turn",
+    "end_of_turn",
+    "function_calls",
+    "function_results",
+];
 /// What the names of tools begin with.
 const TOOLS: &[&str] = &[
     "send", "get", "read", "write", "create", "delete", "list", "run", "execute", "post", "push", "transfer",
@@ -54,6 +68,36 @@ const NO_VERBS: &[&str] = &[
     "others",
     "does",
     "tools",
+    "replies",
+    "results",
+    "outputs",
+    "emails",
+    "servers",
+    "calls",
+    "copies",
+    "invoices",
+    "payments",
+    "people",
+    "these",
+    "those",
+    "perhaps",
+    "thus",
+    "unless",
+    "besides",
+    "afterwards",
+    "compels",
+    "https",
+    "dieses",
+    "jedes",
+    "alles",
+    "stets",
+    "tous",
+    "toutes",
+    "vous",
+    "todos",
+    "todas",
+    "antes",
+    "despues",
 ];
 
 /// What a word says by how it stands there.
@@ -74,15 +118,18 @@ pub(super) fn of(text: &str, words: &[Word], at: usize, around: &Around<'_>) -> 
         at.and_then(|at| words.get(at))
             .is_some_and(|word| word.is(concept))
     };
+    if word.is_name && MARKS.iter().any(|mark| mark.eq_ignore_ascii_case(name)) {
+        return Concept::Marked.alone();
+    }
     let last = at.checked_sub(1);
+    if word.is_name && is_variable(name) {
+        return Concept::Secret.alone();
+    }
     if says(last, Concept::Into) || says(last, Concept::Slot) || says(Some(at + 1), Concept::Slot) {
         found = match is_fitting(name) {
             true => Concept::Fitting.alone(),
             false => Concept::Named.alone(),
         };
-    }
-    if word.is_name && is_variable(name) {
-        found = found.and(Concept::Secret.alone());
     }
     if word.is_name && is_tool_like(name) && !around.own.iter().any(|own| own.eq_ignore_ascii_case(name)) {
         found = found.and(Concept::Foreign.alone());

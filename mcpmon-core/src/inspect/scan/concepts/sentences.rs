@@ -19,6 +19,27 @@ const SUBJECT: usize = 4;
 const COUNTED: usize = 2;
 /// Words before a model that say that it is called.
 const CALL: usize = 3;
+/// Words after it within which the call ends.
+const CALL_ENDS: usize = 5;
+
+/// Words between a model and what it has to do.
+const OBLIGED: usize = 4;
+
+/// What is no verb where it begins a sentence, though it ends as one does.
+const THINGS: Concepts = Concepts::of(&[
+    Concept::User,
+    Concept::Model,
+    Concept::Authority,
+    Concept::Secret,
+    Concept::Goods,
+    Concept::Tool,
+    Concept::Answer,
+    Concept::Talk,
+    Concept::Rules,
+]);
+
+/// Those who speak in a play.
+const SPEAKERS: Concepts = Concepts::of(&[Concept::User, Concept::Model]);
 
 /// What a negation turns around; the rest is named all the same.
 const DEEDS: Concepts = Concepts::of(&[
@@ -40,6 +61,8 @@ const DEEDS: Concepts = Concepts::of(&[
     Concept::Grant,
     Concept::Praise,
     Concept::Remember,
+    Concept::Heed,
+    Concept::Settled,
 ]);
 
 /// A sentence, and what it stands for.
@@ -69,6 +92,7 @@ struct Reading<'t> {
     is_modal: bool,
     /// Where the last words of some concepts stand.
     user: Option<usize>,
+    model: Option<usize>,
     every: Option<usize>,
     other: Option<usize>,
     condition: Option<usize>,
@@ -99,6 +123,7 @@ pub(super) fn read(text: &str, around: &Around<'_>) -> Vec<Sentence> {
             is_theirs: false,
             is_modal: false,
             user: None,
+            model: None,
             every: None,
             other: None,
             condition: None,
@@ -127,16 +152,20 @@ impl Reading<'_> {
         if meaning.is(Concept::Resets) {
             self.left = 0;
         }
+        // What negates is part of what it says: `without asking` is said unless that is denied.
+        let is_denied = self.left > usize::from(!meaning.is(Concept::Not));
         if meaning.is(Concept::Not) {
             self.negation(at);
         } else {
             self.left = self.left.saturating_sub(1);
         }
         self.relations(at, meaning);
-        self.order(at, meaning);
-        self.said = self.said.and(match self.left {
-            0 => meaning,
-            _ => meaning.without(DEEDS),
+        if !is_denied {
+            self.order(at, meaning);
+        }
+        self.said = self.said.and(match is_denied {
+            false => meaning,
+            true => meaning.without(DEEDS),
         });
         if self.left > 0 {
             self.denied = self.denied.and(meaning);
@@ -181,9 +210,17 @@ impl Reading<'_> {
         if meaning.is(Concept::Model) && self.is_called(at) {
             self.said = self.said.and(Concept::Called.alone());
         }
+        if at == 0 && meaning.meet(SPEAKERS) && self.text[self.words[at].end..].starts_with([':', ']', '\n'])
+        {
+            self.said = self.said.and(Concept::Played.alone());
+        }
+        if meaning.is(Concept::Bound) && within(self.model, at, OBLIGED) {
+            self.said = self.said.and(Concept::Obliged.alone());
+        }
         self.is_modal |= meaning.is(Concept::Modal);
         for (concept, last) in [
             (Concept::User, &mut self.user),
+            (Concept::Model, &mut self.model),
             (Concept::Every, &mut self.every),
             (Concept::Other, &mut self.other),
             (Concept::Condition, &mut self.condition),
@@ -197,7 +234,7 @@ impl Reading<'_> {
     /// Whether a verb stands where an order has it: at the beginning, after a comma, after a word that leads to it.
     fn order(&mut self, at: usize, meaning: Concepts) {
         let word = &self.words[at];
-        if self.left > 0 || !word.known.is_some_and(|entry| entry.is_order) {
+        if !word.known.is_some_and(|entry| entry.is_order) {
             return;
         }
         let is_order = match at == 0 {
@@ -205,7 +242,11 @@ impl Reading<'_> {
             false => word.is_apart || self.words[at - 1].is(Concept::Leads),
         };
         if is_order {
-            self.said = self.said.and(Concept::Order.alone());
+            let means_more = meaning.without(Concept::Do.alone()) != Concepts::NONE;
+            self.said = self.said.and(match means_more {
+                true => Concept::Order.alone(),
+                false => Concept::Bids.alone(),
+            });
             if meaning.is(Concept::Overrule) {
                 self.said = self.said.and(Concept::Drop.alone());
             }
@@ -215,31 +256,41 @@ impl Reading<'_> {
     /// Whether a model is called by what it is, as a letter or a line of a play begins; or it is what you are.
     fn is_called(&self, at: usize) -> bool {
         let before = &self.words[at.saturating_sub(CALL)..at];
+        let is_your = |word: &Word| self.text[word.start..word.end].eq_ignore_ascii_case("your");
+        if before.last().is_some_and(is_your) {
+            return false;
+        }
         if let [.., be, article] = before
             && be.is(Concept::Being)
             && article.is(Concept::Article)
         {
             return self.said.is(Concept::You);
         }
-        let is_opened = at <= 1
-            || before.iter().any(|word| word.is(Concept::Greets))
-            || self.text[..self.words[at].start].ends_with(['@', '#', '[', '*']);
-        let mark = |word: &Word| self.text.as_bytes().get(word.end).copied().unwrap_or(b' ');
-        let next = self.words[at..]
-            .iter()
-            .take(CALL)
-            .position(|word| mark(word) != b' ');
-        is_opened
-            && next.is_some_and(|next| {
-                let word = &self.words[at + next];
-                match mark(word) {
-                    b':' => {
-                        !self.text[word.end..].starts_with("::") && !self.text[word.end..].starts_with("://")
-                    }
-                    b',' => next == 0,
-                    _ => false,
-                }
+        let says = |words: &[Word], concept| words.iter().any(|word| word.is(concept));
+        let is_hailed = says(before, Concept::Hails);
+        let after = &self.words[at + 1..self.words.len().min(at + 1 + CALL)];
+        if (is_hailed || at <= 1) && says(after, Concept::Reads) {
+            return true;
+        }
+        let is_greeted = at <= 1 || says(before, Concept::Greets);
+        let is_marked = self.text[..self.words[at].start].ends_with(['@', '#', '[', '*', '(', '"', '>']);
+        self.call_ends(at)
+            .is_some_and(|(words, rest)| match rest.as_bytes() {
+                [b':', b':' | b'/', ..] => false,
+                [b':', ..] => is_greeted || is_hailed || is_marked && words == 0,
+                [b',', ..] => words == 0 && (is_greeted || is_marked),
+                [b')', b':', ..] => words == 0,
+                [b')', ..] => words == 0 && is_hailed,
+                _ => false,
             })
+    }
+
+    /// How many words after the one at `at` a mark follows, and what begins with that.
+    fn call_ends(&self, at: usize) -> Option<(usize, &str)> {
+        let rest = |word: &Word| &self.text[word.end..];
+        let words = self.words[at..].iter().take(CALL_ENDS).enumerate();
+        let mut ends = words.filter(|(_, word)| !rest(word).is_empty() && !rest(word).starts_with(' '));
+        ends.next().map(|(words, word)| (words, rest(word)))
     }
 
     fn end(self) -> Sentence {
@@ -251,7 +302,10 @@ impl Reading<'_> {
             // The last word may be followed by the rest of an address.
             said = said.and(literals(&self.text[words[0].start..]));
         }
-        if names::describes(&self.text[words[0].start..words[0].end]) && !said.is(Concept::You) {
+        let is_thing = words[0]
+            .known
+            .is_some_and(|entry| entry.alone.meet(THINGS) && !entry.alone.meet(DEEDS));
+        if !is_thing && names::describes(&self.text[words[0].start..words[0].end]) && !said.is(Concept::You) {
             said = said.and(Concept::Itself.alone());
         }
         Sentence {

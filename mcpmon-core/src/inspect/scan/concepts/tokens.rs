@@ -184,7 +184,9 @@ impl<'t> Reader<'t> {
             b'!' | b'?' | b';' | b'\n' => self.break_off(),
             b'.' if next.is_ascii_whitespace() || b"\"')".contains(&next) => {
                 // `e.g.` ends nothing.
-                let is_short = |word: &Word| word.end - word.start == 1 && word.end == self.at;
+                let is_letter = |word: &Word| self.bytes[word.start].is_ascii_alphabetic();
+                let is_short =
+                    |word: &Word| word.end - word.start == 1 && word.end == self.at && is_letter(word);
                 if !self.words.last().is_some_and(is_short) {
                     self.break_off();
                 }
@@ -205,7 +207,7 @@ impl<'t> Reader<'t> {
 
     /// A sentence ends here.
     fn break_off(&mut self) {
-        self.is_first = true;
+        self.is_first = !self.words.is_empty();
         self.has_ended = true;
     }
 

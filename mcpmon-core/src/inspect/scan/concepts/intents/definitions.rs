@@ -71,7 +71,12 @@ pub(super) const SAID: &[Intent] = &[
     Intent::new(
         "credential_theft",
         CredentialTheft,
-        &[&[Secret], &[Order], &[Give], &[Slot, Address, Condition, Haste]],
+        &[
+            &[Secret],
+            &[Order],
+            &[Give],
+            &[Slot, Address, Condition, Haste, First],
+        ],
     )
     .never(&[Itself, Against, Fitting, Opening]),
     Intent::new(
@@ -211,6 +216,60 @@ pub(super) const SAID: &[Intent] = &[
         &[&[Address], &[Target], &[Alter], &[You], &[Every, Must]],
     )
     .never(&[Itself, Parameter, Opening]),
+    Intent::new(
+        "cross_tool_override",
+        CrossToolOverride,
+        &[&[OtherTools], &[Overrule]],
+    )
+    .never(&[Itself, Against]),
+    Intent::new(
+        "cross_tool_override",
+        CrossToolOverride,
+        &[&[OtherTools], &[Give], &[Must, Every], &[This, Named]],
+    )
+    .never(&[Itself, Against, Parameter]),
+    Intent::new(
+        "cross_tool_override",
+        CrossToolOverride,
+        &[&[Foreign], &[Avoid], &[This, Use]],
+    )
+    .never(&[Itself, Against, Parameter]),
+    // Who gets it is another than the user chose
+    Intent::new(
+        "parameter_tampering",
+        CrossToolOverride,
+        &[&[Whom], &[Swap], &[Order, Must, First, Every]],
+    )
+    .never(&[Itself, Parameter, Opening, Against]),
+    // A model is called, which descriptions have no need of
+    Intent::new("addresses_model", HiddenInstructions, &[&[Order, Must, Bids]])
+        .beside(&[&[Called], &[Secret, File, Heard, Hide, Kept, Drop, Settled, Free]])
+        .never(&[Against, Itself]),
+    // What the user wants does not count
+    Intent::new(
+        "user_overruled",
+        CrossToolOverride,
+        &[&[Regardless], &[Wish], &[Order, Must, Bids]],
+    )
+    .never(&[Itself, Against]),
+    Intent::new(
+        "follows_data",
+        HiddenInstructions,
+        &[&[Obey], &[Slot, Outside], &[Regardless]],
+    )
+    .never(&[Itself, Against]),
+    Intent::new(
+        "concealment",
+        StealthInstruction,
+        &[&[Hide], &[Answer], &[Must, Order]],
+    )
+    .never(&[Itself, Opening, Against]),
+    Intent::new(
+        "rights_given",
+        CrossToolOverride,
+        &[&[Public], &[Alter, Grant], &[Must, Order, First]],
+    )
+    .never(&[Itself, Parameter, Opening, Against]),
     // Data goes out
     Intent::new(
         "exfiltration",
@@ -226,7 +285,12 @@ pub(super) const SAID: &[Intent] = &[
     Intent::new(
         "shell_command",
         ShellInjection,
-        &[&[Address], &[Load], &[Start], &[Settled, Haste, Hide]],
+        &[
+            &[Address],
+            &[Load],
+            &[Start],
+            &[Settled, Haste, Hide, Right, Order],
+        ],
     )
     .never(&[Itself, Against, Opening, Parameter]),
     Intent::new(
@@ -267,9 +331,17 @@ pub(super) const SAID: &[Intent] = &[
     Intent::new(
         "shell_command",
         ShellInjection,
-        &[&[Loadable], &[Run], &[Order, Must], &[Address, Haste, Hide]],
+        &[
+            &[Loadable],
+            &[Run],
+            &[Order, Must],
+            &[Address, Haste, Hide, Right],
+        ],
     )
     .never(&[Itself, Against, Opening, Parameter]),
+    Intent::new("shell_command", ShellInjection, &[&[Console], &[Order, Bids]])
+        .beside(&[&[Else], &[Model]])
+        .never(&[Itself, Against, Opening, Parameter]),
     // Nobody is asked
     Intent::new(
         "consent_bypass",
