@@ -21,7 +21,10 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::LazyLock,
 };
+
+use memchr::memmem::Finder;
 
 use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
 use super::walk::{self, Part};
@@ -94,7 +97,7 @@ impl Scanner {
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
         let accepted = scene.previous.map(Accepted::of);
-        self.changed("", text, scene, accepted.as_ref(), false)
+        self.changed(String::new, text, scene, accepted.as_ref(), false)
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -144,7 +147,8 @@ impl Scanner {
         walk::strings(definition, |path, part, text| {
             if is_text(part, &text) {
                 let scene = if is_schema(path) { &in_schema } else { scene };
-                found.extend(self.changed(&path.shown(), &text, scene, accepted.as_ref(), is_schema(path)));
+                let field = || path.shown();
+                found.extend(self.changed(field, &text, scene, accepted.as_ref(), is_schema(path)));
             }
         });
         found
@@ -153,14 +157,14 @@ impl Scanner {
     /// What is found in one text of a definition, as far as it is new.
     fn changed(
         &self,
-        field: &str,
+        field: impl Fn() -> String,
         text: &str,
         scene: &Scene<'_>,
         accepted: Option<&Accepted>,
         is_parameter: bool,
     ) -> Vec<Finding> {
         let added = match accepted {
-            Some(accepted) => match accepted.added(field, text) {
+            Some(accepted) => match accepted.added(&field(), text) {
                 Some(added) => Some(added),
                 None => return Vec::new(),
             },
@@ -180,7 +184,10 @@ impl Scanner {
                 hit.severity = raised(hit.severity);
             }
         }
-        finding::findings(field, text, hits)
+        match hits.is_empty() {
+            true => Vec::new(),
+            false => finding::findings(&field(), text, hits),
+        }
     }
 
     fn data(&self, json: RawJson<'_>, is_document: bool) -> Vec<Finding> {
@@ -257,10 +264,9 @@ fn may_say(json: RawJson<'_>) -> bool {
 
 /// Whether a result has more than one item of text, which can say together what none of them says.
 fn has_items(json: &str) -> bool {
+    static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"text\""));
     // Each has it twice: as its type and as the name of what it says.
-    memchr::memmem::find_iter(json.as_bytes(), b"\"text\"")
-        .nth(2)
-        .is_some()
+    TEXT.find_iter(json.as_bytes()).nth(2).is_some()
 }
 
 fn is_text(part: Part, text: &str) -> bool {

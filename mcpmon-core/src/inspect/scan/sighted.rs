@@ -20,7 +20,7 @@ pub(super) struct Sighted<'t> {
     /// All that have anchors, by signal and then by place.
     of: BTreeMap<Signal, Group>,
     /// Those without, as far as they were asked for.
-    beside: BTreeMap<Signal, Beside>,
+    beside: Vec<(Signal, Beside)>,
     /// The parts of the text that rules can look at.
     regions: Vec<Range<usize>>,
 }
@@ -123,7 +123,7 @@ impl<'t> Sighted<'t> {
     }
 
     fn is_beside(&self, signal: Signal, part: &Range<usize>) -> bool {
-        let Some(beside) = self.beside.get(&signal) else {
+        let Some((_, beside)) = self.beside.iter().find(|(known, _)| *known == signal) else {
             return false;
         };
         if beside.asked.get() < ASKED {
