@@ -200,8 +200,9 @@ pub(in crate::inspect) fn runs(text: &str) -> impl Iterator<Item = Range<usize>>
 
 fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     let start = blocks::first_run(bytes, from, is_encoding)?;
-    let length = bytes[start..].iter().position(|&byte| !is_encoding(byte));
-    let mut end = length.map_or(bytes.len(), |length| start + length);
+    let known = start + MIN_RUN;
+    let more = bytes[known..].iter().position(|&byte| !is_encoding(byte));
+    let mut end = more.map_or(bytes.len(), |more| known + more);
     while bytes.get(end) == Some(&b'=') {
         end += 1;
     }
@@ -244,7 +245,7 @@ pub(in crate::inspect) fn base64(encoded: &str) -> Option<Vec<u8>> {
     let (chunks, rest) = encoded.trim_end_matches('=').as_bytes().as_chunks::<4>();
     let mut bytes = Vec::with_capacity(encoded.len() * 3 / 4);
     for chunk in chunks {
-        bytes.extend(decoded(chunk)?);
+        bytes.extend_from_slice(&decoded(chunk)?);
     }
     // Two characters make one more byte, three make two.
     let mut last = [b'A'; 4];

@@ -266,22 +266,25 @@ fn has_changeme_suffix(lower: &str) -> bool {
     lower.strip_prefix("changeme").is_some_and(|rest| rest.len() >= 2)
 }
 
+/// Fewest characters that are a long run of one.
+const LONG_RUN: usize = 13;
+
 /// Few different characters, or a long run of one: `aaaaaaaa`, `00000000-0000`.
 pub(super) fn is_repetitive(value: &str) -> bool {
     let mut kinds = [false; 256];
     let (mut length, mut distinct, mut repeats) = (0, 0, 0);
-    let (mut before, mut run, mut longest) = (None, 0, 0);
+    let (mut before, mut run) = (None, 0);
     for byte in value.bytes().filter(u8::is_ascii_alphanumeric) {
         length += 1;
         distinct += usize::from(!std::mem::replace(&mut kinds[usize::from(byte)], true));
         let is_again = before.replace(byte) == Some(byte);
         repeats += usize::from(is_again);
         run = if is_again { run + 1 } else { 1 };
-        longest = run.max(longest);
+        if run >= LONG_RUN {
+            return true;
+        }
     }
-    if length >= 6
-        && (distinct <= 2 || distinct <= 3 && length >= 12 || repeats * 3 > length * 2 || longest >= 13)
-    {
+    if length >= 6 && (distinct <= 2 || distinct <= 3 && length >= 12 || repeats * 3 > length * 2) {
         return true;
     }
     let mut groups: Vec<&str> = value
