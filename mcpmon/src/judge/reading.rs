@@ -21,6 +21,10 @@ impl<D: Destination> Destination for Reading<D> {
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
         self.0.prune(limits, now)
     }
+
+    fn rest(&mut self) {
+        self.0.rest();
+    }
 }
 
 fn read(entries: &[Entry]) -> Cow<'_, [Entry]> {

@@ -67,6 +67,9 @@ pub trait Destination: Send {
     /// # Errors
     /// Where it cannot.
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError>;
+
+    /// Gives back the memory that only the next entries need: for some time there were none.
+    fn rest(&mut self) {}
 }
 
 impl Destination for Store {
@@ -76,5 +79,9 @@ impl Destination for Store {
 
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
         super::retention::enforce(self, limits, now)
+    }
+
+    fn rest(&mut self) {
+        self.shrink();
     }
 }

@@ -113,6 +113,12 @@ impl Store {
         })
     }
 
+    /// Gives back the pages that are kept in memory.
+    pub(super) fn shrink(&self) {
+        // Where it cannot, they are as good as before.
+        let _kept = self.connection.execute_batch("PRAGMA shrink_memory");
+    }
+
     /// Carries `entries` out in one transaction, in their order.
     pub(super) fn carry_out(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         let (mut without_room, mut news) = (None, false);

@@ -19,6 +19,8 @@ use super::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long nothing is recorded until the destination rests.
+const REST: Duration = Duration::from_millis(500);
 
 /// Retention runs after this long, or after so many events, whichever is first.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
@@ -63,9 +65,16 @@ impl Writer {
     pub(super) fn run(mut self) {
         self.rescue();
         self.queue.first_is_done();
+        let mut busy = None;
         while let Some(batch) = self.queue.take() {
+            if !batch.messages.is_empty() {
+                busy = Some(Instant::now());
+            }
             self.write(batch);
             self.retain();
+            if busy.take_if(|since| since.elapsed() >= REST).is_some() {
+                self.destination.rest();
+            }
         }
     }
 
@@ -93,6 +102,7 @@ impl Writer {
             .chain(self.outlets.losses(now()))
             .map(|event| self.identify(event))
             .collect();
+        entries.reserve(taken);
         for message in batch.messages {
             entries.push(match message {
                 Message::Event(event, process) => self.identify(of_process(event, process)),

@@ -219,6 +219,47 @@ fn what_was_given_up_is_not_taken_for_kept() {
     drop(recorder);
 }
 
+/// Counts how often it rested.
+struct Resting(Arc<std::sync::atomic::AtomicU32>);
+
+impl Destination for Resting {
+    fn keep(&mut self, _: &[Entry]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn prune(
+        &mut self,
+        _: Limits,
+        _: mcpmon_core::model::Timestamp,
+    ) -> Result<crate::record::Progress, StoreError> {
+        Ok(crate::record::Progress::Done)
+    }
+
+    fn rest(&mut self) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn where_nothing_is_recorded_for_some_time_the_destination_rests() {
+    let mut bench = Bench::new();
+    bench.settings.flush_interval = Duration::from_millis(1);
+    let rests = Arc::default();
+    let recorder = Recorder::with(Box::new(Resting(Arc::clone(&rests))), bench.settings.clone()).unwrap();
+    let rested = |times| {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while rests.load(std::sync::atomic::Ordering::Relaxed) < times {
+            assert!(std::time::Instant::now() < deadline, "it does not rest");
+            std::thread::yield_now();
+        }
+    };
+    recorder.push(sample::started("a", 2));
+    rested(1);
+    recorder.push(sample::started("a", 3));
+    rested(2);
+    drop(recorder);
+}
+
 #[test]
 fn closing_does_not_wait_for_a_store_that_stays_locked() {
     let bench = Bench::new();
