@@ -13,7 +13,7 @@ use std::{
 
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
-    model::{Denial, Exchange, Redaction, SessionId, Spoken, Verdict},
+    model::{Denial, Exchange, LeftOut, Redaction, SessionId, Spoken, Unanswered, Verdict},
 };
 
 use crate::{
@@ -25,19 +25,21 @@ use crate::{
 /// Longest wait for anything that should come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets everything pass but a tool that is called `evil`.
+/// Lets everything pass but a tool that is called `evil`, and remembers what was left out for that.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) faults: Arc<Mutex<Vec<String>>>,
     pub(super) asked: Arc<Mutex<Vec<Asked>>>,
     pub(super) fail_closed: bool,
     pub(super) keeper: Option<Keeper>,
+    pub(super) unanswered: Arc<Mutex<Unanswered>>,
 }
 
 #[derive(Debug)]
 struct Judging {
     faults: Arc<Mutex<Vec<String>>>,
     kept: Option<KeptBodies>,
+    unanswered: Arc<Mutex<Unanswered>>,
 }
 
 impl Exchanges for Rules {
@@ -62,6 +64,7 @@ impl Exchanges for Rules {
         let keeper = self.keeper.clone();
         Box::new(Judging {
             faults: Arc::clone(&self.faults),
+            unanswered: Arc::clone(&self.unanswered),
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange)),
         })
     }
@@ -69,6 +72,17 @@ impl Exchanges for Rules {
 
 impl Judge for Judging {
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+        if let Spoken::Offered(tools) = said {
+            let evil = tools
+                .iter()
+                .enumerate()
+                .filter(|(_, tool)| tool.name.name == "evil");
+            let evil: Vec<usize> = evil.map(|(position, _)| position).collect();
+            return match evil.is_empty() {
+                true => Verdict::Allow,
+                false => Verdict::Hide(evil),
+            };
+        }
         let is_evil = matches!(said, Spoken::Call(intent) if intent.name.name == "evil");
         match is_evil {
             true => Verdict::Block(Denial {
@@ -82,6 +96,14 @@ impl Judge for Judging {
 
     fn redact(&mut self, _text: &str) -> Vec<Redaction> {
         Vec::new()
+    }
+
+    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+        self.unanswered.lock().unwrap().note(response, calls);
+    }
+
+    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+        self.unanswered.lock().unwrap().of(response).to_vec()
     }
 }
 

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::scene::{CHAT, END, EVENTS, PLAIN, Rules, STREAMED, Scene, event, post};
+use serde_json::{Value, json};
+use test_case::test_case;
+
+use super::scene::{CHAT, END, EVENTS, JSON, PLAIN, Rules, STREAMED, Scene, answer, event, post};
 
 #[test]
 fn no_byte_of_text_waits_for_what_comes_behind_it() {
@@ -174,4 +177,60 @@ fn streams_end_in_their_time_when_the_proxy_stops() {
     assert_eq!(client.next_chunk().unwrap(), END.as_bytes());
     assert_eq!(client.next_chunk().unwrap(), b"");
     stopping.join().unwrap();
+}
+
+/// A response in which two tools are called, one of them evil.
+fn response() -> Value {
+    let call = |name: &str, id: &str| json!({"type": "function_call", "id": format!("item_{id}"), "call_id": id, "name": name, "arguments": "{}"});
+    json!({"id": "resp_1", "object": "response", "output": [call("good", "c1"), call("evil", "c2")]})
+}
+
+/// The same as a stream.
+fn response_events() -> String {
+    let (whole, mut events) = (response(), String::new());
+    let mut event = |event: Value| {
+        let kind = event["type"].as_str().unwrap().to_owned();
+        events.push_str(&format!("event: {kind}\ndata: {event}\n\n"));
+    };
+    event(json!({"type": "response.created", "response": {"id": "resp_1", "output": []}}));
+    for (place, item) in whole["output"].as_array().unwrap().iter().enumerate() {
+        event(json!({"type": "response.output_item.added", "output_index": place, "item": item}));
+        event(json!({"type": "response.output_item.done", "output_index": place, "item": item}));
+    }
+    event(json!({"type": "response.completed", "response": whole}));
+    events
+}
+
+#[test_case(false; "whole")]
+#[test_case(true; "a stream")]
+fn the_answer_to_a_call_that_was_left_out_goes_with_the_next_request(is_stream: bool) {
+    let scene = Scene::new(move |_, wire| match is_stream {
+        true => {
+            wire.send(EVENTS);
+            wire.chunk(response_events());
+            wire.chunk("");
+        }
+        false => wire.send(answer("200 OK", JSON, response().to_string())),
+    });
+    let path = "/openai/v1/responses";
+    let first = json!({"model": "m", "stream": is_stream, "input": "hi"});
+    let heard = scene.ask(path, "", first.to_string()).text();
+    assert!(heard.contains("\"c1\"") && !heard.contains("\"c2\""), "{heard}");
+    drop(scene.provider_heard());
+    let done = json!({"type": "function_call_output", "call_id": "c1", "output": "done"});
+    let next = json!({"model": "m", "stream": is_stream, "previous_response_id": "resp_1", "input": [done],
+        "tools": [{"type": "function", "name": "evil", "parameters": {}}]});
+    scene.ask(path, "", next.to_string());
+    // The last member goes, and what is put in before it does not get lost with it.
+    let sent: Value = serde_json::from_slice(&scene.provider_heard().body).expect("JSON");
+    assert!(sent.get("tools").is_none(), "{sent}");
+    let items = sent["input"].as_array().expect("a list");
+    assert!(items.contains(&done) && items.len() == 2, "{sent}");
+    let refusal = items
+        .iter()
+        .find(|item| item["call_id"] == "c2")
+        .expect("it is answered");
+    let said = refusal["output"].as_str().expect("a text");
+    assert_eq!(refusal["type"], "function_call_output");
+    assert!(said.contains("it is evil"), "{said}");
 }

@@ -10,7 +10,9 @@ use test_case::test_case;
 
 use super::{
     super::scene::{EVENTS, Heard, JSON, Wire, answer},
-    scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, PATH, PATIENCE, READ, Scene, call, head, post, until},
+    scene::{
+        Adjusted, DONE, INITIALIZE, INITIALIZED, PATH, PATIENCE, READ, Scene, call, event, head, post, until,
+    },
 };
 
 /// The headers of a request in the session that [`stateful`] opens.
@@ -259,4 +261,41 @@ fn a_call_that_waits_for_a_list_of_ours_is_stopped_too() {
     let heard = client.message().expect("an answer");
     assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
     assert!(heard.text().contains("a person stopped it"), "{}", heard.text());
+}
+
+#[test]
+fn a_subscription_that_stands_is_never_late() {
+    let acknowledged = event(
+        r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}"#,
+    );
+    let changed = event(
+        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}"#,
+    );
+    let (change, changes) = mpsc::channel::<()>();
+    let changes = Mutex::new(changes);
+    let said = (acknowledged.clone(), changed.clone());
+    let adjust = |caps: &mut Adjusted| caps.1.limits.request_timeout = Duration::from_millis(300);
+    let scene = Scene::with(ServerType::Http, adjust, move |heard, wire| {
+        wire.send(EVENTS);
+        if heard.text().contains("subscriptions/listen") {
+            wire.chunk(&said.0);
+            changes.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+            wire.chunk(&said.1);
+        }
+        wire.is_closed();
+    });
+    let mut listening = scene.connect();
+    listening.send(post(
+        "mcp-protocol-version: 2026-07-28\r\nmcp-method: subscriptions/listen\r\n",
+        r#"{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    ));
+    let opened = listening.head().expect("a head");
+    assert!(opened.starts_with("HTTP/1.1 200"), "{opened}");
+    assert_eq!(listening.next_chunk().expect("an event"), acknowledged.as_bytes());
+    // Those who asked after it do not wait any more.
+    for _ in 0..3 {
+        assert_eq!(scene.post("", READ).text(), told(LATE));
+    }
+    change.send(()).unwrap();
+    assert_eq!(listening.next_chunk().expect("an event"), changed.as_bytes());
 }
