@@ -2,7 +2,7 @@
 
 use super::options::{
     Options,
-    Role::{Directory, File, Idle, Line, Module, Package, Value},
+    Role::{self, Directory, File, Idle, Line, Module, Package, Value},
 };
 
 /// Of npx, `npm exec` and what is called like them.
@@ -95,8 +95,8 @@ pub(super) const NPM: Options = &[
     ("--help", Idle),
 ];
 
-/// Of `uv run` and uv itself.
-pub(super) const UV: Options = &[
+/// Of uv, whatever it runs.
+const UV_ALL: [Entry; 54] = [
     ("--from", Package),
     ("--with", Value),
     ("-w", Value),
@@ -105,7 +105,6 @@ pub(super) const UV: Options = &[
     ("-p", Value),
     ("--python", Value),
     ("--directory", Directory),
-    ("--project", Directory),
     ("--index-url", Value),
     ("-i", Value),
     ("--index", Value),
@@ -114,11 +113,6 @@ pub(super) const UV: Options = &[
     ("-f", Value),
     ("--find-links", Value),
     ("--env-file", Value),
-    ("--extra", Value),
-    ("--group", Value),
-    ("--only-group", Value),
-    ("--no-group", Value),
-    ("--package", Value),
     ("-P", Value),
     ("--upgrade-package", Value),
     ("--refresh-package", Value),
@@ -141,11 +135,6 @@ pub(super) const UV: Options = &[
     ("-b", Value),
     ("--torch-backend", Value),
     ("--python-platform", Value),
-    ("-m", Module),
-    ("--module", Module),
-    ("-s", File),
-    ("--script", File),
-    ("--gui-script", File),
     ("--build-constraints", Value),
     ("--upgrade-group", Value),
     ("--prerelease-package", Value),
@@ -158,69 +147,49 @@ pub(super) const UV: Options = &[
     ("--no-binary-package", Value),
     ("--python-preference", Value),
     ("--preview-features", Value),
-    ("--no-extra", Value),
-    ("--no-editable-package", Value),
     ("-V", Idle),
     ("--version", Idle),
     ("-h", Idle),
     ("--help", Idle),
 ];
 
-/// Of `uvx` and `uv tool run`.
-pub(super) const UVX: Options = &[
-    ("--from", Package),
-    ("--with", Value),
-    ("-w", Value),
-    ("--with-editable", Value),
-    ("--with-requirements", Value),
-    ("-p", Value),
-    ("--python", Value),
-    ("--directory", Directory),
-    ("--project", Value),
-    ("--index-url", Value),
-    ("-i", Value),
-    ("--index", Value),
-    ("--default-index", Value),
-    ("--extra-index-url", Value),
-    ("-f", Value),
-    ("--find-links", Value),
-    ("--env-file", Value),
-    ("-P", Value),
-    ("--upgrade-package", Value),
-    ("--refresh-package", Value),
-    ("--reinstall-package", Value),
-    ("--cache-dir", Value),
-    ("--config-file", Value),
-    ("--color", Value),
-    ("--prerelease", Value),
-    ("--resolution", Value),
-    ("--index-strategy", Value),
-    ("--keyring-provider", Value),
-    ("--link-mode", Value),
-    ("-C", Value),
-    ("--config-setting", Value),
-    ("--exclude-newer", Value),
-    ("--allow-insecure-host", Value),
-    ("--constraints", Value),
-    ("-c", Value),
-    ("--overrides", Value),
-    ("-b", Value),
-    ("--torch-backend", Value),
-    ("--python-platform", Value),
-    ("--build-constraints", Value),
-    ("--upgrade-group", Value),
-    ("--prerelease-package", Value),
-    ("--fork-strategy", Value),
-    ("--exclude-newer-package", Value),
-    ("--no-sources-package", Value),
-    ("--config-settings-package", Value),
-    ("--no-build-isolation-package", Value),
-    ("--no-build-package", Value),
-    ("--no-binary-package", Value),
-    ("--python-preference", Value),
-    ("--preview-features", Value),
-    ("-V", Idle),
-    ("--version", Idle),
-    ("-h", Idle),
-    ("--help", Idle),
-];
+/// Of `uv run` and uv itself.
+pub(super) const UV: Options = &joined::<_, _, 67>(
+    UV_ALL,
+    [
+        ("--project", Directory),
+        ("--extra", Value),
+        ("--group", Value),
+        ("--only-group", Value),
+        ("--no-group", Value),
+        ("--package", Value),
+        ("-m", Module),
+        ("--module", Module),
+        ("-s", File),
+        ("--script", File),
+        ("--gui-script", File),
+        ("--no-extra", Value),
+        ("--no-editable-package", Value),
+    ],
+);
+
+/// Of `uvx` and `uv tool run`, which run elsewhere whatever project there is.
+pub(super) const UVX: Options = &joined::<_, _, 55>(UV_ALL, [("--project", Value)]);
+
+/// An option, and what its value is.
+type Entry = (&'static str, Role);
+
+/// Options of several programs, and those of one.
+const fn joined<const A: usize, const B: usize, const N: usize>(
+    all: [Entry; A],
+    own: [Entry; B],
+) -> [Entry; N] {
+    assert!(A + B == N, "as many as there are");
+    let mut joined = [("", Value); N];
+    let mut at = 0;
+    while at < N {
+        joined[at] = if at < A { all[at] } else { own[at - A] };
+        at += 1;
+    }
+    joined
+}
