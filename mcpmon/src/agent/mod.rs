@@ -20,7 +20,6 @@ pub mod inspection;
 pub mod kill;
 mod names;
 pub mod notify;
-mod places;
 pub(crate) mod probe;
 pub mod profile;
 pub mod proxy;

@@ -32,10 +32,10 @@ use super::{
     engine::{Message, PATIENCE},
     host,
     inbox::Sender,
-    places::{Place, Places},
     proxy::Tokens,
     wrappers::{Refusal, Wrappers},
 };
+use crate::intercept::http::shares::{Owner, Part, Shares};
 
 /// Sessions at a time, for the host and for one user.
 const MOST: usize = 256;
@@ -60,7 +60,7 @@ struct Shared {
     /// Where the hierarchy of control groups is.
     cgroups: PathBuf,
     connected: Mutex<BTreeMap<u64, Connected>>,
-    places: Places,
+    places: Shares,
 }
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Runs {
             store,
             cgroups,
             connected: Mutex::default(),
-            places: Places::new(MOST, MOST_OF_USER),
+            places: Shares::of_each(MOST, MOST_OF_USER),
         }))
     }
 
@@ -154,9 +154,9 @@ impl Runs {
     }
 
     /// A place for the user at the other end.
-    fn place(&self, stream: &UnixStream) -> Option<Place> {
+    fn place(&self, stream: &UnixStream) -> Option<Part> {
         let peer = stream.peer_cred().ok()?;
-        self.0.places.take(peer.uid())
+        self.0.places.take(Owner::User(peer.uid())).ok()
     }
 
     /// Those that are connected.

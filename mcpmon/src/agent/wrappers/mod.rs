@@ -26,9 +26,9 @@ use crate::{
     agent::{
         approval::{self, Subject, Word},
         clock, kill,
-        places::Places,
     },
     config::Sources,
+    intercept::http::shares::{Owner, Shares},
     judge::{Hello, pins},
     record::{Member, Recorder, Store},
 };
@@ -60,7 +60,7 @@ struct Shared {
     hosted: Mutex<Vec<Member>>,
     /// Servers of wrappers that left, latest last.
     left: Mutex<VecDeque<Left>>,
-    places: Places,
+    places: Shares,
 }
 
 /// A wrapper that is connected.
@@ -101,7 +101,7 @@ impl Wrappers {
             connected: Mutex::default(),
             hosted: Mutex::default(),
             left: Mutex::default(),
-            places: Places::new(MAX_WRAPPERS, MAX_OF_USER),
+            places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
         })))
     }
 
@@ -110,7 +110,7 @@ impl Wrappers {
         // Whoever is not believed yet has one too. Without one nobody waits: the wrapper goes on with the user's own
         // store.
         let uid = stream.peer_cred().map(|peer| peer.uid());
-        let place = uid.ok().and_then(|uid| self.0.places.take(uid));
+        let place = uid.ok().and_then(|uid| self.0.places.take(Owner::User(uid)).ok());
         match place {
             Some(_) => service::serve(self, stream, hello).await,
             None => service::refuse(stream, &Refusal::TooMany).await,

@@ -19,7 +19,7 @@ pub mod mcp;
 mod peer;
 mod pin;
 mod serve;
-mod shares;
+pub(crate) mod shares;
 mod stall;
 mod target;
 mod token;

@@ -15,7 +15,7 @@ const WHILE: Duration = Duration::from_secs(60);
 
 /// Whose something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     /// A user of this host.
     User(u32),
     /// Somebody elsewhere, or here where the kernel does not tell who.
@@ -47,7 +47,7 @@ impl fmt::Display for Owner {
 
 /// Why no more are to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scarce {
+pub(crate) enum Scarce {
     /// All of so many are taken.
     All(usize),
     /// The owner has so many, and no more are left to others.
@@ -71,14 +71,24 @@ const fn may_take_more(owner: Owner, own: usize, all: usize, most: usize, more: 
     })
 }
 
-/// So many of something, of which nobody takes more than are left to others, and so at most half. Clones share them.
+/// So many of something, taken and given back in one step each. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Shares(Arc<Shared>);
+pub(crate) struct Shares(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     most: usize,
+    bound: Bound,
     taken: Mutex<Taken>,
+}
+
+/// How many one owner may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    /// No more than are left to others, and so at most half.
+    AsLeft,
+    /// So many.
+    Most(usize),
 }
 
 #[derive(Debug, Default)]
@@ -89,22 +99,33 @@ struct Taken {
 
 /// A part of them, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     shares: Shares,
     owner: Owner,
     count: usize,
 }
 
 impl Shares {
+    /// So many, of which nobody takes more than are left to others, and so at most half.
     pub(super) fn new(most: usize) -> Self {
+        Self::bounded(most, Bound::AsLeft)
+    }
+
+    /// So many, of which nobody takes more than `most_of_one`.
+    pub(crate) fn of_each(most: usize, most_of_one: usize) -> Self {
+        Self::bounded(most, Bound::Most(most_of_one))
+    }
+
+    fn bounded(most: usize, bound: Bound) -> Self {
         Self(Arc::new(Shared {
             most,
+            bound,
             taken: Mutex::default(),
         }))
     }
 
     /// One of them.
-    pub(super) fn take(&self, owner: Owner) -> Result<Part, Scarce> {
+    pub(crate) fn take(&self, owner: Owner) -> Result<Part, Scarce> {
         self.take_more(owner, 1)
     }
 
@@ -112,7 +133,12 @@ impl Shares {
     pub(super) fn take_more(&self, owner: Owner, more: usize) -> Result<Part, Scarce> {
         let mut taken = self.lock();
         let own = taken.of.get(&owner).copied().unwrap_or_default();
-        may_take_more(owner, own, taken.all, self.0.most, more)?;
+        match self.0.bound {
+            Bound::AsLeft => may_take_more(owner, own, taken.all, self.0.most, more)?,
+            Bound::Most(_) if self.0.most - taken.all < more => return Err(Scarce::All(self.0.most)),
+            Bound::Most(most) if own + more > most => return Err(Scarce::Own(owner, own)),
+            Bound::Most(_) => {}
+        }
         taken.all += more;
         *taken.of.entry(owner).or_default() += more;
         Ok(Part {
@@ -174,6 +200,8 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Barrier, thread};
+
     use test_case::test_case;
 
     use super::*;
@@ -211,6 +239,50 @@ mod tests {
         parts.clear();
         assert!(shares.take(TWO).is_ok(), "they are given back");
         assert!(shares.lock().of.is_empty());
+    }
+
+    #[test]
+    fn each_has_so_many_and_all_have_so_many() {
+        let shares = Shares::of_each(3, 2);
+        let first = shares.take(ONE).expect("the first");
+        let second = shares.take(ONE).expect("the second");
+        assert_eq!(shares.take(ONE).err(), Some(Scarce::Own(ONE, 2)));
+        let other = shares.take(TWO).expect("another one's");
+        assert_eq!(shares.take(Owner::User(3)).err(), Some(Scarce::All(3)));
+        drop(first);
+        let again = shares.take(Owner::User(3)).expect("given back");
+        assert_eq!(
+            shares.take(ONE).err(),
+            Some(Scarce::All(3)),
+            "taken by another one"
+        );
+        drop((second, other, again));
+        assert!(shares.lock().of.is_empty() && shares.lock().all == 0);
+    }
+
+    #[test]
+    fn many_at_once_get_no_more_than_there_is() {
+        const THREADS: u32 = 16;
+        let shares = Shares::of_each(100, 7);
+        for _ in 0..200 {
+            let start = Barrier::new(THREADS as usize);
+            let held: Vec<Part> = thread::scope(|scope| {
+                let takers: Vec<_> = (0..THREADS)
+                    .map(|number| {
+                        let (shares, start) = (&shares, &start);
+                        scope.spawn(move || {
+                            start.wait();
+                            shares.take(Owner::User(number % 2)).ok()
+                        })
+                    })
+                    .collect();
+                takers
+                    .into_iter()
+                    .filter_map(|taker| taker.join().expect("no panic"))
+                    .collect()
+            });
+            assert_eq!(held.len(), 14, "eight asked for each of two users");
+        }
     }
 
     #[test]
