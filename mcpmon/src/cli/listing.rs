@@ -21,6 +21,19 @@ pub(super) struct Listing {
     pub(super) row: fn(&StoredEvent) -> Row,
 }
 
+/// The newest `limit` of what `load` finds, the oldest first, and whether there are more.
+pub(super) fn newest<T, E>(
+    limit: u32,
+    load: impl FnOnce(u32) -> Result<Vec<T>, E>,
+) -> Result<(Vec<T>, bool), E> {
+    let mut found = load(limit.saturating_add(1))?;
+    let more = found.len() > limit as usize;
+    if more {
+        found.remove(0);
+    }
+    Ok((found, more))
+}
+
 impl Listing {
     /// Prints the newest `limit` events that match.
     pub(super) fn show(
@@ -30,12 +43,7 @@ impl Listing {
         limit: u32,
         output: &mut Output<'_>,
     ) -> Result<(), CliError> {
-        // One more tells whether there are more.
-        let mut events = reader.events(filter, limit.saturating_add(1))?;
-        let more = events.len() > limit as usize;
-        if more {
-            events.remove(0);
-        }
+        let (events, more) = newest(limit, |limit| reader.events(filter, limit))?;
         match output.form {
             Form::Json => self.json(&events, output)?,
             Form::Table => output.table(&self.table, &self.rows(&events))?,

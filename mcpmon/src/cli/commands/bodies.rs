@@ -72,11 +72,7 @@ fn no_key(error: &KeyError) -> CliError {
 }
 
 fn list(reader: &Reader, now: Timestamp, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut labels = reader.bodies(now, limit.saturating_add(1))?;
-    let more = labels.len() > limit as usize;
-    if more {
-        labels.remove(0);
-    }
+    let (labels, more) = listing::newest(limit, |limit| reader.bodies(now, limit))?;
     match output.form {
         Form::Json => labels
             .iter()

@@ -77,11 +77,7 @@ pub(in crate::cli) fn run(
 }
 
 fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut calls = reader.calls(filter, limit.saturating_add(1))?;
-    let more = calls.len() > limit as usize;
-    if more {
-        calls.remove(0);
-    }
+    let (calls, more) = listing::newest(limit, |limit| reader.calls(filter, limit))?;
     print(&calls, output)?;
     listing::note_extent(calls.len(), more, output)?;
     Ok(output.flush()?)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::proxy;
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
@@ -25,7 +26,7 @@ pub(in crate::cli) struct Options {
 }
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), CliError> {
-    start_log();
+    proxy::start_log();
     let local = if options.allow_local_config {
         LocalConfig::Allow
     } else {
@@ -37,19 +38,6 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
         socket: options.socket,
     };
     daemon::run(options).map_err(explain)
-}
-
-/// `RUST_LOG` chooses what is told; without it, what happens to the daemon itself.
-fn start_log() {
-    use std::io::IsTerminal as _;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
 }
 
 fn explain(error: DaemonError) -> CliError {

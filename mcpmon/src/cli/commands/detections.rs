@@ -70,11 +70,7 @@ pub(in crate::cli) fn run(
 }
 
 fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut events = reader.events(filter, limit.saturating_add(1))?;
-    let more = events.len() > limit as usize;
-    if more {
-        events.remove(0);
-    }
+    let (events, more) = listing::newest(limit, |limit| reader.events(filter, limit))?;
     match output.form {
         Form::Json => events
             .iter()

@@ -49,11 +49,7 @@ pub(in crate::cli) fn run(
 }
 
 fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let mut launches = reader.launches(filter, limit.saturating_add(1))?;
-    let more = launches.len() > limit as usize;
-    if more {
-        launches.remove(0);
-    }
+    let (launches, more) = listing::newest(limit, |limit| reader.launches(filter, limit))?;
     match output.form {
         Form::Json => launches
             .iter()

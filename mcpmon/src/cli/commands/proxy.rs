@@ -59,8 +59,8 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     Ok(told?)
 }
 
-/// To standard error: what happens to the proxy itself, unless `RUST_LOG` asks for more.
-fn start_log() {
+/// To standard error: what happens to the proxy, or the daemon, itself, unless `RUST_LOG` asks for more.
+pub(in crate::cli) fn start_log() {
     use std::io::IsTerminal as _;
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));

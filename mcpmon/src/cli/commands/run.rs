@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 
-use super::{proxy, report};
+use super::{proxy, report, wrap};
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
@@ -42,7 +42,7 @@ pub(in crate::cli) struct Options {
 }
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
-    start_log();
+    wrap::start_log();
     let local = match options.allow_local_config {
         true => LocalConfig::Allow,
         false => LocalConfig::Ignore,
@@ -91,19 +91,6 @@ fn summary(outcome: &Outcome, globals: &Globals) -> String {
         line.push_str(&format!(" --db {}", db.display()));
     }
     line
-}
-
-/// To standard error, which is the agent's too: only what matters, unless `RUST_LOG` asks for more.
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-    let log = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(false)
-        .with_target(false);
-    match EnvFilter::try_from_default_env() {
-        Ok(filter) => log.with_env_filter(filter).init(),
-        Err(_) => log.with_max_level(tracing::Level::WARN).init(),
-    }
 }
 
 fn explain(error: RunError) -> CliError {

@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
     wrap::run(options).map_err(explain)
 }
 
-/// To standard error, which is the server's too: only what matters, unless `RUST_LOG` asks for more.
+/// To standard error, which is the server's or the agent's too: only what matters, unless `RUST_LOG` asks for more.
 pub(in crate::cli) fn start_log() {
     use tracing_subscriber::EnvFilter;
     let log = tracing_subscriber::fmt()
