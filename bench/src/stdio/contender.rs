@@ -19,7 +19,7 @@ use crate::{Options, daemon::Daemon, strict};
 /// the port of another one may be in use.
 pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
 /// Where no daemon listens.
-const NO_DAEMON: &str = "no-daemon";
+pub(crate) const NO_DAEMON: &str = "no-daemon";
 /// Policies under which the others let everything through, as mcpmon's lets this through.
 const KVLAR_POLICY: &str = "name: bench\ndescription: lets everything through\nversion: \"1.0\"\nrules:\n  - id: allow-all\n    description: everything\n    match_on: {}\n    effect:\n      type: allow\n";
 const ASSAY_POLICY: &str = "version: \"1.0\"\nname: bench\ntools:\n  allow: [\"report\"]\n";
@@ -70,32 +70,30 @@ impl<'s> Contender<'s> {
         let shown = |path: &Path| path.display().to_string();
         let text = |path: &PathBuf| absolute(path).map(|path| shown(&path));
         let mcpmon = text(&options.mcpmon)?;
-        let policy = shown(&site.file("mcpmon.yaml", MCPMON_POLICY)?);
+        let policy = site.file("mcpmon.yaml", MCPMON_POLICY)?;
         let server = [bench.clone(), "echo".to_owned()];
         let strict = strict::wrapper(&mcpmon, site, &server)?;
-        let wrap = |name: &str, socket: &str| {
-            let before = [
-                &mcpmon, "wrap", "--server", name, "--socket", socket, "--config", &policy, "--db",
-                "store.db", "--",
-            ];
-            words(&before)
+        let wrapper = Wrapper {
+            mcpmon: &mcpmon,
+            policy: &policy,
+            store: "store.db",
         };
         let mut ways = vec![
             (Way::Direct, Vec::new(), None),
             (Way::Relay, words(&[&bench, "relay", "--"]), None),
             (Way::Threads, words(&[&bench, "threads", "--"]), None),
-            (Way::Mcpmon, wrap("bench", NO_DAEMON), None),
+            (Way::Mcpmon, wrapper.before("bench", NO_DAEMON), None),
             (Way::Strict, strict, None),
             (
                 Way::Beside,
-                wrap("bench", NO_DAEMON),
-                Some(wrap("other", NO_DAEMON)),
+                wrapper.before("bench", NO_DAEMON),
+                Some(wrapper.before("other", NO_DAEMON)),
             ),
         ];
         if let Some(daemon) = daemon {
             let socket = shown(daemon.socket());
-            let other = Some(wrap("other", &socket));
-            ways.push((Way::BesideDaemon, wrap("bench", &socket), other));
+            let other = Some(wrapper.before("other", &socket));
+            ways.push((Way::BesideDaemon, wrapper.before("bench", &socket), other));
         }
         if let Some(kvlar) = &options.kvlar {
             let policy = shown(&site.file("kvlar.yaml", KVLAR_POLICY)?);
@@ -131,6 +129,34 @@ impl<'s> Contender<'s> {
         let mut command = self.site.command(Path::new(&words[0]));
         command.args(&words[1..]);
         command
+    }
+}
+
+/// A wrapper that is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wrapper<'w> {
+    pub(crate) mcpmon: &'w str,
+    pub(crate) policy: &'w Path,
+    pub(crate) store: &'w str,
+}
+
+impl Wrapper<'_> {
+    /// What stands before the command of this server, where a daemon may listen at `socket`.
+    pub(crate) fn before(&self, server: &str, socket: &str) -> Vec<String> {
+        let policy = self.policy.display().to_string();
+        words(&[
+            self.mcpmon,
+            "wrap",
+            "--server",
+            server,
+            "--socket",
+            socket,
+            "--config",
+            &policy,
+            "--db",
+            self.store,
+            "--",
+        ])
     }
 }
 

@@ -70,6 +70,7 @@ fn event(number: u32) -> Result<Event> {
         duration_us: 10,
         outcome: CallOutcome::Ok,
         bytes: 300,
+        client_uid: None,
     };
     let mut event = Event::new(Timestamp(i64::from(number)), Layer::Stdio, kind);
     event.server_id = Some(ServerId::new("bench")?);

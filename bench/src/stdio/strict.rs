@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::site::Site;
 
-use crate::conversation::Conversation;
+use crate::{
+    contender::{NO_DAEMON, Wrapper},
+    conversation::Conversation,
+};
 
 const STRICT: &str = include_str!("../../../policies/strict.yaml");
 
@@ -45,25 +48,16 @@ pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Ve
         .try_fold(STRICT.to_owned(), |policy, change| with(&policy, change))?;
     let first = site.file("strict-first.yaml", &with(&policy, APPROVAL)?)?;
     let policy = site.file("strict.yaml", &policy)?;
-    let command = |policy: &Path| -> Vec<String> {
-        let policy = policy.display().to_string();
-        let words = [
+    let before = |policy: &Path| {
+        let wrapper = Wrapper {
             mcpmon,
-            "wrap",
-            "--server",
-            "bench",
-            "--socket",
-            "no-daemon",
-            "--config",
-            &policy,
-            "--db",
-            STORE,
-            "--",
-        ];
-        words.map(str::to_owned).to_vec()
+            policy,
+            store: STORE,
+        };
+        wrapper.before("bench", NO_DAEMON)
     };
-    approve(&[command(&first), server.to_vec()].concat(), site)?;
-    Ok(command(&policy))
+    approve(&[before(&first), server.to_vec()].concat(), site)?;
+    Ok(before(&policy))
 }
 
 /// A conversation in which everything is seen first, and so pinned. It lasts until the server's file is, which is

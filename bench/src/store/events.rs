@@ -108,6 +108,7 @@ impl Events {
             duration_us: 10,
             outcome: CallOutcome::Ok,
             bytes: 300,
+            client_uid: None,
         };
         let at = Timestamp(1_790_000_000_000_000_000 + i64::from(self.next) * 1000);
         let mut event = Event::new(at, Layer::Stdio, kind);
