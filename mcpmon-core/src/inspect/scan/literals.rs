@@ -9,9 +9,11 @@ use memchr::memmem;
 /// Few of the bits are set.
 const SHORT_WORDS: usize = 1 << 12;
 const LONG_WORDS: usize = 1 << 11;
+const BRIEF_WORDS: usize = 1 << 7;
 /// Groups that the literals of a table are looked up in.
 const GROUPS: usize = 1 << 11;
 /// Bytes of a gram.
+const BRIEF: usize = 3;
 const SHORT: usize = 4;
 const LONG: usize = 6;
 /// What grams are multiplied with for their hashes. Not the same twice: what is taken for the beginning of a gram would
@@ -32,6 +34,9 @@ pub(in crate::inspect) struct Literals {
     heads: Present<SHORT, SHORT_WORDS, HEAD>,
     short: Grams<SHORT, SHORT_WORDS>,
     long: Grams<LONG, LONG_WORDS>,
+    /// Those of which a short gram has only three bytes, from its first one on and from its second one on.
+    first: Grams<BRIEF, BRIEF_WORDS>,
+    second: Grams<BRIEF, BRIEF_WORDS>,
     /// Those too short for a gram.
     shortest: Vec<(u16, memmem::Finder<'static>)>,
 }
@@ -45,29 +50,40 @@ struct Grams<const LENGTH: usize, const WORDS: usize> {
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
-    spots: Vec<Spot>,
 }
 
-/// A gram of a literal. A short literal has hundreds: each is as small as it can be.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// A gram of a literal. Small, for texts lie between two looks at them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    /// What of its hash tells it from the others of its group.
-    hash: u8,
-    spot: u16,
-}
-
-/// Where in a literal grams begin.
-struct Spot {
-    literal: u16,
-    /// Before the literal where that is too short to hold a gram at each step.
-    offset: i8,
-    /// What the literal has from there on: which of the bytes are its own, and what they are, folded.
-    mask: u64,
+    /// What the literal has from there on, folded.
     bytes: u64,
+    literal: u16,
+    /// Where the gram begins in the literal.
+    offset: u8,
+    /// How many of the bytes are the literal's own.
+    own: u8,
 }
 
 /// Takes a gram of a literal, and where in that it begins.
-type Place<'p> = dyn FnMut(&[u8], i8) + 'p;
+type Place<'p> = dyn FnMut(&[u8], usize) + 'p;
+
+impl Entry {
+    fn new(literal: u16, text: &[u8], offset: usize) -> Self {
+        let small = |number: usize| u8::try_from(number).expect("literals are short");
+        Self {
+            bytes: near(text, offset) & own(text.len() - offset),
+            literal,
+            offset: small(offset),
+            own: small((text.len() - offset).min(NEAR)),
+        }
+    }
+
+    /// Whether it may stand where `near` was read.
+    #[inline]
+    const fn may_stand(&self, near: u64) -> bool {
+        (near ^ self.bytes) & own(self.own as usize) == 0
+    }
+}
 
 impl<const LENGTH: usize, const WORDS: usize, const FACTOR: u64> Present<LENGTH, WORDS, FACTOR> {
     fn new() -> Self {
@@ -94,111 +110,51 @@ impl<const LENGTH: usize, const WORDS: usize, const FACTOR: u64> Present<LENGTH,
 }
 
 impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
-    /// Hashes of a group.
-    const SPAN: usize = WORDS * 64 / GROUPS;
-
     /// Of literals, where in each a gram may begin.
-    fn new<'t>(
-        literals: impl Iterator<Item = (u16, &'t [u8])> + Clone,
-        places: fn(&[u8], &mut Place<'_>),
-    ) -> Self {
-        let each = |take: &mut dyn FnMut((u16, &[u8], i8), usize)| {
-            for (literal, text) in literals.clone() {
-                places(text, &mut |gram, offset| {
-                    let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
-                    take((literal, text, offset), hash);
-                });
-            }
-        };
-        let (mut present, mut begins) = (Present::new(), vec![0; GROUPS + 1]);
-        each(&mut |_, hash| {
-            present.add(hash);
-            begins[hash / Self::SPAN + 1] += 1;
-        });
-        let mut count = 0;
-        for begin in &mut begins {
-            count += *begin;
-            *begin = count;
+    fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
+        let mut present = Present::new();
+        // A whole sort would take several milliseconds at the start of every process.
+        let mut grouped: Vec<Vec<Entry>> = vec![Vec::new(); GROUPS];
+        for (literal, text) in literals {
+            places(text, &mut |gram, offset| {
+                let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
+                present.add(hash);
+                grouped[Self::group_of(hash)].push(Entry::new(literal, text, offset));
+            });
         }
-        let mut spots: Vec<Spot> = Vec::new();
-        let (mut next, mut grams) = (begins.clone(), vec![Entry::default(); count]);
-        each(&mut |(literal, text, offset), hash| {
-            let is_known = |spot: &Spot| (spot.literal, spot.offset) == (literal, offset);
-            if !spots.last().is_some_and(is_known) {
-                spots.push(Spot::of(literal, text, offset));
-            }
-            let place = &mut next[hash / Self::SPAN];
-            grams[*place] = Entry {
-                hash: (hash % Self::SPAN).to_le_bytes()[0],
-                spot: number(spots.len() - 1),
-            };
-            *place += 1;
-        });
-        spots.shrink_to_fit();
-        let (groups, entries) = once_each(&begins, &mut grams);
+        let mut groups = Vec::with_capacity(GROUPS + 1);
+        let mut entries: Vec<Entry> = Vec::new();
+        let end = |entries: &[Entry]| {
+            u16::try_from(entries.len()).expect("a few hundred literals have fewer grams")
+        };
+        for mut group in grouped {
+            group.sort_unstable();
+            group.dedup();
+            groups.push(end(&entries));
+            entries.append(&mut group);
+        }
+        groups.push(end(&entries));
         Self {
             present,
             groups,
             entries,
-            spots,
         }
     }
 
-    /// Where in literals the gram begins that stands where `near` was read.
-    fn standing(&self, near: u64) -> impl Iterator<Item = &Spot> {
+    const fn group_of(hash: usize) -> usize {
+        hash / (WORDS * 64 / GROUPS)
+    }
+
+    /// The entries of the gram that stands where `near` was read.
+    fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
         let hash = Present::<LENGTH, WORDS, GRAM>::hash(near);
-        let group = hash / Self::SPAN;
+        let group = Self::group_of(hash);
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
         self.entries[entries]
             .iter()
-            .filter(move |entry| usize::from(entry.hash) == hash % Self::SPAN)
-            .map(|entry| &self.spots[usize::from(entry.spot)])
-            .filter(move |spot| near & spot.mask == spot.bytes)
+            .filter(move |entry| entry.may_stand(near))
     }
-}
-
-impl Spot {
-    fn of(literal: u16, text: &[u8], offset: i8) -> Self {
-        let own = |index: isize| {
-            let at = isize::from(offset).checked_add(index)?;
-            text.get(usize::try_from(at).ok()?)
-        };
-        let (mut mask, mut bytes) = ([0; NEAR], [0; NEAR]);
-        for (index, (mask, byte)) in (0..).zip(mask.iter_mut().zip(&mut bytes)) {
-            if let Some(own) = own(index) {
-                (*mask, *byte) = (u8::MAX, folded(*own));
-            }
-        }
-        Self {
-            literal,
-            offset,
-            mask: u64::from_le_bytes(mask),
-            bytes: u64::from_le_bytes(bytes),
-        }
-    }
-}
-
-/// The entries of groups that begin where `begins` has it: where each begins now, and the entries. Bytes that are not the
-/// literal's can have the same hash.
-fn once_each(begins: &[usize], grams: &mut [Entry]) -> (Vec<u16>, Vec<Entry>) {
-    let mut groups = Vec::with_capacity(begins.len());
-    let mut entries = Vec::with_capacity(grams.len());
-    for bounds in begins.windows(2) {
-        groups.push(number(entries.len()));
-        // A whole sort would take several milliseconds at the start of every process.
-        let group = &mut grams[bounds[0]..bounds[1]];
-        group.sort_unstable();
-        entries.extend(group.chunk_by(|one, next| one == next).map(|same| same[0]));
-    }
-    groups.push(number(entries.len()));
-    entries.shrink_to_fit();
-    (groups, entries)
-}
-
-/// Of an entry or a spot.
-fn number(index: usize) -> u16 {
-    u16::try_from(index).expect("a few hundred literals have fewer grams")
 }
 
 impl Literals {
@@ -210,15 +166,38 @@ impl Literals {
         };
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
         let of_long = |text: &[u8], place: &mut Place<'_>| rarest(text, LONG, place);
+        let of_short = |text: &[u8], place: &mut Place<'_>| match text.len() {
+            BRIEF => {}
+            SHORT => place(text, 0),
+            _ => rarest(text, SHORT, place),
+        };
+        let of_first = |text: &[u8], place: &mut Place<'_>| brief(text, Cut::First, place);
+        let of_second = |text: &[u8], place: &mut Place<'_>| brief(text, Cut::Second, place);
         let mut heads = Present::new();
         let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS, HEAD>::hash(near(gram, 0)));
-        of(SHORT - 1..LONG + STEP - 1).for_each(|(_, text)| short_places(text, &mut head));
+        of(BRIEF..LONG + STEP - 1).for_each(|(_, text)| of_short(text, &mut head));
         of(LONG + STEP - 1..usize::MAX).for_each(|(_, text)| of_long(text, &mut head));
+        let mut short = Grams::new(of(BRIEF..LONG + STEP - 1), of_short);
+        let mut any = |gram: &[u8]| {
+            heads.add(Present::<SHORT, SHORT_WORDS, HEAD>::hash(near(gram, 0)));
+            short
+                .present
+                .add(Present::<SHORT, SHORT_WORDS, GRAM>::hash(near(gram, 0)));
+        };
+        // A byte that is not the literal's can be any.
+        for byte in (0..=u8::MAX).filter(|byte| folded(*byte) == *byte) {
+            for (_, text) in of(BRIEF..SHORT + 1) {
+                of_first(text, &mut |gram, _| any(&[gram[0], gram[1], gram[2], byte]));
+                of_second(text, &mut |gram, _| any(&[byte, gram[0], gram[1], gram[2]]));
+            }
+        }
         Self {
             heads,
-            short: Grams::new(of(SHORT - 1..LONG + STEP - 1), short_places),
+            short,
             long: Grams::new(of(LONG + STEP - 1..usize::MAX), of_long),
-            shortest: of(0..SHORT - 1).map(finder).collect(),
+            first: Grams::new(of(BRIEF..SHORT + 1), of_first),
+            second: Grams::new(of(BRIEF..SHORT + 1), of_second),
+            shortest: of(0..BRIEF).map(finder).collect(),
             texts,
         }
     }
@@ -286,14 +265,17 @@ impl Literals {
         near: u64,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        for spot in self.short.standing(near).chain(self.long.standing(near)) {
-            let literal = usize::from(spot.literal);
+        let here = self.short.standing(near).chain(self.long.standing(near));
+        let here = here.chain(self.first.standing(near)).map(|entry| (at, entry));
+        let next = self.second.standing(near >> 8).map(|entry| (at + 1, entry));
+        for (at, entry) in here.chain(next) {
+            let literal = usize::from(entry.literal);
             let wanted = self.texts[literal].as_bytes();
-            let start = at.wrapping_add_signed(-isize::from(spot.offset));
-            let stands = start
-                .checked_add(wanted.len())
-                .and_then(|end| text.get(start..end))
-                .is_some_and(|text| text.eq_ignore_ascii_case(wanted));
+            let Some(start) = at.checked_sub(entry.offset.into()) else {
+                continue;
+            };
+            let there = text.get(start..start + wanted.len());
+            let stands = there.is_some_and(|there| there.eq_ignore_ascii_case(wanted));
             if stands {
                 hit(start, literal)?;
             }
@@ -302,23 +284,21 @@ impl Literals {
     }
 }
 
-/// The grams by which a short literal is recognised, one for each way the steps can fall on it.
-fn short_places(text: &[u8], place: &mut Place<'_>) {
-    // A byte that is not the literal's can be any.
-    let any = || (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
-    match *text {
-        [a, b, c] => {
-            any().for_each(|x| place(&[a, b, c, x], 0));
-            any().for_each(|x| place(&[x, a, b, c], -1));
-        }
-        [a, b, c, d] => {
-            place(&[a, b, c, d], 0);
-            match frequency(a) <= frequency(d) {
-                true => any().for_each(|x| place(&[x, a, b, c], -1)),
-                false => any().for_each(|x| place(&[b, c, d, x], 1)),
-            }
-        }
-        _ => rarest(text, SHORT, place),
+/// Where the three bytes stand in a short gram that are a literal's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    First,
+    Second,
+}
+
+/// The gram by which a literal of three or four bytes is recognised where the steps fall so that no short gram is all
+/// its own.
+fn brief(text: &[u8], cut: Cut, place: &mut Place<'_>) {
+    match (text, cut) {
+        ([_, _, _], _) => place(text, 0),
+        ([a, _, _, d], Cut::Second) if frequency(*a) <= frequency(*d) => place(&text[..BRIEF], 0),
+        ([a, _, _, d], Cut::First) if frequency(*a) > frequency(*d) => place(&text[1..], 1),
+        _ => {}
     }
 }
 
@@ -328,15 +308,24 @@ fn rarest(text: &[u8], length: usize, place: &mut Place<'_>) {
     let rarest = parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
     let (at, part) = rarest.expect("a longer literal has such a part");
     for (shift, gram) in part.windows(length).enumerate() {
-        let offset = i8::try_from(at + shift).expect("literals are short");
-        place(gram, offset);
+        place(gram, at + shift);
     }
 }
 
 fn frequency(byte: u8) -> usize {
-    let rank = FREQUENT.iter().position(|&frequent| frequent == byte);
-    rank.map_or(0, |rank| FREQUENT.len() - rank)
+    FREQUENCIES[usize::from(byte)].into()
 }
+
+/// How frequent each byte is, by its place among [`FREQUENT`].
+const FREQUENCIES: [u8; 256] = {
+    let mut frequencies = [0; 256];
+    let mut rank = 0;
+    while rank < FREQUENT.len() {
+        frequencies[FREQUENT[rank] as usize] = (FREQUENT.len() - rank) as u8;
+        rank += 1;
+    }
+    frequencies
+};
 
 /// Letters in lower case; what else it makes alike is told apart later.
 const fn folded(byte: u8) -> u8 {
@@ -345,6 +334,14 @@ const fn folded(byte: u8) -> u8 {
 
 /// What folds bytes that are read together.
 const FOLD: u64 = u64::from_le_bytes([folded(0); NEAR]);
+
+/// The first `bytes` of a word.
+const fn own(bytes: usize) -> u64 {
+    match bytes {
+        0..NEAR => (1 << (8 * bytes)) - 1,
+        _ => u64::MAX,
+    }
+}
 
 /// The bytes of a text from `at` on, folded; spaces where it ends.
 fn near(text: &[u8], at: usize) -> u64 {
