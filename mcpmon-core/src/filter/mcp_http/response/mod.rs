@@ -175,27 +175,42 @@ impl Response {
         judge: &mut Judge<'_>,
         out: &mut Output,
     ) -> Flow {
-        if self.fault.is_some() {
-            return Flow::Over;
+        if let Some(flow) = self.gather(chunk, out) {
+            return flow;
         }
         let mut body = std::mem::replace(&mut self.body, Body::Text(Vec::new()));
         let read = match &mut body {
             Body::Events(events) => self.events(now, session, events, chunk, judge, out),
-            Body::Whole(body) => keep(body, chunk, self.limits.max_line),
-            Body::Text(body) => keep(body, chunk, text::LONGEST.min(self.limits.max_line)),
+            Body::Whole(_) | Body::Text(_) => Ok(()),
         };
         self.body = body;
-        match read {
-            Ok(()) => Flow::On,
-            Err(fault) => {
-                if let Fault::TooLong { limit } = fault {
-                    let side = Side::Server;
-                    out.incidents.push(Incident::TooLong { side, limit });
-                }
-                self.fault = Some(fault);
-                Flow::Over
-            }
+        self.took(read, out)
+    }
+
+    /// The same without the session, where nothing is read before the end: `None` where something is.
+    pub fn gather(&mut self, chunk: &[u8], out: &mut Output) -> Option<Flow> {
+        if self.fault.is_some() {
+            return Some(Flow::Over);
         }
+        let (body, limit) = match &mut self.body {
+            Body::Events(_) => return None,
+            Body::Whole(body) => (body, self.limits.max_line),
+            Body::Text(body) => (body, text::LONGEST.min(self.limits.max_line)),
+        };
+        let kept = keep(body, chunk, limit);
+        Some(self.took(kept, out))
+    }
+
+    fn took(&mut self, read: Result<(), Fault>, out: &mut Output) -> Flow {
+        let Err(fault) = read else {
+            return Flow::On;
+        };
+        if let Fault::TooLong { limit } = fault {
+            let side = Side::Server;
+            out.incidents.push(Incident::TooLong { side, limit });
+        }
+        self.fault = Some(fault);
+        Flow::Over
     }
 
     /// The server sends no more: puts into `out` what still goes on.

@@ -132,17 +132,23 @@ async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Respons
             _ = ticks.tick() => None,
             came = chunks.next() => Some(came),
         };
-        let mut session = hearing.talk.live.session().await;
         let Hearing { talk, response, .. } = &mut hearing;
         let flow = match came {
             None => {
+                let mut session = talk.live.session().await;
                 if let Some(denial) = talk.call.judge().halted(talk.call.now()) {
                     let ended = hearing.cut(&mut session, &Cut::Halted(denial), &mut out);
                     return finished(head, ended, out);
                 }
                 talk.tick(&mut session, response, None, &mut out)
             }
-            Some(Some(Ok(chunk))) => talk.push(&mut session, response, &chunk, &mut out),
+            Some(Some(Ok(chunk))) => match response.gather(&chunk, &mut out) {
+                Some(flow) => {
+                    talk.settle(&mut out);
+                    flow
+                }
+                None => talk.push(&mut *talk.live.session().await, response, &chunk, &mut out),
+            },
             Some(Some(Err(error))) => break Some(error),
             Some(None) => break None,
         };
