@@ -144,6 +144,7 @@ mod tests {
     use std::{
         fs::{self, Permissions},
         os::unix::fs::{PermissionsExt as _, chown, symlink},
+        process::Command,
     };
 
     use super::*;
@@ -243,6 +244,108 @@ mod tests {
         }
         let refused = read_in(home.path(), other).expect_err("somebody else's");
         assert!(matches!(refused, SourceError::Distrusted(_)), "{refused:?}");
+    }
+
+    /// Set for the process in which users' files are read with no more than the packaged service may do.
+    const AS_SERVICE: &str = "MCPMON_TEST_HOMES";
+    const UNIT: &str = include_str!("../../../deploy/systemd/mcpmon.service");
+
+    /// What a name of the unit stands for, by its number in the kernel.
+    const CAPABILITIES: [(&str, u32); 8] = [
+        ("CAP_DAC_READ_SEARCH", READ_SEARCH),
+        ("CAP_KILL", 5),
+        ("CAP_NET_ADMIN", 12),
+        ("CAP_SYS_PTRACE", 19),
+        ("CAP_SYS_ADMIN", 21),
+        ("CAP_SYS_RESOURCE", 24),
+        ("CAP_PERFMON", 38),
+        ("CAP_BPF", 39),
+    ];
+    /// May read what belongs to others.
+    const READ_SEARCH: u32 = 2;
+
+    /// What the unit lets the service do.
+    fn allowed() -> impl Iterator<Item = (&'static str, u32)> {
+        let mut lines = UNIT.lines();
+        let allowed = lines.find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+        let names = allowed.expect("the unit names them").split(' ');
+        names.map(|name| {
+            let known = CAPABILITIES.iter().find(|(known, _)| *known == name);
+            *known.unwrap_or_else(|| panic!("{name} has no number here"))
+        })
+    }
+
+    /// What this process may do.
+    fn own() -> u64 {
+        let status = fs::read_to_string("/proc/self/status").expect("it can be read");
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
+        u64::from_str_radix(mask.expect("it is told"), 16).expect("a mask")
+    }
+
+    const fn may(mask: u64, number: u32) -> bool {
+        mask & 1 << number != 0
+    }
+
+    /// Homes in a directory: the user's own file, one of somebody else that all may read, one that is root's alone.
+    fn homes(directory: &Path, uid: u32) {
+        let owned = [("own", uid, 0o600), ("other", uid + 1, 0o644), ("root", 0, 0o640)];
+        for (name, owner, mode) in owned {
+            let path = directory.join(name).join(DIRECTORY).join(FILE_NAME);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
+            put(&path, "version: 1\n", owner, mode);
+            for above in path.ancestors().skip(1).take(3) {
+                fs::set_permissions(above, Permissions::from_mode(0o700)).expect("a mode");
+                chown(above, Some(uid), Some(uid)).expect("owned");
+            }
+        }
+    }
+
+    fn look_at_homes(directory: &Path, uid: u32) {
+        let beyond = allowed().fold(own(), |mask, (_, number)| mask & !(1 << number));
+        assert_eq!(beyond, 0, "no more than the unit says");
+        assert!(may(own(), READ_SEARCH), "and not less");
+        let read = |home: &str| read_in(&directory.join(home), uid);
+        let own = read("own").expect("readable").expect("there");
+        assert_eq!(own.parts()[0].1, "version: 1\n");
+        let refused = read("other").expect_err("somebody else's");
+        assert!(matches!(refused, SourceError::Distrusted(_)), "{refused:?}");
+        let refused = read("root").expect_err("root's and its group's");
+        assert_eq!(
+            kind(&refused),
+            Some(io::ErrorKind::PermissionDenied),
+            "{refused:?}"
+        );
+    }
+
+    /// By root this is run again by itself, with the capabilities of the unit and no others. Whoever has none to give up
+    /// has only own files to read.
+    #[test]
+    fn what_the_service_may_do_is_enough_and_no_more_is_read() {
+        if let Some(directory) = std::env::var_os(AS_SERVICE) {
+            return look_at_homes(Path::new(&directory), NOBODY);
+        }
+        if !may(own(), READ_SEARCH) {
+            return a_users_own_file_is_read();
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        homes(directory.path(), NOBODY);
+        let allowed = allowed().map(|(name, _)| name.trim_start_matches("CAP_").to_lowercase());
+        let allowed: String = allowed.map(|name| format!(",+{name}")).collect();
+        let tested = Command::new("setpriv")
+            .arg(format!("--bounding-set=-all{allowed}"))
+            .arg("--inh-caps=-all")
+            .arg(std::env::current_exe().expect("this program"))
+            .arg("config::home::tests::what_the_service_may_do_is_enough_and_no_more_is_read")
+            .args(["--exact", "--nocapture"])
+            .env(AS_SERVICE, directory.path())
+            .output()
+            .expect("setpriv of util-linux");
+        let said = String::from_utf8_lossy(&tested.stdout);
+        assert!(
+            tested.status.success() && said.contains("1 passed"),
+            "{said}{}",
+            String::from_utf8_lossy(&tested.stderr)
+        );
     }
 
     #[test]
