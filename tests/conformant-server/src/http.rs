@@ -126,7 +126,8 @@ async fn answer(service: &Service, mut request: Request<Incoming>) -> Response<C
     let (line, hung_up) = Line::new();
     request.extensions_mut().insert(line);
     let headers = request.headers();
-    let taken_up = headers.get(LAST_EVENT).and(headers.get(SESSION)).cloned();
+    let session = headers.get(SESSION).cloned();
+    let taken_up = session.filter(|_| headers.contains_key(LAST_EVENT));
     let answer = service.service.handle(request).await;
     if let Some(session) = taken_up.filter(|_| answer.status().is_success()) {
         // By now the stream goes on. Nobody may be waiting.
