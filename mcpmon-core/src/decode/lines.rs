@@ -2,7 +2,8 @@
 
 use super::oversize::{Oversize, Skim};
 
-/// Memory for more than this is given back once a line is done.
+/// Memory for more than this is given back once a line needs less: to have it anew for each of several long lines
+/// costs more than to read them.
 const KEPT: usize = 1 << 16;
 
 /// Something that ended with a line feed.
@@ -49,6 +50,7 @@ impl Lines {
         let (head, rest) = chunk.split_at(end + 1);
         *chunk = rest;
         if self.partial.is_empty() && self.skim.is_none() && end <= self.max {
+            self.partial.shrink_to(KEPT);
             return Some(Line::Whole(head));
         }
         self.keep(&head[..end]);
@@ -85,8 +87,9 @@ impl Lines {
     fn forget_returned(&mut self) {
         if self.returned {
             self.returned = false;
+            let needed = self.partial.len();
             self.partial.clear();
-            self.partial.shrink_to(KEPT);
+            self.partial.shrink_to(needed.max(KEPT));
         }
     }
 
@@ -154,6 +157,21 @@ mod tests {
         assert_eq!(lines(8, &[stream]), (vec![expected.clone()], None));
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(lines(8, &bytes), (vec![expected], None));
+    }
+
+    #[test]
+    fn memory_for_a_long_line_is_kept_until_one_needs_less() {
+        let mut cutter = Lines::new(8 * KEPT);
+        let long = [vec![b'a'; 4 * KEPT], b"\n".to_vec()].concat();
+        let mut read = |stream: &[u8]| {
+            for mut chunk in stream.chunks(KEPT / 2) {
+                while cutter.next(&mut chunk).is_some() {}
+            }
+            cutter.partial.capacity()
+        };
+        assert!(read(&long) >= 4 * KEPT);
+        assert!((4 * KEPT..6 * KEPT).contains(&read(&[long.as_slice(), b"a"].concat())));
+        assert!(read(b"\nb\n") <= KEPT);
     }
 
     #[test]
