@@ -1,10 +1,12 @@
-//! Embeds the kernel object, built beforehand: a release needs no eBPF toolchain.
+//! Embeds the kernel object, built beforehand: a release needs no eBPF toolchain. Tells the linker which functions lie
+//! beside each other.
 
 #![expect(clippy::disallowed_methods, reason = "build script")]
 
 use std::{env, fs, path::PathBuf};
 
 fn main() {
+    lay_out();
     println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
     let built = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bpf/mcpmon-ebpf");
     let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
@@ -15,5 +17,14 @@ fn main() {
             "cargo::error=no kernel object at {}: {error}; build it with `cargo xtask build-ebpf`, or name one with MCPMON_BPF_OBJECT",
             object.display()
         );
+    }
+}
+
+/// In which order functions lie says something only about what is optimised: see `docs/development.md`.
+fn lay_out() {
+    let layout = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("layout.ld");
+    println!("cargo::rerun-if-changed={}", layout.display());
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--script={}", layout.display());
     }
 }

@@ -226,7 +226,7 @@ impl PythonPeer {
     }
 }
 
-fn build(packages: &[&str]) -> Result<()> {
+pub(crate) fn build(packages: &[&str]) -> Result<()> {
     step("build with optimisation", || {
         let mut build = shell::cargo();
         build.args(["build", "--locked", "--release"]);
