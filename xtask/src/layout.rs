@@ -138,7 +138,11 @@ fn converse(programs: &Path, counted: &Path) -> Result<u32> {
         if call == 3 + CALLS {
             thread::sleep(QUIET);
         }
-        let about = "what is said in a call ".repeat(8);
+        // Words, and what may be a secret and is looked at more closely.
+        let about = match call % 2 {
+            0 => "what is said in a call ".repeat(8),
+            _ => "w".repeat(180),
+        };
         let arguments = format!(r#"{{"name":"report","arguments":{{"bytes":150,"about":"{about}"}}}}"#);
         ask(call, "tools/call", &arguments)?;
     }
