@@ -56,6 +56,19 @@ struct Context {
     password_flag: Option<&'static str>,
 }
 
+impl Context {
+    /// A program may be named.
+    fn note(&mut self, program: &str) {
+        let is_one = program
+            .bytes()
+            .next()
+            .is_some_and(|first| FIRST_LETTERS.contains(&first));
+        if is_one && let Ok(found) = PASSWORD_FLAGS.binary_search_by_key(&program, |(name, _)| name) {
+            self.password_flag = Some(PASSWORD_FLAGS[found].1);
+        }
+    }
+}
+
 /// What the next word is.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Expected {
@@ -78,6 +91,9 @@ const PASSWORD_FLAGS: &[(&str, &str)] = &[
     ("sqlcmd", "-P"),
     ("sshpass", "-p"),
 ];
+
+/// What these begin with.
+const FIRST_LETTERS: &[u8] = b"mrs";
 
 fn mask_argument(argument: &str, context: &mut Context) -> String {
     if !argument.contains(char::is_whitespace) {
@@ -131,6 +147,10 @@ fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
         Expected::Credentials if !word.starts_with('-') => return mask_credentials(word).into(),
         Expected::Anything | Expected::Secret | Expected::Credentials => {}
     }
+    if is_plain(word) {
+        context.note(word);
+        return Cow::Borrowed(word);
+    }
     if let Some(masked) = mask_password_flag(word, context) {
         return masked.into();
     }
@@ -172,11 +192,14 @@ fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
         }
         return Some(format!("{flag}{}", mask_value(attached)));
     }
-    let program = word.rsplit('/').next().unwrap_or(word);
-    if let Ok(found) = PASSWORD_FLAGS.binary_search_by_key(&program, |(name, _)| name) {
-        context.password_flag = Some(PASSWORD_FLAGS[found].1);
-    }
+    context.note(word.rsplit('/').next().unwrap_or(word));
     None
+}
+
+/// Whether a word is one of a sentence: no flag, no name with a value, no address, and too short to be random.
+fn is_plain(word: &str) -> bool {
+    let is_of_sentence = |byte: u8| byte.is_ascii_alphanumeric() || b"_.,;".contains(&byte);
+    word.len() < MIN_RUN && word.bytes().all(is_of_sentence)
 }
 
 /// `user:secret`, of which the user may stay. A URL is none.
@@ -457,6 +480,8 @@ mod tests {
     #[test]
     fn the_list_is_sorted_for_binary_search() {
         assert!(PASSWORD_FLAGS.is_sorted());
+        let mut names = PASSWORD_FLAGS.iter().map(|(name, _)| name.as_bytes());
+        assert!(names.all(|name| FIRST_LETTERS.contains(&name[0])));
     }
 
     proptest! {
