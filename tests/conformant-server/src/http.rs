@@ -16,7 +16,6 @@ use http_body_util::combinators::BoxBody;
 use hyper::{
     Request, Response,
     body::{Body, Frame, Incoming, SizeHint},
-    header::HeaderName,
     server::conn::http1,
     service::service_fn,
 };
@@ -50,17 +49,7 @@ pub struct ConformantServer {
     address: SocketAddr,
 }
 
-/// Tells the session of a request.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Tells that a client was there before, and what it heard last.
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-
-/// The SDK's service, and what its servers share.
-#[derive(Clone)]
-struct Service {
-    service: StreamableHttpService<Server, LocalSessionManager>,
-    shared: Arc<Shared>,
-}
+type Service = StreamableHttpService<Server, LocalSessionManager>;
 
 impl ConformantServer {
     /// Listens on `address`, a free port for one that ends in `:0`.
@@ -95,10 +84,8 @@ fn service(answers: Answers) -> Service {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.sse_retry = Some(RETRY);
     let shared = Arc::new(Shared::new());
-    let of_server = Arc::clone(&shared);
-    let server = move || Ok(Server::new(Arc::clone(&of_server)));
-    let service = StreamableHttpService::new(server, Arc::new(sessions), configuration);
-    Service { service, shared }
+    let server = move || Ok(Server::new(Arc::clone(&shared)));
+    StreamableHttpService::new(server, Arc::new(sessions), configuration)
 }
 
 async fn accept(listener: std::net::TcpListener, service: Service) -> Result<()> {
@@ -125,15 +112,7 @@ async fn serve(stream: TcpStream, service: Service) {
 async fn answer(service: &Service, mut request: Request<Incoming>) -> Response<Cut> {
     let (line, hung_up) = Line::new();
     request.extensions_mut().insert(line);
-    let headers = request.headers();
-    let session = headers.get(SESSION).cloned();
-    let taken_up = session.filter(|_| headers.contains_key(LAST_EVENT));
-    let answer = service.service.handle(request).await;
-    if let Some(session) = taken_up.filter(|_| answer.status().is_success()) {
-        // By now the stream goes on. Nobody may be waiting.
-        drop(service.shared.back.send(session));
-    }
-    answer.map(|body| Cut {
+    service.handle(request).await.map(|body| Cut {
         body,
         hung_up: Some(hung_up),
     })

@@ -3,7 +3,6 @@
 use std::sync::{Arc, atomic::AtomicUsize};
 
 use anyhow::Result;
-use hyper::http::HeaderValue;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -21,7 +20,7 @@ use crate::{lists::LISTS, prompts, resources, tools::Call};
 
 /// How long a list is fresh: long enough that a client keeps it.
 const FRESH_MS: u64 = 60_000;
-/// Changes, or clients that are back, that a listener may be late for.
+/// Changes that a listener may be late for.
 const LATE: usize = 16;
 
 /// What one session needs; all of it is shared.
@@ -32,8 +31,6 @@ pub(crate) struct Server(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Sessions whose client has taken a stream up again.
-    pub(crate) back: broadcast::Sender<HeaderValue>,
     pub(crate) codec: RequestStateCodec,
     /// How many slow calls were cancelled.
     pub(crate) cancelled: AtomicUsize,
@@ -50,7 +47,6 @@ impl Shared {
     pub(crate) fn new() -> Self {
         Self {
             changes: broadcast::Sender::new(LATE),
-            back: broadcast::Sender::new(LATE),
             codec: RequestStateCodec::try_new(*b"a key that no secret depends upon")
                 .expect("the key is long enough"),
             cancelled: AtomicUsize::new(0),
