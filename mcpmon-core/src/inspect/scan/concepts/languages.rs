@@ -174,7 +174,7 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Posed,
-        "neue_anweisung neue_aufgabe eigentliche_aufgabe nouvelle_consigne nouvelle_instruction vraie_mission véritable_mission nueva_instrucción nueva_tarea verdadera_tarea новая_инструкция новое_задание настоящее_задание система 系统消息 系统提示 新指令 新任务 システム通知 システムメッセージ 新しい指示",
+        "neue_anweisung neue_aufgabe eigentliche_aufgabe nouvelle_consigne nouvelle_instruction vraie_mission véritable_mission nueva_instrucción nueva_tarea verdadera_tarea новая_инструкция новое_задание настоящее_задание 新指令 新任务 新しい指示",
     ),
     (Hails, "an für den das die à pour para la al el для"),
     (
@@ -319,4 +319,5 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
         Give,
         "zeige nenne poste veröffentliche verschicke übermittle übermitteln hinzufügen trage teile montre publie publiez joins révèle communique partage transmettre añade agrega comparte muestra publica reenvía reenviar compartir adiciona compartilhe mostra pubblica перешли перешлите добавь покажи опубликуй переслать отправить передать 转发 输出 显示 添加 公开 转账 転送 表示 追加 公開 送信し 送り",
     ),
+    (Noted, "система 系统消息 系统提示 システム通知 システムメッセージ"),
 ];

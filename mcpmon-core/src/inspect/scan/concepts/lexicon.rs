@@ -19,8 +19,19 @@ pub(super) struct Entry {
     pub(super) alone: Concepts,
     /// Whether it is a verb as an order has it.
     pub(super) is_order: bool,
-    /// Expressions that it begins: the words that follow, and what it all stands for.
-    pub(super) begins: Vec<(Vec<u64>, Concepts)>,
+    /// Expressions that it begins, by the words that follow, and what each stands for.
+    begins: Vec<(Vec<u64>, Concepts)>,
+}
+
+impl Entry {
+    /// The expressions whose second word is known: what follows that, and what they stand for.
+    pub(super) fn begins(&self, second: u64) -> impl Iterator<Item = (&[u64], Concepts)> {
+        let from = self.begins.partition_point(|(rest, _)| rest[0] < second);
+        let begun = self.begins[from..]
+            .iter()
+            .take_while(move |(rest, _)| rest[0] == second);
+        begun.map(|(rest, concepts)| (&rest[1..], *concepts))
+    }
 }
 
 /// Looks words up by their hashes.
@@ -123,7 +134,8 @@ impl Lexicon {
                 entry.alone = entry.alone.and(meaning);
                 entry.is_order |= index == 0 && (word.ends_with('~') || ORDERS.contains(&word));
             } else {
-                entry.begins.push((rest, meaning));
+                let at = entry.begins.partition_point(|(known, _)| *known <= rest);
+                entry.begins.insert(at, (rest, meaning));
             }
         }
     }

@@ -257,6 +257,8 @@ pub(super) enum Concept {
     Do,
     /// Some such thing is to be done, which says little.
     Bids,
+    /// Someone poses as the system, or it is a notice for people.
+    Noted,
 }
 
 /// Some concepts.

@@ -177,12 +177,14 @@ impl Reading<'_> {
         let Some(entry) = self.words[at].known else {
             return Concepts::NONE;
         };
-        let next = &self.words[at + 1..];
+        let Some((second, next)) = self.words[at + 1..].split_first() else {
+            return entry.alone;
+        };
         let follows = |rest: &[u64]| {
             rest.len() <= next.len() && next.iter().zip(rest).all(|(word, hash)| word.hash == *hash)
         };
-        let expressions = entry.begins.iter().filter(|(rest, _)| follows(rest));
-        expressions.fold(entry.alone, |meaning, (_, concepts)| meaning.and(*concepts))
+        let expressions = entry.begins(second.hash).filter(|(rest, _)| follows(rest));
+        expressions.fold(entry.alone, |meaning, (_, concepts)| meaning.and(concepts))
     }
 
     fn negation(&mut self, at: usize) {
@@ -256,33 +258,48 @@ impl Reading<'_> {
     /// Whether a model is called by what it is, as a letter or a line of a play begins; or it is what you are.
     fn is_called(&self, at: usize) -> bool {
         let before = &self.words[at.saturating_sub(CALL)..at];
-        let is_your = |word: &Word| self.text[word.start..word.end].eq_ignore_ascii_case("your");
-        if before.last().is_some_and(is_your) {
+        let is_word = |word: &Word, text: &str| self.text[word.start..word.end].eq_ignore_ascii_case(text);
+        if before.last().is_some_and(|word| is_word(word, "your")) {
             return false;
         }
+        let ends = self.call_ends(at);
         if let [.., be, article] = before
             && be.is(Concept::Being)
             && article.is(Concept::Article)
         {
-            return self.said.is(Concept::You);
+            // `you are an AI company` speaks to nobody that reads.
+            let is_whole =
+                ends.is_some_and(|(words, _)| words == 0) || self.words.get(at + 1).is_none_or(Word::is_told);
+            return is_whole && self.said.is(Concept::You);
         }
         let says = |words: &[Word], concept| words.iter().any(|word| word.is(concept));
-        let is_hailed = says(before, Concept::Hails);
+        // `for agents:` heads what is written about them.
+        let is_for = |pair: &[Word]| is_word(&pair[0], "for") && pair[1].is(Concept::Article);
+        let is_hailed = says(before, Concept::Hails) || before.windows(2).any(is_for);
         let after = &self.words[at + 1..self.words.len().min(at + 1 + CALL)];
         if (is_hailed || at <= 1) && says(after, Concept::Reads) {
             return true;
         }
         let is_greeted = at <= 1 || says(before, Concept::Greets);
         let is_marked = self.text[..self.words[at].start].ends_with(['@', '#', '[', '*', '(', '"', '>']);
-        self.call_ends(at)
-            .is_some_and(|(words, rest)| match rest.as_bytes() {
-                [b':', b':' | b'/', ..] => false,
-                [b':', ..] => is_greeted || is_hailed || is_marked && words == 0,
-                [b',', ..] => words == 0 && (is_greeted || is_marked),
-                [b')', b':', ..] => words == 0,
-                [b')', ..] => words == 0 && is_hailed,
-                _ => false,
-            })
+        let is_aside = self.words[at].is_apart && self.said.is(Concept::You);
+        ends.is_some_and(|(words, rest)| match rest.as_bytes() {
+            [b':', b':' | b'/', ..] => false,
+            // In a play the model speaks for itself.
+            [b':', ..]
+                if self
+                    .words
+                    .get(at + words + 1)
+                    .is_some_and(|word| is_word(word, "i")) =>
+            {
+                false
+            }
+            [b':', ..] => is_greeted || is_hailed || is_marked && words == 0,
+            [b',', ..] => words == 0 && (is_greeted || is_marked || is_aside),
+            [b')', b':', ..] => words == 0,
+            [b')', ..] => words == 0 && is_hailed,
+            _ => false,
+        })
     }
 
     /// How many words after the one at `at` a mark follows, and what begins with that.
@@ -317,6 +334,11 @@ impl Reading<'_> {
 }
 
 impl Word {
+    /// Whether it stands for anything on its own.
+    fn is_told(&self) -> bool {
+        self.known.is_some_and(|entry| entry.alone != Concepts::NONE)
+    }
+
     /// Whether it stands for a concept on its own.
     pub(super) fn is(&self, concept: Concept) -> bool {
         self.known.is_some_and(|entry| entry.alone.is(concept))

@@ -385,27 +385,24 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Posed,
-        "action_required_by_the actual_assignment actual_instruction+ actual_instructions_start actual_mission \
-         actual_task admin_broadcast admin_message admin_notice administrator_broadcast administrator_message \
-         administrator_notice agent_action_required agent_directive+ agent_instruction+ ai_directive+ \
-         ai_instruction+ assistant_action_required assistant_directive+ assistant_instruction+ \
-         bot_instruction+ context_was_reset developer_instruction+ developer_message developer_notice \
-         different_goal different_objective directive_from_the_system embedded_directive+ \
-         important_message_from important_notice_from instruction_for_agents instruction_from_the_system \
-         instructions_for_bots instructions_for_the_bot integrity_of_this_agent internal_note_for \
-         internal_remark llm_instruction+ message_from_the_developer+ message_from_the_operator \
+        "actual_assignment actual_instruction+ actual_instructions_start actual_mission actual_task \
+         admin_broadcast administrator_broadcast administrator_message agent_action_required agent_directive+ \
+         agent_instruction+ ai_directive+ ai_instruction+ assistant_action_required assistant_directive+ \
+         assistant_instruction+ bot_instruction+ developer_instruction+ different_goal different_objective \
+         directive_from_the_system embedded_directive+ important_message_from important_notice_from \
+         instruction_for_agents instruction_from_the_system instructions_for_bots instructions_for_the_bot \
+         integrity_of_this_agent llm_instruction+ message_from_the_developer+ message_from_the_operator \
          message_from_the_platform message_from_the_runtime message_from_the_system model_context_corrupt \
-         model_instruction+ new_goal new_job new_mission new_objective new_operating_mode new_system_prompt \
+         model_instruction+ new_mission new_objective new_operating_mode new_system_prompt \
          note_from_the_developer+ note_from_the_operator note_from_the_platform note_from_the_system \
          notice_from_it notice_from_the_system operator_has_lifted operator_instruction+ operator_lifted \
-         operator_message operator_notice order_from_the_system platform_message platform_notice \
-         policy_applies privileged_channel prompt_override real_assignment real_instruction+ \
-         real_instructions_start real_mission real_task recovery_procedure security_alert security_controller \
-         security_notice session_rules supervisor_model system_administrator system_alert system_command \
-         system_controller system_directive system_instruction+ system_message system_notice system_override \
-         system_prompt_update system_reminder system_update task_has_changed true_mission urgent_from_it \
-         urgent_notice_from who_you_work_for x_agent_instruction you_work_for your_actual_task your_new_job \
-         your_new_task your_next_step_must your_real_task your_task_has_changed",
+         operator_message order_from_the_system privileged_channel prompt_override real_assignment \
+         real_instruction+ real_instructions_start real_mission real_task recovery_procedure \
+         security_controller session_rules supervisor_model system_administrator system_command \
+         system_controller system_directive system_instruction+ system_override system_prompt_update \
+         task_has_changed true_mission urgent_from_it urgent_notice_from who_you_work_for x_agent_instruction \
+         you_work_for your_actual_task your_new_job your_new_task your_next_step_must your_real_task \
+         your_task_has_changed",
     ),
     (
         Whom,

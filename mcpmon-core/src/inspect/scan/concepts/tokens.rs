@@ -184,9 +184,7 @@ impl<'t> Reader<'t> {
             b'!' | b'?' | b';' | b'\n' => self.break_off(),
             b'.' if next.is_ascii_whitespace() || b"\"')".contains(&next) => {
                 // `e.g.` ends nothing.
-                let is_letter = |word: &Word| self.bytes[word.start].is_ascii_alphabetic();
-                let is_short =
-                    |word: &Word| word.end - word.start == 1 && word.end == self.at && is_letter(word);
+                let is_short = |word: &Word| word.end - word.start == 1 && word.end == self.at;
                 if !self.words.last().is_some_and(is_short) {
                     self.break_off();
                 }

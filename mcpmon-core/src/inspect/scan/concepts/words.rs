@@ -475,8 +475,8 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     (Greets, "attention btw by_the_way dear hello hey hi note to"),
     (
         Hails,
-        "all any attention by dear every for hey hint if memo message my note other our remark reminder to \
-         whichever whoever",
+        "all any attention dear each every hey hint if memo message my note other our remark reminder to \
+         whatever whichever whoever",
     ),
     (
         Marked,
@@ -510,8 +510,7 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
     ),
     (
         Called,
-        "automated_reader dear_chatbot if_you_are_a_language_model if_you_are_an_agent if_you_are_an_ai \
-         if_you_are_an_assistant if_you_are_an_llm o_machine the_ai_agrees whichever_assistant whichever_model \
+        "automated_reader dear_chatbot o_machine the_ai_agrees whichever_assistant whichever_model \
          whoever_summarises whoever_summarizes you_an_ai you_as_an_ai you_as_the_assistant you_the_agent \
          you_the_ai you_the_assistant you_the_bot you_the_llm you_the_model",
     ),
@@ -534,5 +533,12 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
          reinstall~ reject~ remember~ rename~ render~ reply~ respond~ restart~ revert~ run say~ score~ set \
          sign~ sing~ sort~ speak~ spend~ start~ stop~ subscribe~ summarise~ summarize~ tag~ talk~ tell think~ \
          tick~ translate~ treat~ trust~ try~ turn~ unlock~ unsubscribe~ use~ visit~ vote~ wait~ withdraw~",
+    ),
+    (
+        Noted,
+        "action_required_by_the admin_message admin_notice administrator_notice context_was_reset \
+         developer_message developer_notice internal_note_for internal_remark new_goal new_job operator_notice \
+         platform_message platform_notice policy_applies security_alert security_notice system_alert \
+         system_message system_notice system_reminder system_update",
     ),
 ];

@@ -8,6 +8,7 @@ mod deceive;
 mod languages;
 mod overrule;
 mod persona;
+mod reader;
 mod tools;
 
 /// Something that a text does. Rules say what follows from which signals.
@@ -336,6 +337,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
         overrule::SHAPES,
         languages::SHAPES,
         persona::SHAPES,
+        reader::SHAPES,
         conceal::SHAPES,
         deceive::SHAPES,
         acquire::SHAPES,

@@ -406,7 +406,7 @@ pub(super) const SAID: &[Intent] = &[
         &[&[Later], &[Goods, Secret, Talk, File], &[Give, Take]],
     )
     .never(&[Itself, Opening]),
-    Intent::new("standing_order", HiddenInstructions, &[&[Remember], &[Forever]]),
+    Intent::new("standing_order", HiddenInstructions, &[&[Remember], &[Forever]]).never(&[Condition]),
     Intent::new("endless_calls", CrossToolOverride, &[&[Again], &[Use]]),
     Intent::new(
         "steered_advice",

@@ -204,7 +204,25 @@ pub(super) const SAID: &[Intent] = &[
     .never(&[Against]),
     Intent::new("standing_order", HiddenInstructions, &[&[Remember], &[Forever]])
         .beside(&[&[Money, Secret, Address, Account, Hide]])
-        .never(&[Against]),
+        .never(&[Against, Condition]),
+    // A notice, of the system or for people
+    Intent::new("false_authority", HiddenInstructions, &[&[Order, Must]])
+        .beside(&[
+            &[Noted],
+            &[File, Heard, Hide, Kept, Drop, Settled, Wish, Free, Called],
+        ])
+        .never(&[Against, Itself]),
+    Intent::new(
+        "false_authority",
+        HiddenInstructions,
+        &[
+            &[Order, Obliged],
+            &[Give, Run, Destroy, Disable, Grant],
+            &[Secret, Account, Address, Goods, Guard, Wide],
+        ],
+    )
+    .beside(&[&[Noted], &[Model, Called, Grant, Haste]])
+    .never(&[Against, Itself]),
     Intent::new(
         "persona",
         HiddenInstructions,
