@@ -138,6 +138,8 @@ pub struct Judge {
     others: Vec<ServerId>,
     /// Whether another process speaks for this server in the session.
     twins: bool,
+    /// What was to be stored last found no room.
+    is_lost: bool,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
     /// What this judge put there itself, and when it was listed last.
@@ -327,6 +329,7 @@ impl Judge {
             generation: parts.generation,
             others: Vec::new(),
             twins: false,
+            is_lost: false,
             known: BTreeSet::new(),
             put: BTreeMap::new(),
             unseen: BTreeSet::new(),
@@ -524,8 +527,13 @@ impl Judge {
                 true => self.recorder.put_soon(entry),
                 false => self.recorder.put(entry),
             };
-            if put.is_err() {
-                tracing::error!("a definition could not be stored; it holds until this process ends");
+            // Told once, not with every message of those that find no room.
+            let was_lost = std::mem::replace(&mut self.is_lost, put.is_err());
+            if self.is_lost && !was_lost {
+                tracing::error!(
+                    "what is judged cannot be stored: definitions hold until this process ends, other servers of the \
+                     session do not hear of calls"
+                );
             }
         }
         judgement.verdict
