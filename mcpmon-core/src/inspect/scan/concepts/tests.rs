@@ -78,6 +78,7 @@ fn definitions_that_are_up_to_something(text: &str, name: &str) {
 #[test_case("Path of the .env file to load."; "a path")]
 #[test_case("Gets a password by its name. Never write it to a log."; "a secret that is the purpose")]
 #[test_case("Lists messages. Pass the token in the `Authorization` header."; "a secret where it belongs")]
+#[test_case("Lists messages. Pass the token of your account in the `Authorization` header."; "a secret of one's own where it belongs")]
 #[test_case("Stores a note. Do not include passwords or other secrets."; "what is not to be sent")]
 #[test_case("Returns the whole conversation as Markdown."; "a conversation that is the purpose")]
 #[test_case("Shows a table. Do not show ids; show names."; "what is not shown")]

@@ -39,7 +39,7 @@ pub(super) const WORDS: &[(Concept, &str)] = &[
          in_the_source in_their in_this_chat in_this_conversation in_this_session it_has_come_across \
          known_to_you mailbox_of of_every_user of_the_client of_the_crypto of_the_current of_the_customer \
          of_the_developer of_the_human of_the_owner of_the_person of_the_user of_the_victim of_this_account \
-         of_this_process of_your of_your_user on_disk on_the_host on_the_machine on_this_host other_customers \
+         of_this_process of_your_user on_disk on_the_host on_the_machine on_this_host other_customers \
          other_people_s other_users own_home owner_s people_s person_s project_s project_uses repository_s \
          saved_in stored_on the_client_s the_project the_user_has the_visitor_s their this_computer \
          this_conversation this_machine this_session turn_up turned_up turns_up user_holds user_s users_ \
