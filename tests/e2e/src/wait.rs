@@ -1,11 +1,13 @@
 //! Waiting for a condition, with an end.
 
 use std::{
+    os::fd::AsFd,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// How long anything may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,4 +29,17 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// Waits until a descriptor can be read, or is at its end.
+///
+/// # Errors
+/// Where neither comes within [`PATIENCE`]; `what` says what was waited for.
+pub fn readable(what: &str, descriptor: impl AsFd) -> Result<()> {
+    let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(PATIENCE).context("a limit that poll takes")?;
+    if poll(&mut polled, patience)? == 0 {
+        bail!("waited {} s for {what}, in vain", PATIENCE.as_secs());
+    }
+    Ok(())
 }

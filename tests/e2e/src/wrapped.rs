@@ -126,14 +126,23 @@ impl Wrapped {
     /// The next line of the server, without its end; empty at the end of its output.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Where it cannot be read, or does not come.
     pub fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.stdout
-            .as_mut()
-            .context("the pipe is open")?
-            .read_line(&mut line)?;
-        Ok(line.trim_end().to_owned())
+        let stdout = self.stdout.as_mut().context("the pipe is open")?;
+        let mut line = Vec::new();
+        loop {
+            if stdout.buffer().is_empty() {
+                wait::readable("a line of the server", stdout.get_ref())?;
+            }
+            let said = stdout.fill_buf()?;
+            let end = said.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(said.len(), |at| at + 1);
+            line.extend_from_slice(&said[..taken]);
+            stdout.consume(taken);
+            if end.is_some() || taken == 0 {
+                return Ok(String::from_utf8(line)?.trim_end().to_owned());
+            }
+        }
     }
 
     /// Signals the process that a client knows.
@@ -216,6 +225,14 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
 /// Where it is gone.
 pub fn resident_memory(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS:")
+}
+
+/// What a process has in memory for itself, KiB: without pages of files, which come and go as they are used.
+///
+/// # Errors
+/// Where it is gone.
+pub fn own_memory(pid: u32) -> Result<u64> {
+    memory(pid, "RssAnon:")
 }
 
 /// The most that was ever in memory of a process, KiB.

@@ -6,19 +6,30 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::wrapped::{Home, Wrapped};
 use nix::sys::signal::Signal;
 
-/// Tells every signal that comes, and ends with the number of those it got.
+/// Tells every signal that comes, and ends with the number of those it got. Signals reach it through a descriptor: a
+/// handler of Python's would run only after the next read where its signal comes just before one.
 const SERVER: &str = "
-import signal, sys
-got = []
-def told(number, frame):
-    got.append(number)
-    print('{\"jsonrpc\":\"2.0\",\"method\":\"got/%d\"}' % number, flush=True)
+import os, select, signal, sys
+signals, woken = os.pipe()
+os.set_blocking(woken, False)
+signal.set_wakeup_fd(woken)
 for name in ('HUP', 'INT', 'QUIT', 'TERM', 'USR1', 'USR2', 'WINCH', 'CONT'):
-    signal.signal(getattr(signal, 'SIG' + name), told)
-print('{\"jsonrpc\":\"2.0\",\"method\":\"ready\"}', flush=True)
-for line in sys.stdin:
-    print(line, end='', flush=True)
-sys.exit(len(got))
+    signal.signal(getattr(signal, 'SIG' + name), lambda number, frame: None)
+def say(line):
+    os.write(1, line)
+say(b'{\"jsonrpc\":\"2.0\",\"method\":\"ready\"}\\n')
+got = 0
+while True:
+    ready, _, _ = select.select([signals, 0], [], [])
+    if signals in ready:
+        for number in os.read(signals, 64):
+            got += 1
+            say(b'{\"jsonrpc\":\"2.0\",\"method\":\"got/%d\"}\\n' % number)
+    if 0 in ready:
+        said = os.read(0, 4096)
+        if not said:
+            sys.exit(got)
+        say(said)
 ";
 
 const PASSED_ON: [Signal; 8] = [
