@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     wait,
-    wrapped::{Home, children, resident_memory},
+    wrapped::{Home, children, own_memory, resident_memory},
 };
 
 /// A notification of so many bytes or a few more.
@@ -79,9 +79,10 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
     let relay = *children(guard)?.first().context("a process that relays")?;
     let memory = || resident_memory(relay);
     // Nothing is read meanwhile: what the server says waits, and what the start took is given back.
-    let settled = wait::until("a relay that has settled", || {
-        Ok(Some(memory()?).filter(|kib| *kib < 24 * 1024))
+    wait::until("a relay that has settled", || {
+        Ok((memory()? < 24 * 1024).then_some(()))
     })?;
+    let settled = own_memory(relay)?;
     let mut stdout = wrapped.stdout.take().context("the pipe is open")?;
     let (mut count, mut line) = (1, String::new());
     while count < lines {
@@ -92,9 +93,10 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
             let kib = memory()?;
             let left = lines - count;
             assert!(kib < 32 * 1024, "{kib} KiB while {left} KB wait");
+            let own = own_memory(relay)?;
             assert!(
-                kib < settled + 8 * 1024,
-                "{kib} KiB while {left} KB wait, {settled} before"
+                own < settled + 4 * 1024,
+                "{own} KiB of its own while {left} KB wait, {settled} before"
             );
         }
     }
