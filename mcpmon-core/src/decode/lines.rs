@@ -84,6 +84,12 @@ impl Lines {
         if self.returned { 0 } else { self.partial.len() }
     }
 
+    /// Gives back memory that only long lines need; what waits for its end stays.
+    pub fn shrink(&mut self) {
+        self.forget_returned();
+        self.partial.shrink_to(KEPT);
+    }
+
     fn forget_returned(&mut self) {
         if self.returned {
             self.returned = false;
@@ -172,6 +178,23 @@ mod tests {
         assert!(read(&long) >= 4 * KEPT);
         assert!((4 * KEPT..6 * KEPT).contains(&read(&[long.as_slice(), b"a"].concat())));
         assert!(read(b"\nb\n") <= KEPT);
+    }
+
+    #[test]
+    fn memory_for_a_long_line_is_given_back_where_none_comes() {
+        let mut cutter = Lines::new(8 * KEPT);
+        let long = [vec![b'a'; 4 * KEPT], b"\nb".to_vec()].concat();
+        for mut chunk in long.chunks(KEPT / 2) {
+            while cutter.next(&mut chunk).is_some() {}
+        }
+        assert!(cutter.partial.capacity() >= 4 * KEPT);
+        cutter.shrink();
+        assert!(cutter.partial.capacity() <= KEPT);
+        let mut chunk = &b"c\n"[..];
+        let line = cutter.next(&mut chunk);
+        assert!(matches!(line, Some(Line::Whole(b"bc\n"))), "what waits stays");
+        cutter.shrink();
+        assert_eq!(cutter.held(), 0);
     }
 
     #[test]

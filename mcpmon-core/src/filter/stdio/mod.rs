@@ -98,6 +98,12 @@ impl Filter {
         }
     }
 
+    /// Gives back memory that only long lines need: nobody has said anything for some time.
+    pub fn shrink(&mut self) {
+        self.client.shrink();
+        self.server.shrink();
+    }
+
     /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap when there is none.
     pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
         for side in [Side::Client, Side::Server] {

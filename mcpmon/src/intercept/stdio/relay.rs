@@ -259,6 +259,7 @@ impl<'a> Relay<'a> {
         let is_quiet = self.heard.is_some_and(|heard| self.looked - heard >= QUIET);
         if std::mem::take(&mut self.is_new) || is_quiet {
             self.heard = None;
+            self.filter.shrink();
             sys::forget_pages();
         }
         let now = (self.clock)();
