@@ -136,8 +136,12 @@ impl Traffic {
         let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
         let is_on = self.policy.inspection.enabled;
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
-        let mut room =
-            self.room_for_matches(identity, kind, read.clone().map(|(at, _)| items[at].0).collect());
+        // What is found in a definition beside another one of its name is added to what was found there.
+        let replaced = read
+            .clone()
+            .filter(|(_, sight)| !matches!(sight, Sight::Contradicted(_)));
+        let replaced = replaced.map(|(position, _)| items[position].0).collect();
+        let mut room = self.room_for_matches(identity, kind, replaced);
         read.map(|(position, sight)| {
             let previous = match sight {
                 // What nobody accepted excuses nothing.
@@ -174,11 +178,11 @@ impl Traffic {
         .collect()
     }
 
-    /// Room for what is found in those that are read: the others have the rest.
-    fn room_for_matches(&self, identity: &PinKey, kind: DefinitionKind, read: BTreeSet<&str>) -> Room {
+    /// Room for what is found, where that replaces what was found in some: the others have the rest.
+    fn room_for_matches(&self, identity: &PinKey, kind: DefinitionKind, replaced: BTreeSet<&str>) -> Room {
         let offers = self.book.get(identity).into_iter();
         let entries = offers.flat_map(|offers| offers.of(kind).entries());
-        let others = entries.filter(|entry| !read.contains(entry.record.key.name.as_str()));
+        let others = entries.filter(|entry| !replaced.contains(entry.record.key.name.as_str()));
         Room::beside(others.flat_map(|entry| &*entry.record.findings))
     }
 

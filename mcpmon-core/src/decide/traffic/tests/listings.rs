@@ -82,14 +82,18 @@ fn what_is_kept_of_what_matched_is_bounded() {
             .any(|finding| finding.pattern == "evil_low")
     };
     assert!(world.monitor.definitions().all(found), "all is found");
-    // What is listed anew has the room that it had.
+    // What is listed anew has the room that it had, and other texts for the same names have no more.
     let half: Vec<(&str, &str)> = tools.iter().map(|(name, text)| (*name, &text[1..])).collect();
-    drop(world.tools(&half));
-    assert!(
-        (7 << 20..=8 << 20).contains(&matched(&world)),
-        "{}",
-        matched(&world)
-    );
+    drop(world.page(ListKind::Tools, &half, false, true));
+    for rest in 2..6 {
+        let page: Vec<(&str, &str)> = tools.iter().map(|(name, text)| (*name, &text[rest..])).collect();
+        drop(world.page(ListKind::Tools, &page, true, true));
+        assert!(
+            (7 << 20..=8 << 20).contains(&matched(&world)),
+            "{}",
+            matched(&world)
+        );
+    }
 }
 
 /// What a server took out of a text that was refused does not make the rest of it good.
