@@ -1,10 +1,13 @@
 //! Every string of a JSON text, keys too, and every number and literal, with its path. Iterative, without building
 //! values.
 
-use std::fmt::Write as _;
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, cell::RefCell, fmt::Write as _, ops::Range};
 
-use crate::model::RawJson;
+use crate::model::{Digest, RawJson};
+
+/// Bytes of a way that are shown, and of each name on it.
+const SHOWN: usize = 1000;
+const SHOWN_NAME: usize = 200;
 
 /// What a string is in its JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,11 @@ pub(super) enum Scalar {
 
 /// Where in a JSON text a string stands.
 #[derive(Debug, Default)]
-pub(super) struct Path<'a>(Vec<Step<'a>>);
+pub(super) struct Path<'a> {
+    steps: Vec<Step<'a>>,
+    /// Digests of the ways to what stands around, as far as they were asked for.
+    around: RefCell<Vec<Digest>>,
+}
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,15 +44,25 @@ pub(super) enum Step<'a> {
     Item(usize),
 }
 
-/// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root.
+/// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root. Long names
+/// are cut, and so is a long way: what is found may stand below a name of any length, as often as there is room.
 pub(super) fn shown(steps: &[Step<'_>]) -> String {
     let mut shown = String::new();
     for step in steps {
+        if shown.len() > SHOWN {
+            shown.push('…');
+            break;
+        }
         match step {
-            Step::Member(name) if shown.is_empty() => shown.push_str(name),
             Step::Member(name) => {
-                shown.push('.');
-                shown.push_str(name);
+                if !shown.is_empty() {
+                    shown.push('.');
+                }
+                let cut = &name[..name.floor_char_boundary(SHOWN_NAME)];
+                shown.push_str(cut);
+                if cut.len() < name.len() {
+                    shown.push('…');
+                }
             }
             Step::Item(index) => {
                 write!(shown, "[{index}]").expect("a string takes any text");
@@ -55,20 +72,60 @@ pub(super) fn shown(steps: &[Step<'_>]) -> String {
     shown
 }
 
+impl Step<'_> {
+    /// The digest of a way that goes on with this step from one with the digest `way`.
+    fn after(&self, way: Digest) -> Digest {
+        let (kind, index);
+        let step = match self {
+            Step::Member(name) => {
+                kind = b'.';
+                name.as_bytes()
+            }
+            Step::Item(number) => {
+                kind = b'[';
+                index = number.to_le_bytes();
+                &index
+            }
+        };
+        Digest::of(&[way.as_bytes(), &[kind][..], step].concat())
+    }
+}
+
 impl<'a> Path<'a> {
     /// As findings show it; see [`shown`].
     pub(super) fn shown(&self) -> String {
-        shown(&self.0)
+        shown(&self.steps)
+    }
+
+    /// What no other way has, however long the names on it are. Values share what it takes for that which stands around
+    /// them, so that a long name is not read for each value below it.
+    pub(super) fn digest(&self) -> Digest {
+        let root = || Digest::of(b"");
+        let Some((last, outer)) = self.steps.split_last() else {
+            return root();
+        };
+        let mut around = self.around.borrow_mut();
+        for step in &outer[around.len()..] {
+            let way = around.last().copied().unwrap_or_else(root);
+            around.push(step.after(way));
+        }
+        last.after(around.last().copied().unwrap_or_else(root))
+    }
+
+    fn pop(&mut self) {
+        self.steps.pop();
+        // The next value below what is now the last step may stand at another one.
+        self.around.get_mut().truncate(self.steps.len().saturating_sub(1));
     }
 
     /// The way itself, outermost step first.
     pub(super) fn steps(&self) -> &[Step<'a>] {
-        &self.0
+        &self.steps
     }
 
     /// Names of the members on the way, outermost first.
     pub(super) fn members(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.0.iter().filter_map(|step| match step {
+        self.steps.iter().filter_map(|step| match step {
             Step::Member(name) => Some(name.as_ref()),
             Step::Item(_) => None,
         })
@@ -105,7 +162,7 @@ pub(super) fn scalars<'a>(
                 };
                 let place = from..end;
                 at = end;
-                if expects_key && let Some(Step::Member(name)) = path.0.last_mut() {
+                if expects_key && let Some(Step::Member(name)) = path.steps.last_mut() {
                     name.clone_from(&string);
                     expects_key = false;
                     visit(&path, Scalar::String(Part::Key), string, place);
@@ -114,18 +171,18 @@ pub(super) fn scalars<'a>(
                 }
             }
             b'{' => {
-                path.0.push(Step::Member(Cow::Borrowed("")));
+                path.steps.push(Step::Member(Cow::Borrowed("")));
                 expects_key = true;
             }
             b'[' => {
-                path.0.push(Step::Item(0));
+                path.steps.push(Step::Item(0));
                 expects_key = false;
             }
             b'}' | b']' => {
-                path.0.pop();
+                path.pop();
                 expects_key = false;
             }
-            b',' => match path.0.last_mut() {
+            b',' => match path.steps.last_mut() {
                 Some(Step::Item(index)) => *index += 1,
                 Some(Step::Member(_)) => expects_key = true,
                 None => return,
@@ -185,6 +242,10 @@ fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
         at = quote_or_escape(bytes, done)?;
     }
     string.push_str(&text[done..at]);
+    // Many short ones may be kept.
+    if string.capacity() > 2 * string.len() {
+        string.shrink_to_fit();
+    }
     Some((Cow::Owned(string), at))
 }
 
@@ -315,6 +376,47 @@ mod tests {
             },
         );
         assert_eq!(seen, ["a=1e9", "b[0]=true", "b[1]=-0.5", "c.d=null"]);
+    }
+
+    #[test]
+    fn long_ways_are_shown_cut() {
+        let long = "ä".repeat(SHOWN);
+        let json = format!(r#"{{"{long}":["x"]}}"#);
+        let shown = walked(&json).pop().expect("a value");
+        assert!(
+            shown.ends_with("…[0]=x") && shown.len() < 2 * SHOWN_NAME,
+            "{shown}"
+        );
+        let deep = format!("{}\"x\"{}", "[".repeat(SHOWN), "]".repeat(SHOWN));
+        let shown = walked(&deep).pop().expect("a value");
+        assert!(shown.ends_with("[0]…=x") && shown.len() < 2 * SHOWN, "{shown}");
+    }
+
+    #[test]
+    fn every_way_has_a_digest_of_its_own() {
+        let json = r#"{"a":{"b":"","c":["","",{"b":""}]},"a.b":"","c":[["",""],{"a":{"b":""}}]}"#;
+        let mut digests = std::collections::BTreeMap::new();
+        strings(RawJson::trusted(json), |path, part, _| {
+            if part == Part::Value {
+                let fresh = Path {
+                    steps: path.steps().to_vec(),
+                    ..Path::default()
+                };
+                assert_eq!(path.digest(), fresh.digest(), "{}", path.shown());
+                digests.insert(path.digest(), path.shown());
+            }
+        });
+        assert_eq!(digests.len(), 8, "{digests:?}");
+    }
+
+    #[test]
+    fn short_strings_take_little_room() {
+        let json = format!("[{}\"\"]", r#""\n","#.repeat(1000));
+        let mut room = 0;
+        strings(RawJson::trusted(&json), |_, _, text| {
+            room += text.into_owned().capacity();
+        });
+        assert!(room <= json.len(), "{room}");
     }
 
     #[test]

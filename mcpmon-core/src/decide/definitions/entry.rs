@@ -2,6 +2,7 @@
 
 use super::{Full, Standing};
 use crate::{
+    inspect::scan::Findings,
     model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp},
     policy::Policy,
 };
@@ -91,9 +92,6 @@ pub(in crate::decide) enum Sight {
     /// There is no room for it.
     Refused(Full),
 }
-
-/// Findings that are kept of one name.
-const MAX_FINDINGS: usize = 200;
 
 impl Entry {
     /// A definition of an earlier run, or of another process.
@@ -210,13 +208,9 @@ impl Entry {
 
     /// What was found in another definition of its name.
     pub(in crate::decide) fn also_inspected(&mut self, findings: Vec<Finding>) {
-        let known = &self.record.findings;
-        let room = MAX_FINDINGS.saturating_sub(known.len());
-        self.record.findings = known
-            .iter()
-            .cloned()
-            .chain(findings.into_iter().take(room))
-            .collect();
+        let mut all = Findings::default();
+        all.extend(self.record.findings.iter().cloned().chain(findings));
+        self.record.findings = all.into_vec().into();
     }
 
     /// Judges it by `policy`.

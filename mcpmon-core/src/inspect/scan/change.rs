@@ -3,28 +3,28 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
-    inspect::walk::{self, Part},
-    model::RawJson,
+    inspect::walk::{self, Part, Path},
+    model::{Digest, RawJson},
 };
 
-/// The texts of an accepted definition, by their paths.
+/// The texts of an accepted definition, by the digests of their paths.
 #[derive(Debug)]
-pub(super) struct Accepted(BTreeMap<String, String>);
+pub(super) struct Accepted(BTreeMap<Digest, String>);
 
 impl Accepted {
     pub(super) fn of(definition: RawJson<'_>) -> Self {
         let mut texts = BTreeMap::new();
         walk::strings(definition, |path, part, text| {
             if part == Part::Value {
-                texts.insert(path.shown(), text.into_owned());
+                texts.insert(path.digest(), text.into_owned());
             }
         });
         Self(texts)
     }
 
-    /// The part of a text that was not accepted; `None` where all of it was.
-    pub(super) fn added(&self, field: &str, text: &str) -> Option<Range<usize>> {
-        let Some(accepted) = self.0.get(field) else {
+    /// The part of a text at `path` that was not accepted; `None` where all of it was.
+    pub(super) fn added(&self, path: &Path<'_>, text: &str) -> Option<Range<usize>> {
+        let Some(accepted) = self.0.get(&path.digest()) else {
             return Some(0..text.len());
         };
         if accepted == text {
@@ -59,18 +59,33 @@ mod tests {
     #[test_case("", "new", Some(0..3); "from nothing")]
     #[test_case("aaa", "aaaa", Some(3..4); "a repetition")]
     fn only_what_is_new_counts(accepted: &str, text: &str, expected: Option<Range<usize>>) {
-        let json = serde_json::json!({"description": accepted}).to_string();
-        assert_eq!(
-            Accepted::of(RawJson::trusted(&json)).added("description", text),
-            expected
-        );
+        let accepted = serde_json::json!({"description": accepted}).to_string();
+        let now = serde_json::json!({"description": text}).to_string();
+        assert_eq!(added(&accepted, &now), [expected]);
     }
 
     #[test]
     fn a_new_field_is_all_new() {
-        assert_eq!(
-            Accepted::of(RawJson::trusted("{}")).added("title", "text"),
-            Some(0..4)
-        );
+        assert_eq!(added("{}", r#"{"title":"text"}"#), [Some(0..4)]);
+    }
+
+    #[test]
+    fn what_moved_is_new() {
+        let accepted = r#"{"a":["x",{"b":"y"}],"a.b":"z"}"#;
+        assert_eq!(added(accepted, accepted), [None, None, None]);
+        let moved = r#"{"a":[{"b":"y"},"x"],"a":{"b":"z"}}"#;
+        assert_eq!(added(accepted, moved), [Some(0..1), Some(0..1), Some(0..1)]);
+    }
+
+    /// What is new of each text.
+    fn added(accepted: &str, now: &str) -> Vec<Option<Range<usize>>> {
+        let accepted = Accepted::of(RawJson::trusted(accepted));
+        let mut added = Vec::new();
+        walk::strings(RawJson::trusted(now), |path, part, text| {
+            if part == Part::Value {
+                added.push(accepted.added(path, &text));
+            }
+        });
+        added
     }
 }

@@ -1,6 +1,6 @@
 //! Findings from what was matched: one for each pattern in a field, with where it stands and what stands around it.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::model::{Category, Finding, Match, Severity, Standing};
 
@@ -12,6 +12,54 @@ const MAX_TEXT: usize = 200;
 const CONTEXT: usize = 50;
 /// Most matches that a finding tells.
 const MAX_MATCHES: usize = 8;
+
+/// Findings of one text that are told one by one. More are only kept where they are worse than all of their pattern.
+const MAX_FINDINGS: usize = 200;
+
+/// What was found in one text: whatever it is full of, the worst of each pattern is there.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    all: Vec<Finding>,
+    /// By the names of patterns: the worst that is said, the worst that is only told of.
+    worst: BTreeMap<String, [Option<Severity>; 2]>,
+}
+
+impl Findings {
+    /// Adds one, unless there are many and it says nothing that they do not say.
+    pub fn add(&mut self, finding: Finding) {
+        if !self.worst.contains_key(&finding.pattern) {
+            self.worst.insert(finding.pattern.clone(), [None; 2]);
+        }
+        let Some(worst) = self.worst.get_mut(&finding.pattern) else {
+            return;
+        };
+        let worst = &mut worst[usize::from(finding.standing == Standing::Quoted)];
+        let is_worse = worst.is_none_or(|worst| worst < finding.severity);
+        if is_worse {
+            *worst = Some(finding.severity);
+        }
+        if is_worse || self.all.len() < MAX_FINDINGS {
+            self.all.push(finding);
+        }
+    }
+
+    /// The worst that was found of a pattern, whether it is said or only told of.
+    pub(super) fn worst(&self, pattern: &str) -> Option<Severity> {
+        self.worst.get(pattern)?.iter().copied().max().flatten()
+    }
+
+    /// All that is told.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<Finding> {
+        self.all
+    }
+}
+
+impl Extend<Finding> for Findings {
+    fn extend<I: IntoIterator<Item = Finding>>(&mut self, findings: I) {
+        findings.into_iter().for_each(|finding| self.add(finding));
+    }
+}
 
 /// Something found in a field.
 #[derive(Clone, Debug)]

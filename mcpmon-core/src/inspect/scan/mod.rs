@@ -17,20 +17,16 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::LazyLock,
-};
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 
 use memchr::memmem::Finder;
 
 use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
 use super::walk::{self, Part};
-use crate::model::{Category, CustomPattern, Finding, RawJson, Severity, Subject};
+use crate::model::{Category, CustomPattern, Finding, RawJson, Subject};
 
 pub use custom::PatternError;
+pub use finding::Findings;
 
 /// Shortest name of a member that is read as a text; shorter ones without spaces are names.
 const LONG_KEY: usize = 40;
@@ -97,7 +93,7 @@ impl Scanner {
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
         let accepted = scene.previous.map(Accepted::of);
-        self.changed(String::new, text, scene, accepted.as_ref(), false)
+        self.changed(&walk::Path::default(), text, scene, accepted.as_ref(), false)
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -143,28 +139,27 @@ impl Scanner {
             )
             .collect();
         let in_schema = Scene { own: &own, ..*scene };
-        let mut found = Vec::new();
+        let mut found = Findings::default();
         walk::strings(definition, |path, part, text| {
             if is_text(part, &text) {
                 let scene = if is_schema(path) { &in_schema } else { scene };
-                let field = || path.shown();
-                found.extend(self.changed(field, &text, scene, accepted.as_ref(), is_schema(path)));
+                found.extend(self.changed(path, &text, scene, accepted.as_ref(), is_schema(path)));
             }
         });
-        found
+        found.into_vec()
     }
 
     /// What is found in one text of a definition, as far as it is new.
     fn changed(
         &self,
-        field: impl Fn() -> String,
+        path: &walk::Path<'_>,
         text: &str,
         scene: &Scene<'_>,
         accepted: Option<&Accepted>,
         is_parameter: bool,
     ) -> Vec<Finding> {
         let added = match accepted {
-            Some(accepted) => match accepted.added(&field(), text) {
+            Some(accepted) => match accepted.added(path, text) {
                 Some(added) => Some(added),
                 None => return Vec::new(),
             },
@@ -186,7 +181,7 @@ impl Scanner {
         }
         match hits.is_empty() {
             true => Vec::new(),
-            false => finding::findings(&field(), text, hits),
+            false => finding::findings(&path.shown(), text, hits),
         }
     }
 
@@ -201,17 +196,13 @@ impl Scanner {
             is_document,
             is_parameter: false,
         };
-        let mut found: Vec<Finding> = Vec::new();
-        let mut worst: BTreeMap<String, Severity> = BTreeMap::new();
+        let mut found = Findings::default();
         let mut seam = Seam::default();
         walk::strings(json, |path, part, text| {
             if !is_text(part, &text) || is_binary(path, &text) {
                 return;
             }
             let hits = self.hits(&text, &setting);
-            for hit in &hits {
-                note(&mut worst, hit);
-            }
             if !hits.is_empty() {
                 found.extend(finding::findings(&path.shown(), &text, hits));
             }
@@ -221,14 +212,11 @@ impl Scanner {
             {
                 let mut hits = self.hits(&joined, &setting);
                 // What was only told of does not hide what is said.
-                hits.retain(|hit| worst.get(hit.pattern).is_none_or(|worst| *worst < hit.severity));
-                for hit in &hits {
-                    note(&mut worst, hit);
-                }
+                hits.retain(|hit| found.worst(hit.pattern).is_none_or(|worst| worst < hit.severity));
                 found.extend(finding::findings(&path.shown(), &joined, hits));
             }
         });
-        found
+        found.into_vec()
     }
 
     fn hits<'a>(&'a self, text: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'a>> {
@@ -297,13 +285,5 @@ impl Source<'_> {
         let name = lower.rsplit('/').next().unwrap_or_default();
         let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
         words.any(|word| DOCUMENTS.contains(&word.strip_suffix('s').unwrap_or(word)))
-    }
-}
-
-/// Notes how bad a pattern's hits are.
-fn note(worst: &mut BTreeMap<String, Severity>, hit: &finding::Hit<'_>) {
-    match worst.get_mut(hit.pattern) {
-        Some(worst) => *worst = hit.severity.max(*worst),
-        None => drop(worst.insert(hit.pattern.to_owned(), hit.severity)),
     }
 }

@@ -30,8 +30,6 @@ use crate::{
 
 /// Definitions whose findings are kept.
 const MAX_INSPECTED: usize = 4096;
-/// Findings of one definition that are kept.
-const MAX_FINDINGS: usize = 200;
 /// Longest definition that is read, bytes; a longer one of a server is left out.
 const MAX_DEFINITION: usize = 1 << 20;
 /// Bytes that a client may put around a description.
@@ -265,8 +263,7 @@ impl Traffic {
             previous: None,
         };
         let shaped = shaped(item.definition);
-        let mut found = self.scanner.definition(RawJson::trusted(&shaped), &scene);
-        found.truncate(MAX_FINDINGS);
+        let found = self.scanner.definition(RawJson::trusted(&shaped), &scene);
         keep(&mut self.llm.inspected.0, MAX_INSPECTED, key, found.clone());
         found
     }
