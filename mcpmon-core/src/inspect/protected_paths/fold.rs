@@ -3,17 +3,16 @@
 
 use std::borrow::Cow;
 
+use super::braces::Room;
 use crate::inspect::normalise::skeleton::Skeleton;
 
-/// Readings of one text that are followed up; each is at most as long as the text.
-pub(super) const MAX_READINGS: usize = 32;
+/// Readings of one text that are followed up, before braces; each is at most as long as the text.
+const MAX_READINGS: usize = 32;
 /// How often a text is percent-decoded.
 const MAX_ROUNDS: usize = 3;
-/// Paths that one text with braces stands for.
-const MAX_BRACES: usize = 16;
 
-/// Everything that `text` may be read as, the plainest first.
-pub(super) fn readings(text: &str) -> Vec<String> {
+/// Everything that `text` may be read as, the plainest first; what its braces stand for as far as there is room.
+pub(super) fn readings(text: &str, room: &mut Room) -> Vec<String> {
     let mut found = vec![folded(text).into_owned()];
     if found[0].bytes().all(is_plain) {
         return found;
@@ -21,8 +20,8 @@ pub(super) fn readings(text: &str) -> Vec<String> {
     decoded(&mut found);
     at_nul(&mut found);
     without_backslashes(&mut found);
-    with_braces(&mut found);
     found.truncate(MAX_READINGS);
+    with_braces(&mut found, room);
     found
 }
 
@@ -124,48 +123,11 @@ fn without_backslashes(found: &mut Vec<String>) {
     }
 }
 
-fn with_braces(found: &mut Vec<String>) {
+fn with_braces(found: &mut Vec<String>, room: &mut Room) {
     for index in 0..found.len() {
-        let expanded = expand_braces(&found[index]);
-        if expanded.len() > 1 {
-            found.extend(expanded);
-        }
+        let expanded = room.expanded(&found[index]);
+        found.extend(expanded);
     }
-}
-
-/// The texts that one with `{a,b}` in it stands for; itself alone where it has none.
-pub(super) fn expand_braces(text: &str) -> Vec<String> {
-    let mut open = vec![text.to_owned()];
-    let mut done = Vec::new();
-    // Each step takes one pair of braces out of one text.
-    for _ in 0..4 * MAX_BRACES {
-        let Some(text) = open.pop() else { break };
-        match innermost(&text) {
-            Some((before, choices, after)) if done.len() + open.len() < MAX_BRACES => {
-                let choices = choices.split(',').take(MAX_BRACES);
-                open.extend(choices.map(|choice| format!("{before}{choice}{after}")));
-            }
-            Some(_) | None => done.push(text),
-        }
-    }
-    done.append(&mut open);
-    done
-}
-
-/// A pair of braces with a comma and no braces in it.
-fn innermost(text: &str) -> Option<(&str, &str, &str)> {
-    let mut from = 0;
-    while let Some(length) = text[from..].find('}') {
-        let close = from + length;
-        if let Some(open) = text[from..close].rfind('{').map(|at| from + at)
-            && text[open..close].contains(',')
-            && !text[..open].ends_with('$')
-        {
-            return Some((&text[..open], &text[open + 1..close], &text[close + 1..]));
-        }
-        from = close + 1;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -186,12 +148,6 @@ mod tests {
     #[test_case("a/{b,c}", &["a/{b,c}", "a/c", "a/b"]; "braces")]
     #[test_case("${a,b}{c}", &["${a,b}{c}"]; "no braces of a choice")]
     fn texts_are_read(text: &str, expected: &[&str]) {
-        assert_eq!(readings(text), expected);
-    }
-
-    #[test]
-    fn many_braces_are_few_texts() {
-        assert!(expand_braces(&"{a,b}".repeat(100)).len() <= 2 * MAX_BRACES);
-        assert!(expand_braces(&"{".repeat(10_000)).len() == 1);
+        assert_eq!(readings(text, &mut Room::new()), expected);
     }
 }

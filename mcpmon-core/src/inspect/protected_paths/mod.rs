@@ -4,6 +4,7 @@
 //! are held against the table. Nothing is looked up: what only a file system knows, where links lead, whoever has one
 //! tells ([`Files`]).
 
+mod braces;
 mod candidates;
 mod code;
 mod fold;
@@ -21,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 
 pub(crate) use self::places::NO_FILES;
 pub use self::places::{Files, Places, RealPath};
-use self::{table::TABLE, uses::Use};
+use self::{braces::Room, table::TABLE, uses::Use};
 use super::arguments::Arguments;
 use crate::model::{Call, MAX_PATH, Meeting, PathPattern, PlainPath};
 
@@ -135,6 +136,7 @@ pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra:
     let uses = candidates::candidates(&call.tool, arguments);
     let mut is_cut = uses.is_cut();
     let mut globs = 0;
+    let mut room = Room::new();
     let mut real: HashMap<&str, Vec<&str>> = HashMap::new();
     for RealPath { given, real: leads } in &files.real {
         real.entry(given).or_default().push(leads);
@@ -142,7 +144,7 @@ pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra:
     for Use { path, access } in uses.iter() {
         let leads = real.get(path.as_str()).into_iter().flatten().copied();
         for text in [path.as_str()].into_iter().chain(leads) {
-            for path in spelling::paths(text, &files.places) {
+            for path in spelling::paths(text, &files.places, &mut room) {
                 if has_wildcards(&path.names) {
                     globs += 1;
                     if globs > MAX_GLOBS {
@@ -155,7 +157,10 @@ pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra:
             }
         }
     }
-    Touched { files: found, is_cut }
+    Touched {
+        files: found,
+        is_cut: is_cut || room.is_cut(),
+    }
 }
 
 fn has_wildcards(names: &[String]) -> bool {
@@ -173,8 +178,9 @@ fn is_told(found: &[Touch], touch: &Touch) -> bool {
 pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<Touch> {
     let real = files.real.iter().filter(|real| real.given == uri);
     let texts = [uri].into_iter().chain(real.map(|real| real.real.as_str()));
+    let mut room = Room::new();
     let paths: Vec<PlainPath> = texts
-        .flat_map(|text| spelling::paths(text, &files.places))
+        .flat_map(|text| spelling::paths(text, &files.places, &mut room))
         .collect();
     let meetings = paths.iter().flat_map(|path| {
         let protected = meet(path, Access::Write, &files.places, extra);

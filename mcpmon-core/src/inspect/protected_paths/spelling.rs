@@ -1,6 +1,6 @@
 //! From a text to the paths it may name, whatever it was spelled like. Pure: nothing is looked up in a file system.
 
-use super::{fold, places::Places};
+use super::{braces::Room, fold, places::Places};
 use crate::model::{MAX_PATH, PathStart, PlainPath};
 
 /// A path with every byte percent-encoded is three times as long.
@@ -44,13 +44,13 @@ const VARIABLES: [(&str, &str); 26] = [
     ("bash_env", "~/.bashrc"),
 ];
 
-/// The paths that `text` may name; none for a text that no path is as long as.
-pub(super) fn paths(text: &str, places: &Places) -> Vec<PlainPath> {
+/// The paths that `text` may name, as far as there is room for them; none for a text that no path is as long as.
+pub(super) fn paths(text: &str, places: &Places, room: &mut Room) -> Vec<PlainPath> {
     if text.len() > MAX_TEXT {
         return Vec::new();
     }
     let mut found = Vec::with_capacity(2);
-    for reading in fold::readings(trimmed(text)) {
+    for reading in fold::readings(trimmed(text), room) {
         read(&reading, places, &mut found);
     }
     found
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Vec<String> {
-        let paths = paths(text, &Places::default());
+        let paths = paths(text, &Places::default(), &mut Room::new());
         paths.iter().map(ToString::to_string).collect()
     }
 

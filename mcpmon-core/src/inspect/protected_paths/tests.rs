@@ -457,4 +457,24 @@ fn what_is_not_read_is_told() {
         &line(&format!("find {}-exec rm {{}} ;", "a ".repeat(20)))
     ));
     assert!(!is_cut("run", &line("find a b -exec rm {} ;")));
+    let members: Vec<String> = (0..200).map(|n| format!(r#"\"m{n}\":{n}"#)).collect();
+    let object = format!("{{{}}}", members.join(","));
+    assert!(!is_cut("put", &list(500, &|_| object.clone())), "no paths");
+    let choices = format!("/{}/{{{}}}", "x".repeat(2000), "f,".repeat(1000));
+    assert!(is_cut("delete", &list(20, &|n| format!("{choices}{n}"))));
+}
+
+#[test]
+fn one_file_among_many_is_found() {
+    let many = |file: &str| format!("{{{}{file}}}", "x,".repeat(200));
+    let command = format!(r#"{{"command":"rm {}"}}"#, many("~/.claude/settings.json"));
+    assert!(!touches("run", &command).is_empty());
+    let path = format!(r#"{{"path":"{}","content":""}}"#, many("~/.claude/settings.json"));
+    assert!(!touches("write_file", &path).is_empty());
+    let split = format!(
+        r#"{{"path":"~/.claude/{}{}","content":""}}"#,
+        many("settings"),
+        many(".json")
+    );
+    assert!(!touches("write_file", &split).is_empty());
 }
