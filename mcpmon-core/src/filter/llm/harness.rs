@@ -1,6 +1,6 @@
 //! Runs responses through the filter and tells what came of it.
 
-use super::{Fault, Framing, Judge, Limits, Response};
+use super::{Body, Fault, Framing, Judge, Limits, Response};
 use crate::model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict};
 
 /// What came of a response.
@@ -147,4 +147,19 @@ pub(super) fn held(dialect: Dialect, framing: Framing, start: &[u8]) -> usize {
     let mut response = Response::new(dialect, framing, Limits::default());
     response.push(start, &mut judge, &mut Vec::new()).unwrap();
     response.held()
+}
+
+/// How many bytes have memory that nothing in them needs, once all of these lines came.
+pub(super) fn idle(mut response: Response, lines: &[u8]) -> usize {
+    let mut judge = ByName {
+        is_blocked: none,
+        said: Vec::new(),
+    };
+    for chunk in lines.chunks(1 << 16) {
+        response.push(chunk, &mut judge, &mut Vec::new()).unwrap();
+    }
+    let Body::Lines(lines, _) = &response.body else {
+        panic!("it comes in lines: {response:?}");
+    };
+    lines.kept() - lines.held()
 }

@@ -344,6 +344,8 @@ fn read_lines(
     let limit = lines.max();
     while let Some(line) = lines.next(&mut chunk) {
         read_line(line, stream, limit, judge, out)?;
+        // What is kept for the next line is part of no [`Response::held`].
+        lines.shrink();
     }
     Ok(())
 }

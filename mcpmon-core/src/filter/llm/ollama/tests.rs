@@ -4,8 +4,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use test_case::test_case;
 
 use super::super::{
-    Framing,
-    harness::{Told, all, evil, held, none, run, run_anyhow},
+    Framing, Response,
+    harness::{Told, all, evil, held, idle, none, run, run_anyhow},
 };
 use super::*;
 
@@ -133,6 +133,18 @@ fn nothing_is_held_but_the_line() {
         held(Dialect::Ollama, Framing::Lines, half.as_bytes()),
         half.len() - line
     );
+}
+
+#[test_case(b""; "nothing behind it")]
+#[test_case(b"{"; "some of the next line behind it")]
+fn a_long_line_leaves_no_memory_that_is_not_counted(behind: &[u8]) {
+    let (dialect, limits) = (Dialect::Ollama, Limits::default());
+    let spoken = Response::new(dialect, Framing::Lines, limits);
+    for response in [spoken, Response::of_batch(dialect, limits)] {
+        let line = format!("{{\"x\":\"{}\"}}\n", "y".repeat(limits.max_event / 2));
+        let kept = idle(response, &[line.as_bytes(), behind].concat());
+        assert!(kept <= 1 << 16, "{kept}");
+    }
 }
 
 /// A response that comes at once.

@@ -167,13 +167,20 @@ impl Bridge {
     /// Takes what the client wrote.
     async fn read(self: &Arc<Self>, mut chunk: &[u8]) {
         while !chunk.is_empty() {
-            let line = match lock(&self.lines).next(&mut chunk) {
-                Some(Line::Whole(line)) => line.to_vec(),
-                Some(Line::TooLong(line)) => {
-                    tracing::warn!(limit = self.wire.max_message(), id = ?line.id, "a message is too long");
-                    continue;
+            let line = {
+                let mut lines = lock(&self.lines);
+                match lines.next(&mut chunk) {
+                    Some(Line::Whole(line)) => {
+                        let line = line.to_vec();
+                        lines.shrink();
+                        line
+                    }
+                    Some(Line::TooLong(line)) => {
+                        tracing::warn!(limit = self.wire.max_message(), id = ?line.id, "a message is too long");
+                        continue;
+                    }
+                    None => return,
                 }
-                None => return,
             };
             let content = line.trim_ascii_end();
             if !content.is_empty() {
