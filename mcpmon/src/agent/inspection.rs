@@ -133,7 +133,8 @@ const fn scene<'a>(own: &'a [&'a str]) -> Scene<'a> {
     Scene {
         own,
         others: &[],
-        previous: None,
+        accepted: None,
+        before: None,
     }
 }
 

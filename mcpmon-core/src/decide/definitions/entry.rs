@@ -25,6 +25,8 @@ pub(in crate::decide) struct Entry {
     place: Place,
     /// Number of the list in which it stood first; 0 where that is longer ago.
     pub(super) born: u64,
+    /// As what it was listed first, where it is something else by now and none was accepted.
+    before: Option<Definition>,
     /// The change that was told.
     told: Option<Digest>,
     /// As what the tool is registered.
@@ -106,6 +108,7 @@ impl Entry {
             generation: 0,
             place: Place::default(),
             born: 0,
+            before: None,
             told: None,
             registered: None,
         }
@@ -118,6 +121,7 @@ impl Entry {
             self.record.pinned = record.pinned;
             self.record.approved_by = record.approved_by;
             self.record.share();
+            self.before = None;
         }
         self.record.first_seen = record.first_seen;
     }
@@ -126,6 +130,7 @@ impl Entry {
     pub(super) fn forget_pin(&mut self) {
         self.record.pinned = None;
         self.record.approved_by = None;
+        self.before = None;
         self.told = None;
         self.approval = Approval::Unasked;
         self.written = None;
@@ -194,10 +199,15 @@ impl Entry {
         if self.baseline().hash == definition.hash {
             self.told = None;
         }
-        if definition.hash != self.record.seen.hash {
+        let is_other = definition.hash != self.record.seen.hash;
+        if is_other {
             self.approval = Approval::Unasked;
         }
-        self.record.seen = definition;
+        let seen = std::mem::replace(&mut self.record.seen, definition);
+        if is_other && self.record.pinned.is_none() {
+            let before = self.before.take().unwrap_or(seen);
+            self.before = (before.hash != self.record.seen.hash).then_some(before);
+        }
         self.record.share();
     }
 
@@ -220,6 +230,7 @@ impl Entry {
 
     /// Accepts it as it is listed.
     pub(in crate::decide) fn pin(&mut self, by: Option<&str>) {
+        self.before = None;
         self.record.pinned = Some(self.record.seen.clone());
         self.record.approved_by = by.map(str::to_owned);
     }
@@ -230,6 +241,18 @@ impl Entry {
         if self.record.pinned.take_if(|pinned| pinned.hash == seen).is_some() {
             self.record.approved_by = None;
         }
+    }
+
+    /// What was accepted, where something else is listed.
+    pub(in crate::decide) fn accepted(&self) -> Option<&Definition> {
+        let pinned = self.record.pinned.as_ref();
+        pinned.filter(|pinned| pinned.hash != self.record.seen.hash)
+    }
+
+    /// What was listed first, where something else is by now and none was accepted. A change that was refused does not
+    /// become what the next one is compared with.
+    pub(in crate::decide) const fn before(&self) -> Option<&Definition> {
+        self.before.as_ref()
     }
 
     /// What it is compared with: its pin, or what was listed before.

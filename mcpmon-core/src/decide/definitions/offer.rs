@@ -105,11 +105,6 @@ impl Offer {
         self.entries.get_mut(name)
     }
 
-    /// Whether something of that name was accepted.
-    pub(in crate::decide) fn is_pinned(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|entry| entry.record.pinned.is_some())
-    }
-
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -143,23 +143,17 @@ impl Traffic {
         let replaced = replaced.map(|(position, _)| items[position].0).collect();
         let mut room = self.room_for_matches(identity, kind, replaced);
         read.map(|(position, sight)| {
-            let previous = match sight {
-                // What nobody accepted excuses nothing.
-                Sight::Changed(before) => {
-                    let is_accepted = offer.is_some_and(|offer| offer.is_pinned(items[position].0));
-                    is_accepted.then(|| RawJson::trusted(&before.canonical))
+            let entry = match sight {
+                Sight::New | Sight::Unchanged | Sight::Changed(_) => {
+                    offer.and_then(|offer| offer.get(items[position].0))
                 }
-                Sight::Same
-                | Sight::New
-                | Sight::Unchanged
-                | Sight::Repeated
-                | Sight::Contradicted(_)
-                | Sight::Refused(_) => None,
+                Sight::Same | Sight::Repeated | Sight::Contradicted(_) | Sight::Refused(_) => None,
             };
             let scene = scan::Scene {
                 own: &own,
                 others: &others,
-                previous,
+                accepted: entry.and_then(Entry::accepted).map(written),
+                before: entry.and_then(Entry::before).map(written),
             };
             let raw = items[position].1;
             let mut findings = match kind {
@@ -319,6 +313,10 @@ impl Traffic {
             }
         }
     }
+}
+
+fn written(definition: &Definition) -> RawJson<'_> {
+    RawJson::trusted(&definition.canonical)
 }
 
 /// Bytes of matches that are kept of one kind of what a server offers. A text of which all matches is many times shorter

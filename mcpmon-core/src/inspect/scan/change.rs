@@ -1,18 +1,52 @@
-//! What a changed definition says that the accepted one did not.
+//! What a changed definition says that the one before did not.
 
 use std::{collections::BTreeMap, ops::Range};
 
+use super::Scene;
 use crate::{
     inspect::walk::{self, Part, Path},
     model::{Digest, RawJson},
 };
 
-/// The texts of an accepted definition, by the digests of their paths.
+/// What a definition was.
 #[derive(Debug)]
-pub(super) struct Accepted(BTreeMap<Digest, String>);
+pub(super) enum Past {
+    /// It has none.
+    None,
+    /// What was listed.
+    Listed(Texts),
+    /// What was accepted.
+    Accepted(Texts),
+}
 
-impl Accepted {
-    pub(super) fn of(definition: RawJson<'_>) -> Self {
+impl Past {
+    pub(super) fn of(scene: &Scene<'_>) -> Self {
+        match (scene.accepted, scene.before) {
+            (Some(accepted), _) => Self::Accepted(Texts::of(accepted)),
+            (None, Some(before)) => Self::Listed(Texts::of(before)),
+            (None, None) => Self::None,
+        }
+    }
+
+    pub(super) const fn texts(&self) -> Option<&Texts> {
+        match self {
+            Self::None => None,
+            Self::Listed(texts) | Self::Accepted(texts) => Some(texts),
+        }
+    }
+
+    /// Whether what it said is held against nobody.
+    pub(super) const fn excuses(&self) -> bool {
+        matches!(self, Self::Accepted(_))
+    }
+}
+
+/// The texts of a definition, by the digests of their paths.
+#[derive(Debug)]
+pub(super) struct Texts(BTreeMap<Digest, String>);
+
+impl Texts {
+    fn of(definition: RawJson<'_>) -> Self {
         let mut texts = BTreeMap::new();
         walk::strings(definition, |path, part, text| {
             if part == Part::Value {
@@ -22,18 +56,23 @@ impl Accepted {
         Self(texts)
     }
 
-    /// The part of a text at `path` that was not accepted; `None` where all of it was.
+    /// The text at `path`.
+    pub(super) fn get(&self, path: &Path<'_>) -> Option<&str> {
+        self.0.get(&path.digest()).map(String::as_str)
+    }
+
+    /// The part of a text at `path` that is not among these; `None` where all of it is.
     pub(super) fn added(&self, path: &Path<'_>, text: &str) -> Option<Range<usize>> {
-        let Some(accepted) = self.0.get(&path.digest()) else {
+        let Some(before) = self.get(path) else {
             return Some(0..text.len());
         };
-        if accepted == text {
+        if before == text {
             return None;
         }
         let same = |(a, b): &(u8, u8)| a == b;
-        let start = accepted.bytes().zip(text.bytes()).take_while(same).count();
-        let most = accepted.len().min(text.len()) - start;
-        let end = accepted
+        let start = before.bytes().zip(text.bytes()).take_while(same).count();
+        let most = before.len().min(text.len()) - start;
+        let end = before
             .bytes()
             .rev()
             .zip(text.bytes().rev())
@@ -79,7 +118,7 @@ mod tests {
 
     /// What is new of each text.
     fn added(accepted: &str, now: &str) -> Vec<Option<Range<usize>>> {
-        let accepted = Accepted::of(RawJson::trusted(accepted));
+        let accepted = Texts::of(RawJson::trusted(accepted));
         let mut added = Vec::new();
         walk::strings(RawJson::trusted(now), |path, part, text| {
             if part == Part::Value {

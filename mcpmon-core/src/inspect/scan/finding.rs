@@ -78,6 +78,14 @@ pub(super) struct Hit<'a> {
     pub(super) decoded: Option<String>,
 }
 
+impl<'a> Hit<'a> {
+    /// Of which pattern it is, and what says so in the text in which it was found.
+    pub(super) fn said<'t>(&self, text: &'t str) -> (&'a str, &'t [u8]) {
+        let bytes = text.as_bytes().get(self.span.clone());
+        (self.pattern, bytes.unwrap_or_default())
+    }
+}
+
 /// The hits of a field as findings, in the order of the pattern names.
 pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<Finding> {
     // Of hits of one pattern the worst one speaks; those that are only told of do not soften it.

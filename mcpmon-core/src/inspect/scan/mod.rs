@@ -21,7 +21,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 
 use memchr::memmem::Finder;
 
-use self::{change::Accepted, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
+use self::{change::Past, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
 use super::walk::{self, Part};
 use crate::model::{Category, CustomPattern, Finding, RawJson, Subject};
 
@@ -50,7 +50,10 @@ pub struct Scene<'a> {
     /// Tools of the other servers in the session.
     pub others: &'a [&'a str],
     /// The definition that was accepted: only what is new is held against the server, and counts one level more.
-    pub previous: Option<RawJson<'a>>,
+    pub accepted: Option<RawJson<'a>>,
+    /// Where none was accepted, the one that was listed before: it excuses nothing, but what is new counts one level
+    /// more.
+    pub before: Option<RawJson<'a>>,
 }
 
 /// Where an output comes from.
@@ -92,8 +95,7 @@ impl Scanner {
     /// What is found in a server's instructions; a previous text is a JSON string.
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
-        let accepted = scene.previous.map(Accepted::of);
-        self.changed(&walk::Path::default(), text, scene, accepted.as_ref(), false)
+        self.changed(&walk::Path::default(), text, scene, &Past::of(scene), false)
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -125,7 +127,7 @@ impl Scanner {
     }
 
     fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
-        let accepted = scene.previous.map(Accepted::of);
+        let past = Past::of(scene);
         let words = schema_words(definition);
         let own: Vec<&str> = scene
             .own
@@ -143,28 +145,25 @@ impl Scanner {
         walk::strings(definition, |path, part, text| {
             if is_text(part, &text) {
                 let scene = if is_schema(path) { &in_schema } else { scene };
-                found.extend(self.changed(path, &text, scene, accepted.as_ref(), is_schema(path)));
+                found.extend(self.changed(path, &text, scene, &past, is_schema(path)));
             }
         });
         found.into_vec()
     }
 
-    /// What is found in one text of a definition, as far as it is new.
+    /// What is found in one text of a definition, as far as it was not accepted.
     fn changed(
         &self,
         path: &walk::Path<'_>,
         text: &str,
         scene: &Scene<'_>,
-        accepted: Option<&Accepted>,
+        past: &Past,
         is_parameter: bool,
     ) -> Vec<Finding> {
-        let added = match accepted {
-            Some(accepted) => match accepted.added(path, text) {
-                Some(added) => Some(added),
-                None => return Vec::new(),
-            },
-            None => None,
-        };
+        let added = past.texts().and_then(|texts| texts.added(path, text));
+        if past.excuses() && added.is_none() {
+            return Vec::new();
+        }
         let setting = Setting {
             place: Place::Definition,
             own: scene.own,
@@ -174,9 +173,20 @@ impl Scanner {
         };
         let mut hits = self.hits(text, &setting);
         if let Some(added) = added {
-            hits.retain(|hit| field::touches(&hit.span, &added));
+            let is_new = |hit: &finding::Hit<'_>| field::touches(&hit.span, &added);
+            hits.retain(|hit| is_new(hit) || !past.excuses());
+            let known = match past {
+                Past::Listed(texts) if hits.iter().any(is_new) => {
+                    let before = texts.get(path).unwrap_or_default();
+                    let known = self.hits(before, &setting);
+                    known.iter().map(|hit| hit.said(before)).collect()
+                }
+                Past::None | Past::Listed(_) | Past::Accepted(_) => BTreeSet::new(),
+            };
             for hit in &mut hits {
-                hit.severity = raised(hit.severity);
+                if is_new(hit) && !known.contains(&hit.said(text)) {
+                    hit.severity = raised(hit.severity);
+                }
             }
         }
         match hits.is_empty() {

@@ -260,7 +260,8 @@ impl Traffic {
         let scene = scan::Scene {
             own: &own,
             others: &others,
-            previous: None,
+            accepted: None,
+            before: None,
         };
         let shaped = shaped(item.definition);
         let found = self.scanner.definition(RawJson::trusted(&shaped), &scene);

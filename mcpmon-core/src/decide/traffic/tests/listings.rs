@@ -114,6 +114,37 @@ fn what_was_refused_excuses_nothing(refused: &str, then: &str) {
     }
 }
 
+/// What a text says since it was listed first counts one level more where nothing is ever accepted, whatever else changes
+/// with it or afterwards.
+#[test]
+fn what_is_new_counts_more_also_without_a_pin() {
+    let without_pins = || {
+        let mut policy = policy();
+        policy.definition_pinning.enabled = false;
+        policy.inspection.alert_threshold = Severity::Medium;
+        policy
+    };
+    let mut world = World::new(without_pins());
+    for (text, is_hidden) in [
+        ("Reads a file.", false),
+        ("Reads a file. EVIL-LOW", true),
+        ("Reads a file! EVIL-LOW", true),
+        ("Reads a file.", false),
+    ] {
+        let listed = world.tools(&[("read", text)]);
+        assert_eq!(listed.verdict == Verdict::Hide(vec![0]), is_hidden, "{text}");
+        drop(world.tools(&[]));
+    }
+    let mut world = World::new(without_pins());
+    for text in ["EVIL-LOW. Reads a file.", "EVIL-LOW. Reads a file, and more."] {
+        let listed = world.tools(&[("read", text)]);
+        assert_eq!(listed.verdict, Verdict::Allow, "{text}: {:?}", told(&listed));
+        let found = world.monitor.definitions().flat_map(|record| &*record.findings);
+        let found: Vec<Severity> = found.map(|finding| finding.severity).collect();
+        assert_eq!(found, [Severity::Low], "all is held against it: {text}");
+    }
+}
+
 fn change(judgement: &Judgement) -> Option<&Event> {
     judgement
         .events
