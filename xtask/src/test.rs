@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every test, on a machine that has nothing but Rust and apt to begin with.
 
-use std::thread;
+use std::{process::Command, thread};
 
 use anyhow::Result;
 
@@ -56,13 +56,17 @@ pub(crate) fn run() -> Result<()> {
 
 /// What needs neither root nor the built program.
 fn unit_tests() -> Result<()> {
+    shell::run(&mut test_units())
+}
+
+fn test_units() -> Command {
     let mut cargo = shell::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
     cargo.args(["--exclude", "mcpmon-ebpf"]);
     for package in ROOT_TESTS.iter().chain([&RED_TEAM]) {
         cargo.args(["--exclude", package]);
     }
-    shell::run(&mut cargo)
+    cargo
 }
 
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
@@ -78,6 +82,9 @@ fn other_kernels(lab: Result<Lab>) -> Result<()> {
 
 /// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.
 fn root_tests() -> Result<()> {
+    let mut units = test_units();
+    // What is ignored elsewhere needs root.
+    units.args(["--lib", "--", "--ignored"]);
     let mut cargo = shell::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast"]);
     for package in ROOT_TESTS {
@@ -85,8 +92,11 @@ fn root_tests() -> Result<()> {
     }
     if Privilege::current() == Privilege::Sudo {
         say("these tests run as root, through sudo");
-        cargo.env(runner_variable(), "sudo --preserve-env");
+        for command in [&mut units, &mut cargo] {
+            command.env(runner_variable(), "sudo --preserve-env");
+        }
     }
+    shell::run(&mut units)?;
     shell::run(&mut cargo)
 }
 

@@ -143,6 +143,7 @@ fn check(path: &Path, metadata: &Metadata, uid: u32) -> Result<(), SourceError> 
 mod tests {
     use std::{
         fs::{self, Permissions},
+        io::Write as _,
         os::unix::fs::{PermissionsExt as _, chown, symlink},
         process::Command,
     };
@@ -317,15 +318,22 @@ mod tests {
         );
     }
 
-    /// By root this is run again by itself, with the capabilities of the unit and no others. Whoever has none to give up
-    /// has only own files to read.
+    /// This is run again by itself, with the capabilities of the unit and no others.
     #[test]
+    #[ignore = "it needs root: `cargo xtask test` runs it"]
     fn what_the_service_may_do_is_enough_and_no_more_is_read() {
         if let Some(directory) = std::env::var_os(AS_SERVICE) {
             return look_at_homes(Path::new(&directory), NOBODY);
         }
         if !may(own(), READ_SEARCH) {
-            return a_users_own_file_is_read();
+            let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+            assert!(!is_ci, "cannot run, and under CI it must: it needs CAP_DAC_READ_SEARCH");
+            // Not `eprintln!`, which the test harness keeps to itself.
+            return writeln!(
+                io::stderr().lock(),
+                "skipped: users' files as the service reads them: it needs CAP_DAC_READ_SEARCH"
+            )
+            .expect("a place for words");
         }
         let directory = tempfile::tempdir().expect("a directory");
         homes(directory.path(), NOBODY);
@@ -336,7 +344,7 @@ mod tests {
             .arg("--inh-caps=-all")
             .arg(std::env::current_exe().expect("this program"))
             .arg("config::home::tests::what_the_service_may_do_is_enough_and_no_more_is_read")
-            .args(["--exact", "--nocapture"])
+            .args(["--exact", "--ignored", "--nocapture"])
             .env(AS_SERVICE, directory.path())
             .output()
             .expect("setpriv of util-linux");
