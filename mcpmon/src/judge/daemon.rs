@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcpmon_core::{
     decide::Judgement,
-    model::{Action, Denial, Event, EventKind, Layer, Severity, Timestamp, Verdict},
+    model::{Action, Content, Denial, Event, EventKind, FromClient, Layer, Severity, Timestamp, Verdict},
     policy::Mode,
 };
 
@@ -176,4 +176,15 @@ fn mark(event: &mut Event, action: Action, reason: &str) {
     event.severity = event.severity.max(Severity::High);
     event.rule = Some(RULE.to_owned());
     event.reason = Some(reason.to_owned());
+}
+
+/// Whether the client asks a server to do something, or for something of it that a model reads.
+pub(super) const fn is_use(content: &Content<'_>) -> bool {
+    match content {
+        Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. }) => true,
+        Content::Client(
+            FromClient::Request { .. } | FromClient::Reply { .. } | FromClient::Notice { .. },
+        )
+        | Content::Server(_) => false,
+    }
 }

@@ -36,7 +36,7 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Content, Conversation, DefinitionKey, Denial, Digest, FromClient, Incident, Label, ListKind, Message,
+        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message,
         ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
@@ -376,7 +376,7 @@ impl Judge {
         }
         if let Presence::Away(_) = self.presence
             && self.policy().fail_closed
-            && is_use(&message.content)
+            && daemon::is_use(&message.content)
         {
             self.refuse(now, &mut judgement);
         }
@@ -493,6 +493,10 @@ impl Judge {
                     self.put.remove(&key);
                     Entry::ForgetDefinition(key)
                 }
+                Order::Retell(retold) => {
+                    self.recorder.push_retold(retold, self.child.as_ref());
+                    continue;
+                }
                 Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),
                 Order::ShareResult { mut output, result } => {
                     // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
@@ -581,17 +585,6 @@ pub(crate) fn outlets(settings: &RecordSettings) -> OutletSettings {
 fn lone_session() -> SessionId {
     let unique = Digest::of(uuid::Uuid::now_v7().as_bytes()).short(SESSION_ROOT);
     SessionId::new(format!("pid-{}-{unique}", std::process::id()))
-}
-
-/// Whether the client asks a server to do something, or for something of it that a model reads.
-const fn is_use(content: &Content<'_>) -> bool {
-    match content {
-        Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. }) => true,
-        Content::Client(
-            FromClient::Request { .. } | FromClient::Reply { .. } | FromClient::Notice { .. },
-        )
-        | Content::Server(_) => false,
-    }
 }
 
 fn nanoseconds(duration: Duration) -> i64 {

@@ -74,6 +74,7 @@ impl Writer {
             self.retain();
             if busy.take_if(|since| since.elapsed() >= REST).is_some() {
                 self.destination.rest();
+                self.queue.rest();
             }
         }
     }
@@ -91,8 +92,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: Batch) {
-        let taken = batch.messages.len();
+    fn write(&mut self, mut batch: Batch) {
         let kept = batch
             .messages
             .iter()
@@ -102,10 +102,15 @@ impl Writer {
             .chain(self.outlets.losses(now()))
             .map(|event| self.identify(event))
             .collect();
-        entries.reserve(taken);
-        for message in batch.messages {
+        entries.reserve(batch.count);
+        for message in batch.messages.drain(..) {
             entries.push(match message {
                 Message::Event(event, process) => self.identify(of_process(event, process)),
+                Message::Retold(retold, process) => {
+                    let events = retold.events();
+                    entries.extend(events.map(|event| self.identify(of_process(event, process.clone()))));
+                    continue;
+                }
                 Message::Unworded(unworded) => {
                     let Unworded {
                         mut event,
@@ -122,6 +127,10 @@ impl Writer {
         if entries.is_empty() {
             return;
         }
+        // Emptied it is needed again; where nothing was in it, nothing was taken either.
+        if batch.count > 0 {
+            self.queue.give_back(batch.messages);
+        }
         let events = entries
             .iter()
             .filter(|entry| matches!(entry, Entry::Event(_) | Entry::Rescued(_)))
@@ -130,7 +139,7 @@ impl Writer {
         if let Outcome::Written { .. } = outcome {
             self.journal.settle(kept);
         }
-        self.queue.settle(taken, outcome);
+        self.queue.settle(batch.count, outcome);
         self.outlets.tell(&entries);
         self.events_until_retention = self
             .events_until_retention

@@ -192,6 +192,7 @@ fn orders(judgement: &Judgement) -> Vec<String> {
         Order::ShareResult { output, .. } => format!("share result {}", output.server),
         Order::KillProcess { process } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
+        Order::Retell(retold) => format!("retell {}", retold.count()),
         Order::StoreDefinition(record) => format!("definition {}", record.key.name),
         Order::ForgetDefinition(key) => format!("forget {}", key.name),
     };

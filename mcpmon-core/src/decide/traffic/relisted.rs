@@ -2,7 +2,7 @@
 
 use super::{Traffic, tell::Teller};
 use crate::{
-    decide::order::Judgement,
+    decide::order::{Judgement, Order, Retold},
     model::{Conversation, DefinitionKind, Digest, Event, EventKind, Listing, Verdict},
 };
 
@@ -19,7 +19,7 @@ struct Told {
     kind: DefinitionKind,
     conversation: Conversation,
     basis: Basis,
-    events: Vec<Event>,
+    events: Retold,
 }
 
 /// What a list is judged by, beside itself: the same numbers tell that nothing of it changed.
@@ -44,15 +44,11 @@ impl Traffic {
         if !is_same {
             return None;
         }
-        let events = told.events.iter().map(|event| Event {
-            timestamp: teller.now,
-            ..event.clone()
-        });
-        let events = events.collect();
+        let retell = Order::Retell(told.events.at(teller.now));
         self.book
             .listed_again(&teller.conversation.identity, told.kind, teller.now);
         Some(Judgement {
-            events,
+            orders: vec![retell],
             ..Judgement::default()
         })
     }
@@ -75,7 +71,7 @@ impl Traffic {
             kind,
             conversation: teller.conversation.clone(),
             basis: self.basis(teller)?,
-            events: judgement.events.clone(),
+            events: Retold::new(&judgement.events)?,
         })
     }
 

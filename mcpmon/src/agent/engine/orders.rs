@@ -92,6 +92,7 @@ impl Core {
             // The kernel sees neither definitions nor calls.
             Order::StoreDefinition(_)
             | Order::ForgetDefinition(_)
+            | Order::Retell(_)
             | Order::Share(_)
             | Order::ShareResult { .. } => {}
             Order::Kill { instance } => self.kill(instance),

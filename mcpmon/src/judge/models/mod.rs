@@ -276,6 +276,10 @@ impl Models {
         }
         for order in judgement.orders {
             let entry = match (order, session) {
+                (Order::Retell(retold), _) => {
+                    self.0.recorder.push_retold(retold, None);
+                    continue;
+                }
                 (Order::StoreDefinition(record), _) => Entry::Definition(*record),
                 (Order::ForgetDefinition(key), _) => Entry::ForgetDefinition(key),
                 (Order::Share(recent), Some(session)) => Entry::Recent(session.clone(), recent),

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use mcpmon_core::model::{
-    Call, DefinitionKind, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId, ServerType, Trace,
+    Call, Content, DefinitionKind, FromClient, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId,
+    ServerType, Trace,
 };
 
 use super::*;

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, ServerId};
+use mcpmon_core::{
+    decide::Retold,
+    model::{Action, Event, PinKey, ProcessRef, ServerId},
+};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
@@ -213,6 +216,11 @@ impl Recorder {
             process: process.cloned(),
             word: Box::new(word),
         });
+    }
+
+    /// Records events that were told before, each as [`push_of`](Self::push_of) does. The writer copies them.
+    pub fn push_retold(&self, retold: Retold, process: Option<&Arc<ProcessRef>>) {
+        self.0.queue.push_retold(retold, process.cloned());
     }
 
     fn push_block(&self, event: Event) {

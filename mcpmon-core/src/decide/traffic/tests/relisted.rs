@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Digest, EventKind};
+use crate::{
+    decide::Retold,
+    model::{Digest, Event, EventKind},
+};
 
 const LISTS: [&[(&str, &str)]; 5] = [
     &[("read", "Reads"), ("write", "Writes")],
@@ -32,7 +35,18 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
         result: RawJson::trusted(&result),
         again: again.then(|| Digest::of(result.as_bytes())),
     };
-    world.say(Content::Server(FromServer::Listing(listing)))
+    in_full(world.say(Content::Server(FromServer::Listing(listing))))
+}
+
+/// With what is told once more among what is told.
+fn in_full(mut judgement: Judgement) -> Judgement {
+    judgement.orders.retain(|order| {
+        if let Order::Retell(retold) = order {
+            judgement.events.extend(retold.events());
+        }
+        !matches!(order, Order::Retell(_))
+    });
+    judgement
 }
 
 #[test]
@@ -51,6 +65,8 @@ fn a_list_that_is_known_is_told_and_not_looked_at() {
     };
     world.now = Timestamp(5);
     let judgement = world.say(Content::Server(FromServer::Listing(empty)));
+    assert!(judgement.events.is_empty(), "nothing is copied: {judgement:?}");
+    let judgement = in_full(judgement);
     assert_eq!(told(&judgement), told_first);
     let seen = |name: &str| {
         let mut events = judgement.events.iter();
@@ -60,6 +76,19 @@ fn a_list_that_is_known_is_told_and_not_looked_at() {
         })
     };
     assert!(seen("read") && seen("write"), "{judgement:?}");
+}
+
+#[test]
+fn what_was_stopped_is_not_told_in_a_heap() {
+    let mut world = World::new(policy());
+    list(&mut world, LISTS[0], false);
+    let mut events = list(&mut world, LISTS[0], false).events;
+    let worst = |events: &[Event]| Retold::new(events).map(|retold| retold.severity());
+    assert_eq!(worst(&events), Some(Severity::Info));
+    events[1].severity = Severity::High;
+    assert_eq!(worst(&events), Some(Severity::High));
+    events[1].action = Action::Block;
+    assert_eq!(worst(&events), None);
 }
 
 #[derive(Clone, Copy, Debug)]

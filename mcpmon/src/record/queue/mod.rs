@@ -1,8 +1,8 @@
 //! The bounded queue between whoever records and the writer thread.
 //!
 //! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
-//! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. What does
-//! not fit is counted by kind.
+//! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. The room
+//! that it emptied is filled next, so that pushing asks nobody for memory. What does not fit is counted by kind.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,12 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Event, EventKind, ProcessRef, Severity};
+use mcpmon_core::{
+    decide::Retold,
+    model::{Action, Event, EventKind, ProcessRef, Severity},
+};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 
 /// How long after a batch the writer looks again: what is to be written soon then waits no longer, and wakes nobody.
 pub(super) const SOON: Duration = Duration::from_millis(5);
+
+/// Messages for which there is room while nothing happens.
+const SMALL: usize = 16;
 
 /// Whose room in the queue an event takes.
 ///
@@ -85,10 +91,22 @@ pub(super) enum Message {
     Event(Event, Option<Arc<ProcessRef>>),
     /// The same, still to be completed.
     Unworded(Box<Unworded>),
+    /// Events that were told before, and of which process they are unless they say so themselves.
+    Retold(Retold, Option<Arc<ProcessRef>>),
     /// An event that has it, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Anything else.
     Entry(Box<Entry>),
+}
+
+impl Message {
+    /// How many it counts for.
+    fn count(&self) -> usize {
+        match self {
+            Self::Retold(retold, _) => retold.count(),
+            Self::Event(..) | Self::Unworded(_) | Self::Kept(_) | Self::Entry(_) => 1,
+        }
+    }
 }
 
 /// An event to which the writer adds what takes time to find.
@@ -114,8 +132,11 @@ pub struct Refused;
 /// What the writer takes at once.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// At most one batch of messages, in the order they came; empty when the interval passed without any.
+    /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
+    /// the interval passed without any.
     pub(super) messages: Vec<Message>,
+    /// How many they count for.
+    pub(super) count: usize,
     /// What did not fit since the last time, by kind.
     pub(super) overflow: BTreeMap<&'static str, u64>,
 }
@@ -141,8 +162,10 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    filling: Vec<Message>,
-    full: VecDeque<Vec<Message>>,
+    filling: Heap,
+    full: VecDeque<Heap>,
+    /// Room that was emptied.
+    spare: Option<Vec<Message>>,
     queued: usize,
     /// Messages ever taken in, and those of them that were written or given up.
     accepted: u64,
@@ -158,6 +181,13 @@ struct State {
     written: u64,
     lost: u64,
     last_error: Option<String>,
+}
+
+/// Messages and how many they count for.
+#[derive(Debug, Default)]
+struct Heap {
+    messages: Vec<Message>,
+    count: usize,
 }
 
 impl Queue {
@@ -185,6 +215,20 @@ impl Queue {
         let urgent = event.severity >= Severity::High;
         let (kind, room) = (event.kind.name(), Room::of(&event.kind));
         self.take_in(Message::Unworded(Box::new(unworded)), kind, room, urgent);
+    }
+
+    /// Takes in all of `retold`, or where there is no room for all as many as there is room for.
+    pub(super) fn push_retold(&self, retold: Retold, process: Option<Arc<ProcessRef>>) {
+        let state = self.lock();
+        let needed = retold.count().saturating_sub(1);
+        if state.has_room(Room::Bulk.limit(self.capacity).saturating_sub(needed)) {
+            let urgent = retold.severity() >= Severity::High;
+            return self.add(state, Message::Retold(retold, process), urgent);
+        }
+        drop(state);
+        for event in retold.events() {
+            self.push_event(event, process.clone());
+        }
     }
 
     /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
@@ -243,31 +287,49 @@ impl Queue {
                 .unwrap_or_else(PoisonError::into_inner);
             state.writer_sleeps = false;
         }
-        let messages = match state.full.pop_front() {
+        let Heap { messages, count } = match state.full.pop_front() {
             Some(batch) => batch,
             // Its room is for what comes next: whoever records makes none.
-            None if state.filling.is_empty() => Vec::new(),
+            None if state.filling.messages.is_empty() => Heap::default(),
             None => {
-                let room = Vec::with_capacity(self.batch.min(state.filling.len().next_power_of_two()));
-                std::mem::replace(&mut state.filling, room)
+                let size = self.batch.min(state.filling.messages.len().next_power_of_two());
+                state.begin_another(size)
             }
         };
         if messages.is_empty() && state.closed && state.overflow.is_empty() {
             return None;
         }
-        state.queued -= messages.len();
+        state.queued -= count;
         state.is_brisk = !messages.is_empty();
         state.urgent &= state.queued > 0;
         Some(Batch {
             messages,
+            count,
             overflow: std::mem::take(&mut state.overflow),
         })
     }
 
-    /// Says what became of a batch of `messages`.
-    pub(super) fn settle(&self, messages: usize, outcome: Outcome) {
+    /// Gives back the room of a batch, to be filled again.
+    pub(super) fn give_back(&self, room: Vec<Message>) {
+        debug_assert!(room.is_empty(), "{room:?}");
+        let unneeded = self.lock().spare.replace(room);
+        drop(unneeded);
+    }
+
+    /// Keeps no more room than what happens now and then needs.
+    pub(super) fn rest(&self) {
         let mut state = self.lock();
-        state.settled += messages as u64;
+        let spare = state.spare.take();
+        let is_idle = state.filling.messages.is_empty() && state.filling.messages.capacity() > SMALL;
+        let filled = is_idle.then(|| state.begin_another(SMALL.min(self.batch)));
+        drop(state);
+        drop((spare, filled));
+    }
+
+    /// Says what became of a batch that counts for so many messages.
+    pub(super) fn settle(&self, count: usize, outcome: Outcome) {
+        let mut state = self.lock();
+        state.settled += count as u64;
         match outcome {
             Outcome::Written { events } => {
                 state.written += events;
@@ -357,12 +419,15 @@ impl Queue {
     }
 
     fn add(&self, mut state: MutexGuard<'_, State>, message: Message, urgent: bool) {
-        state.filling.push(message);
-        state.queued += 1;
-        state.accepted += 1;
+        let count = message.count();
+        state.filling.messages.push(message);
+        state.filling.count += count;
+        state.queued += count;
+        state.accepted += count as u64;
         state.urgent |= urgent;
-        if state.filling.len() >= self.batch {
-            let batch = std::mem::replace(&mut state.filling, Vec::with_capacity(self.batch));
+        if state.filling.count >= self.batch {
+            let size = self.batch.min(state.filling.messages.len().max(SMALL));
+            let batch = state.begin_another(size);
             state.full.push_back(batch);
         }
         // One wake-up for each time the writer sleeps, however many urgent events there are.
@@ -385,140 +450,19 @@ impl State {
     }
 
     fn is_due(&self) -> bool {
-        !self.full.is_empty() || self.closed || self.urgent && !self.filling.is_empty()
+        !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
+    }
+
+    /// What was filled until now; what comes next gets the room that was emptied, or room for `size`.
+    fn begin_another(&mut self, size: usize) -> Heap {
+        let room = self.spare.take().unwrap_or_else(|| Vec::with_capacity(size));
+        let empty = Heap {
+            messages: room,
+            count: 0,
+        };
+        std::mem::replace(&mut self.filling, empty)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::sample;
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    fn sizes(queue: &Queue) -> Vec<usize> {
-        queue.close();
-        std::iter::from_fn(|| queue.take())
-            .map(|batch| batch.messages.len())
-            .collect()
-    }
-
-    #[test]
-    fn a_full_batch_is_due_at_once_and_the_rest_at_the_end() {
-        let queue = Queue::new(100, 2, LONG);
-        for pid in 2..7 {
-            queue.push_event(sample::started("a", pid), None);
-        }
-        assert_eq!(queue.take().unwrap().messages.len(), 2);
-        assert_eq!(sizes(&queue), [2, 1]);
-    }
-
-    #[test]
-    fn an_urgent_event_is_due_at_once_with_what_came_before() {
-        let queue = Queue::new(100, 100, LONG);
-        queue.push_event(sample::started("a", 2), None);
-        queue.push_event(sample::blocked_connection(), None);
-        assert_eq!(queue.take().unwrap().messages.len(), 2);
-    }
-
-    #[test]
-    fn what_is_to_be_written_soon_waits_for_a_look_that_comes_soon_and_for_no_other() {
-        let queue = Queue::new(100, 100, LONG);
-        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
-        assert_eq!(queue.take().unwrap().messages.len(), 1);
-        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
-        assert!(!queue.lock().is_due(), "the writer looks again soon");
-        assert_eq!(queue.take().unwrap().messages.len(), 1);
-        assert!(queue.take().unwrap().messages.is_empty());
-        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
-        assert!(queue.lock().is_due(), "the next look is far away");
-    }
-
-    #[test]
-    fn without_an_urgent_event_the_interval_passes() {
-        let queue = Queue::new(100, 100, Duration::from_millis(1));
-        queue.push_event(sample::started("a", 2), None);
-        assert_eq!(queue.take().unwrap().messages.len(), 1);
-        assert!(queue.take().unwrap().messages.is_empty());
-    }
-
-    #[test]
-    fn a_look_at_nothing_leaves_the_room_for_what_comes_next() {
-        let queue = Queue::new(100, 100, Duration::from_millis(1));
-        for pid in 2..9 {
-            queue.push_event(sample::started("a", pid), None);
-        }
-        assert_eq!(queue.take().unwrap().messages.len(), 7);
-        assert!(queue.take().unwrap().messages.is_empty());
-        assert!(queue.lock().filling.capacity() >= 7);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_counted_by_kind_and_told_once() {
-        let queue = Queue::new(2, 2, LONG);
-        for pid in 2..7 {
-            queue.push_event(sample::started("a", pid), None);
-        }
-        queue.push_event(sample::exited("a", 2, 0), None);
-        assert_eq!((queue.status().queued, queue.status().lost), (2, 4));
-        let batch = queue.take().unwrap();
-        assert_eq!(
-            batch.overflow,
-            BTreeMap::from([("mcp_server_started", 3), ("mcp_server_exited", 1)])
-        );
-        queue.push_event(sample::blocked_connection(), None);
-        assert!(queue.take().unwrap().overflow.is_empty());
-    }
-
-    #[test]
-    fn a_flood_of_connections_leaves_room_for_the_rest() {
-        let queue = Queue::new(16, 100, LONG);
-        for _ in 0..100 {
-            queue.push_event(sample::blocked_connection(), None);
-        }
-        assert_eq!(queue.status().queued, 14);
-        queue.push_event(sample::denied("a"), None);
-        assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
-        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
-        let overflow = queue.take().unwrap().overflow;
-        assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
-    }
-
-    #[test]
-    fn what_is_critical_finds_room_behind_any_flood() {
-        let queue = Queue::new(16, 100, LONG);
-        for pid in 2..100 {
-            queue.push_event(sample::blocked_connection(), None);
-            queue.push_event(sample::started("a", pid), None);
-        }
-        assert_eq!(queue.status().queued, 15);
-        let lost = queue.status().lost;
-        queue.push_event(sample::denied("a"), None);
-        assert_eq!((queue.status().queued, queue.status().lost), (16, lost));
-        queue.push_event(sample::mismatch("a", 2), None);
-        assert_eq!(queue.status().lost, lost + 1);
-    }
-
-    #[test]
-    fn a_message_that_does_not_fit_is_refused() {
-        let queue = Queue::new(1, 10, LONG);
-        assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
-        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
-    }
-
-    #[test]
-    fn a_closed_queue_takes_nothing_and_ends() {
-        let queue = Queue::new(10, 10, LONG);
-        queue.close();
-        assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn a_flush_without_a_writer_says_what_is_left() {
-        let queue = Queue::new(10, 10, LONG);
-        assert_eq!(queue.flush(Duration::ZERO), Ok(()));
-        queue.push_event(sample::started("a", 2), None);
-        assert_eq!(queue.flush(Duration::ZERO), Err(1));
-    }
-}
+mod tests;
