@@ -57,6 +57,20 @@ pub enum Layer {
     Agent,
 }
 
+impl Layer {
+    /// The name used in events and in the store.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Stdio => "stdio",
+            Self::McpHttp => "mcp_http",
+            Self::Llm => "llm",
+            Self::Agent => "agent",
+        }
+    }
+}
+
 /// A process as events name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRef {

@@ -45,6 +45,29 @@ pub enum Entry {
     ShortenBodies(Duration),
 }
 
+impl Entry {
+    /// The event, where it is one that is new.
+    pub(super) const fn event(&self) -> Option<&StoredEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Rescued(_)
+            | Self::Definition(_)
+            | Self::ForgetDefinition(_)
+            | Self::Recent(..)
+            | Self::Unread(..)
+            | Self::Leave(..)
+            | Self::PutPin(_)
+            | Self::DeletePins(_)
+            | Self::DeletePinSet(..)
+            | Self::Declare(_)
+            | Self::ForgetRunning
+            | Self::PolicyChanged
+            | Self::Body(_)
+            | Self::ShortenBodies(_) => None,
+        }
+    }
+}
+
 /// Whether the limits hold now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {

@@ -27,7 +27,7 @@ pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, Error> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Action, Direction};
+    use mcpmon_core::model::{Action, Direction, Layer};
 
     use super::*;
 
@@ -36,6 +36,15 @@ mod tests {
         for action in [Action::Allow, Action::Audit, Action::WouldBlock, Action::Block] {
             assert_eq!(parse_name(&name(&action)), Ok(action));
             assert_eq!(name(&action), action.as_str());
+        }
+        for layer in [
+            Layer::Kernel,
+            Layer::Stdio,
+            Layer::McpHttp,
+            Layer::Llm,
+            Layer::Agent,
+        ] {
+            assert_eq!(name(&layer), layer.as_str());
         }
     }
 

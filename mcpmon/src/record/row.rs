@@ -1,11 +1,14 @@
 //! Events as rows of the table `events`, both ways.
 
+use std::sync::LazyLock;
+
 use mcpmon_core::model::{ContainerRef, ProcessRef, Severity, Timestamp};
 use rusqlite::{
-    Connection, Row, params,
+    Connection, Row, Statement, ToSql, params,
     types::{FromSqlError, Type},
 };
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
 use super::{StoredEvent, names};
 
@@ -13,40 +16,85 @@ use super::{StoredEvent, names};
 pub(super) const COLUMNS: &str = "seq, id, type, timestamp, host, session_id, server_id, layer, severity, action, \
      rule, reason, pid, exe, comm, uid, container_id, pod_uid, namespace, pod, data";
 
-/// Its values by position: to look each up by its name costs as much as to write it.
-const INSERT: &str = "INSERT INTO events (id, type, timestamp, host, session_id, server_id, layer, severity, \
-     action, rule, reason, pid, exe, comm, uid, container_id, pod_uid, namespace, pod, data) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+/// How many [`bind`] binds.
+const BOUND: usize = 20;
 
-/// Writes `event` and returns its position.
-pub(super) fn insert(connection: &Connection, event: &StoredEvent) -> rusqlite::Result<i64> {
+/// Rows that one statement writes: to begin and end it, and to find the end of each index, costs as much as a row.
+const ROWS: usize = 10;
+
+/// Their values by position: to look each up by its name costs as much as to write it. A row that cannot be written
+/// leaves those before it where they are: the transaction that it belongs to is undone as a whole, and SQLite need not
+/// note how each page was before the statement.
+static INSERT: LazyLock<String> = LazyLock::new(|| inserting(1));
+static INSERT_ROWS: LazyLock<String> = LazyLock::new(|| inserting(ROWS));
+
+fn inserting(rows: usize) -> String {
+    let row = format!("({})", ["?"; BOUND].join(", "));
+    format!(
+        "INSERT OR FAIL INTO events (id, type, timestamp, host, session_id, server_id, layer, severity, action, rule, reason, \
+         pid, exe, comm, uid, container_id, pod_uid, namespace, pod, data) VALUES {}",
+        vec![row; rows].join(", ")
+    )
+}
+
+/// Writes `events` in their order and tells the position of each.
+pub(super) fn insert<'e>(
+    connection: &Connection,
+    events: &[&'e StoredEvent],
+    mut written: impl FnMut(&'e StoredEvent, i64) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let (heaps, rest) = events.as_chunks::<ROWS>();
+    let heaps = heaps.iter().map(|heap| (heap.as_slice(), &*INSERT_ROWS));
+    for (heap, statement) in heaps.chain(rest.chunks(1).map(|one| (one, &*INSERT))) {
+        let mut statement = connection.prepare_cached(statement)?;
+        for (event, first) in heap.iter().zip((1..).step_by(BOUND)) {
+            bind(&mut statement, first, event)?;
+        }
+        statement.raw_execute()?;
+        let last = connection.last_insert_rowid();
+        for (event, after) in heap.iter().zip((0..heap.len() as i64).rev()) {
+            // Within a statement there is none between them.
+            written(event, last - after)?;
+        }
+    }
+    Ok(())
+}
+
+/// Binds what a row holds, from the parameter `first` on.
+fn bind(statement: &mut Statement<'_>, first: usize, event: &StoredEvent) -> rusqlite::Result<()> {
     let process = event.process.as_ref();
     let container = event.container.as_ref();
     let data = serde_json::to_string(&event.data).expect("a map of JSON values serialises");
-    connection.prepare_cached(INSERT)?.insert(params![
-        event.id.to_string(),
-        event.kind,
-        event.timestamp.0,
-        event.host,
-        event.session_id,
-        event.server_id,
-        names::name(&event.layer),
-        rank(event.severity),
-        event.action.as_str(),
-        event.rule,
-        event.reason,
-        process.map(|process| process.pid),
-        process
+    let (mut id, layer, action) = (Uuid::encode_buffer(), event.layer.as_str(), event.action.as_str());
+    let id: &str = event.id.hyphenated().encode_lower(&mut id);
+    let values: &[&dyn ToSql; BOUND] = &[
+        &id,
+        &event.kind,
+        &event.timestamp.0,
+        &event.host,
+        &event.session_id,
+        &event.server_id,
+        &layer,
+        &rank(event.severity),
+        &action,
+        &event.rule,
+        &event.reason,
+        &process.map(|process| process.pid),
+        &process
             .and_then(|process| process.exe.as_ref())
             .map(|exe| exe.to_string_lossy()),
-        process.and_then(|process| process.comm.as_deref()),
-        process.and_then(|process| process.uid),
-        container.and_then(|container| container.container_id.as_deref()),
-        container.and_then(|container| container.pod_uid.as_deref()),
-        container.and_then(|container| container.namespace.as_deref()),
-        container.and_then(|container| container.pod.as_deref()),
-        data,
-    ])
+        &process.and_then(|process| process.comm.as_deref()),
+        &process.and_then(|process| process.uid),
+        &container.and_then(|container| container.container_id.as_deref()),
+        &container.and_then(|container| container.pod_uid.as_deref()),
+        &container.and_then(|container| container.namespace.as_deref()),
+        &container.and_then(|container| container.pod.as_deref()),
+        &data,
+    ];
+    for (value, position) in values.iter().zip(first..) {
+        statement.raw_bind_parameter(position, value)?;
+    }
+    Ok(())
 }
 
 /// Whether an event is in the store already. The index over times finds it.

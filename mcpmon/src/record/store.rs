@@ -106,9 +106,7 @@ impl Store {
     pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut touched = servers::Touched::default();
-            for event in events {
-                put_event(transaction, event, &mut touched)?;
-            }
+            put_events(transaction, events, &mut touched)?;
             touched.write(transaction)
         })
     }
@@ -124,41 +122,46 @@ impl Store {
         let (mut without_room, mut news) = (None, false);
         self.write(|transaction| {
             let mut touched = servers::Touched::default();
-            for entry in entries {
-                match entry {
-                    Entry::Event(event) => put_event(transaction, event, &mut touched)?,
-                    Entry::Rescued(event) => {
-                        if !row::is_there(transaction, event)? {
-                            put_event(transaction, event, &mut touched)?;
+            let are_events =
+                |one: &Entry, next: &Entry| matches!((one, next), (Entry::Event(_), Entry::Event(_)));
+            for run in entries.chunk_by(are_events) {
+                put_events(transaction, run.iter().filter_map(Entry::event), &mut touched)?;
+                for entry in run {
+                    match entry {
+                        Entry::Event(_) => {} // with its run
+                        Entry::Rescued(event) => {
+                            if !row::is_there(transaction, event)? {
+                                put_events(transaction, [event], &mut touched)?;
+                            }
                         }
+                        Entry::Definition(record) => match definitions::put(transaction, record)? {
+                            Put::Known | Put::Late | Put::Forgotten => {}
+                            Put::News => news = true,
+                            Put::NoRoom => without_room = Some(&record.key.identity.server),
+                        },
+                        Entry::ForgetDefinition(key) => {
+                            definitions::forget(transaction, key)?;
+                            news = true;
+                        }
+                        Entry::Recent(session, happened) => {
+                            recent::put(transaction, session, happened)?;
+                        }
+                        Entry::Unread(session, output, _) => {
+                            recent::put(transaction, session, &Recent::Output((**output).clone()))?;
+                        }
+                        Entry::Leave(now, member) => {
+                            sessions::leave(transaction, *now, member)?;
+                            news = true;
+                        }
+                        Entry::PutPin(pin) => pins::put(transaction, pin)?,
+                        Entry::DeletePins(server) => pins::delete(transaction, server)?,
+                        Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
+                        Entry::Declare(declared) => servers::declare(transaction, declared)?,
+                        Entry::ForgetRunning => servers::forget_running(transaction)?,
+                        Entry::PolicyChanged => news = true,
+                        Entry::Body(body) => bodies::table::put(transaction, body)?,
+                        Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
                     }
-                    Entry::Definition(record) => match definitions::put(transaction, record)? {
-                        Put::Known | Put::Late | Put::Forgotten => {}
-                        Put::News => news = true,
-                        Put::NoRoom => without_room = Some(&record.key.identity.server),
-                    },
-                    Entry::ForgetDefinition(key) => {
-                        definitions::forget(transaction, key)?;
-                        news = true;
-                    }
-                    Entry::Recent(session, happened) => {
-                        recent::put(transaction, session, happened)?;
-                    }
-                    Entry::Unread(session, output, _) => {
-                        recent::put(transaction, session, &Recent::Output((**output).clone()))?;
-                    }
-                    Entry::Leave(now, member) => {
-                        sessions::leave(transaction, *now, member)?;
-                        news = true;
-                    }
-                    Entry::PutPin(pin) => pins::put(transaction, pin)?,
-                    Entry::DeletePins(server) => pins::delete(transaction, server)?,
-                    Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
-                    Entry::Declare(declared) => servers::declare(transaction, declared)?,
-                    Entry::ForgetRunning => servers::forget_running(transaction)?,
-                    Entry::PolicyChanged => news = true,
-                    Entry::Body(body) => bodies::table::put(transaction, body)?,
-                    Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
                 }
             }
             touched.write(transaction)
@@ -420,13 +423,15 @@ impl StoreError {
     }
 }
 
-fn put_event(
+fn put_events<'e>(
     transaction: &Transaction<'_>,
-    event: &StoredEvent,
+    events: impl IntoIterator<Item = &'e StoredEvent>,
     touched: &mut servers::Touched,
 ) -> rusqlite::Result<()> {
-    let seq = row::insert(transaction, event)?;
-    servers::apply(transaction, event, seq, touched)
+    let events: Vec<&StoredEvent> = events.into_iter().collect();
+    row::insert(transaction, &events, |event, seq| {
+        servers::apply(transaction, event, seq, touched)
+    })
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
@@ -499,6 +504,31 @@ mod tests {
         );
         assert_eq!(error.source().unwrap().to_string(), "file is not a database");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn every_event_of_a_batch_has_its_position_however_many_one_statement_writes() {
+        let (_directory, mut store) = sample::store();
+        let started = |pid| StoredEvent::new(uuid::Uuid::nil(), "laptop", sample::started("a", pid));
+        let entries = |pids: std::ops::Range<u32>| pids.map(started).map(Entry::Event);
+        let forget = std::iter::once(Entry::ForgetRunning);
+        let batch: Vec<Entry> = entries(1..24).chain(forget).chain(entries(24..57)).collect();
+        store.carry_out(&batch).unwrap();
+        let rows = |select: &str| {
+            let mut statement = store.connection.prepare(select).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+            rows.unwrap()
+                .collect::<rusqlite::Result<Vec<(u32, u32)>>>()
+                .unwrap()
+        };
+        let written: Vec<(u32, u32)> = (1..57).map(|number| (number, number)).collect();
+        assert_eq!(rows("SELECT seq, pid FROM events ORDER BY seq"), written);
+        let running = rows("SELECT started_seq, pid FROM running_servers ORDER BY pid");
+        assert_eq!(
+            running,
+            written[23..],
+            "what was forgotten in between started before"
+        );
     }
 
     #[test]
