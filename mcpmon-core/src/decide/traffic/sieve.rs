@@ -1,6 +1,7 @@
 //! From what was found to what follows: suppressions, the threshold, and what only tells of an attack.
 
 use super::tell::Teller;
+pub(super) use crate::inspect::scan::MAX_TOLD;
 use crate::{
     decide::{
         rules::{ARGUMENT_INSPECTION, Effect, Objection},
@@ -18,9 +19,6 @@ pub(super) struct Sieved {
     /// Why the message is stopped, or noted.
     pub(super) objection: Option<Objection>,
 }
-
-/// Findings of one message that are told one by one; all of them are counted in their message's own event.
-pub(super) const MAX_TOLD: usize = 20;
 
 /// Judges what was found in `subject`; `name` is the tool's, for suppressions.
 pub(super) fn sieve(

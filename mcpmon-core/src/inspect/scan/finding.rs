@@ -1,6 +1,6 @@
 //! Findings from what was matched: one for each pattern in a field, with where it stands and what stands around it.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 
 use crate::model::{Category, Finding, Match, Severity, Standing};
 
@@ -15,6 +15,9 @@ const MAX_MATCHES: usize = 8;
 
 /// Findings of one text that are told one by one. More are only kept where they are worse than all of their pattern.
 const MAX_FINDINGS: usize = 200;
+
+/// Findings of one text of which an event of its own tells; of more, the worst ones come first.
+pub const MAX_TOLD: usize = 20;
 
 /// What was found in one text: whatever it is full of, the worst of each pattern is there.
 #[derive(Clone, Debug, Default)]
@@ -48,9 +51,12 @@ impl Findings {
         self.worst.get(pattern)?.iter().copied().max().flatten()
     }
 
-    /// All that is told.
+    /// All that is kept: as they stand in the text, or the worst first where they are more than are told.
     #[must_use]
-    pub fn into_vec(self) -> Vec<Finding> {
+    pub fn into_vec(mut self) -> Vec<Finding> {
+        if self.all.len() > MAX_TOLD {
+            self.all.sort_by_key(|finding| Reverse(finding.severity));
+        }
         self.all
     }
 }

@@ -26,7 +26,7 @@ use super::walk::{self, Part};
 use crate::model::{Category, CustomPattern, Finding, RawJson, Subject};
 
 pub use custom::PatternError;
-pub use finding::Findings;
+pub use finding::{Findings, MAX_TOLD};
 
 /// Shortest name of a member that is read as a text; shorter ones without spaces are names.
 const LONG_KEY: usize = 40;

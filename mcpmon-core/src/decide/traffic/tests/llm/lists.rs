@@ -4,7 +4,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    model::{EventKind, Offered},
+    model::{EventKind, Offered, Severity},
     policy::{OnDetection, rules::SpellingGlob},
 };
 
@@ -113,6 +113,19 @@ fn an_attack_in_a_definition(on_detection: OnDetection) -> (Verdict, String) {
 fn how_bad_it_is(text: &str) -> Verdict {
     let tools = [("mcp__new__a", openai("mcp__new__a", text))];
     offer(&mut world(policy()), None, &tools).verdict
+}
+
+#[test]
+fn what_is_bad_is_found_and_told_among_much_that_is_not() {
+    let mild: Vec<String> = (0..300)
+        .map(|number| format!(r#""p{number}":{{"type":"string","description":"EVIL-LOW"}}"#))
+        .collect();
+    let properties = format!(r#"{{{},"q":{{"description":"EVIL-HIGH"}}}}"#, mild.join(","));
+    let definition = format!(r#"{{"name":"mcp__new__a","parameters":{{"properties":{properties}}}}}"#);
+    let judgement = offer(&mut world(policy()), None, &[("mcp__new__a", definition)]);
+    assert_eq!(judgement.verdict, Verdict::Hide(vec![0]));
+    let worst = judgement.events.iter().map(|event| event.severity).max();
+    assert_eq!(worst, Some(Severity::High), "{:?}", told(&judgement));
 }
 
 #[test]
