@@ -140,6 +140,15 @@ impl Policies {
         loaded
     }
 
+    /// The same, where that can be told at once.
+    #[must_use]
+    pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<Loaded>> {
+        match (&self.0.files, uid) {
+            (Some(_), Some(uid)) => self.known(now, uid),
+            (None, _) | (_, None) => Some(self.host()),
+        }
+    }
+
     fn known(&self, now: Timestamp, uid: u32) -> Option<Arc<Loaded>> {
         let held = self.held();
         let user = held.users.get(&uid)?;

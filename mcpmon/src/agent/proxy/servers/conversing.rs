@@ -2,11 +2,12 @@
 
 use std::{
     collections::BTreeSet,
+    hint,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::model::{
@@ -23,6 +24,9 @@ use crate::{
 
 /// Messages from which on to judge one takes long enough to let others go on, bytes.
 const LONG: usize = 64 << 10;
+/// How long whoever meets another at work keeps its thread for it: about as long as it takes another thread to go on with
+/// the rest.
+const SOON: Duration = Duration::from_micros(100);
 /// How long the same trouble of a server is not told again, and another one.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
@@ -107,7 +111,8 @@ impl Conversing {
 
     /// It is over.
     pub(super) fn leave(&self, now: Timestamp) {
-        lock(&self.inner).judge.leave(now);
+        let mut inner = lock(&self.inner);
+        self.at_length(|| inner.judge.leave(now));
     }
 
     /// Others of this thread go on where the judge may have to wait, or somebody else has it for long.
@@ -117,25 +122,45 @@ impl Conversing {
             inner.follow(now, &self.policy);
             work(inner)
         };
-        let is_short = |inner: &Inner| size < LONG && !inner.judge.may_wait();
-        let mut inner = match self.inner.try_lock() {
-            Ok(inner) => inner,
-            // Whoever has it gives it back before another thread would have gone on with the others.
-            Err(TryLockError::WouldBlock) if !self.is_long.load(Ordering::Relaxed) => lock(&self.inner),
-            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
-                return block_in_place(|| {
-                    let mut inner = lock(&self.inner);
-                    match is_short(&inner) {
-                        true => work(&mut inner),
-                        false => self.at_length(|| work(&mut inner)),
-                    }
-                });
-            }
+        let is_short =
+            |inner: &Inner| size < LONG && !inner.judge.may_wait() && inner.is_up_to_date(now, &self.policy);
+        let Some(mut inner) = self.soon() else {
+            return block_in_place(|| {
+                let mut inner = lock(&self.inner);
+                match is_short(&inner) {
+                    true => work(&mut inner),
+                    false => self.at_length(|| work(&mut inner)),
+                }
+            });
         };
         match is_short(&inner) {
             true => work(&mut inner),
             false => self.at_length(|| block_in_place(|| work(&mut inner))),
         }
+    }
+
+    /// The judge, unless somebody else has it for longer than a moment.
+    fn soon(&self) -> Option<MutexGuard<'_, Inner>> {
+        let mut began = None;
+        loop {
+            match self.inner.try_lock() {
+                Ok(inner) => return Some(inner),
+                Err(TryLockError::Poisoned(inner)) => return Some(inner.into_inner()),
+                Err(TryLockError::WouldBlock) => {
+                    let waited = began.get_or_insert_with(Instant::now).elapsed();
+                    if waited > SOON || self.is_long.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                    hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    /// Has the judge as long as the guard lives, of which others do not know how long that is.
+    #[cfg(test)]
+    pub(super) fn busy(&self) -> impl Drop + '_ {
+        lock(&self.inner)
     }
 
     /// Does what may take long, which others see who would wait for it.
@@ -148,6 +173,12 @@ impl Conversing {
 }
 
 impl Inner {
+    /// Whether the policy in force is the one that holds now, as far as that can be told at once.
+    fn is_up_to_date(&self, now: Timestamp, policy: &PolicyOf) -> bool {
+        let loaded = policy.policies.at_once(now, Some(policy.uid));
+        loaded.is_some_and(|loaded| Arc::ptr_eq(&loaded, &self.loaded))
+    }
+
     /// Puts the policy in force that holds now.
     fn follow(&mut self, now: Timestamp, policy: &PolicyOf) {
         let loaded = policy.policies.of(now, Some(policy.uid));
