@@ -157,6 +157,7 @@ fn one_list_of_a_session_is_asked_for_by_all_that_wait_for_it() {
     for client in &mut others {
         client.send(post("", call("cached")));
     }
+    scene.notes.until_missed_by(3, "cached");
     assert!(scene.heard_nothing(), "they wait with it");
     come.send(()).unwrap();
     for client in others.iter_mut().chain([&mut first]) {
@@ -189,6 +190,7 @@ fn whoever_waits_asks_where_the_one_that_asked_has_left() {
     assert!(scene.heard().text().contains("tools/list"));
     let mut stays = scene.connect();
     stays.send(post("", call("cached")));
+    scene.notes.until_missed_by(2, "cached");
     assert!(scene.heard_nothing(), "it waits");
     leaves.hang_up();
     assert_eq!(stays.message().expect("an answer").text(), DONE);

@@ -51,6 +51,8 @@ pub(super) struct Notes {
     pub(super) told: Mutex<Vec<String>>,
     /// Tools that were on a list.
     pub(super) tools: Mutex<BTreeSet<String>>,
+    /// How often a tool was asked for that was on none.
+    missed: Mutex<BTreeMap<String, usize>>,
     /// Lists that show something else by now.
     pub(super) changed: Mutex<BTreeSet<ListKind>>,
     pub(super) asked: Mutex<Vec<AskedServer>>,
@@ -63,6 +65,13 @@ pub(super) struct Notes {
 impl Notes {
     fn tell(&self, what: String) {
         self.told.lock().unwrap().push(what);
+    }
+
+    /// Waits until so many clients have asked for a tool that is on no list yet. Each asks twice: whether there is
+    /// anything to wait for, and then before it takes its turn.
+    pub(super) fn until_missed_by(&self, clients: usize, tool: &str) {
+        let missed = || self.missed.lock().unwrap().get(tool).copied();
+        until("the tool is missed", || missed() == Some(2 * clients));
     }
 
     /// A person stops what is asked.
@@ -135,7 +144,11 @@ impl ServerJudge for Judging {
     }
 
     fn knows(&self, tool: &str) -> bool {
-        self.0.tools.lock().unwrap().contains(tool)
+        let is_known = self.0.tools.lock().unwrap().contains(tool);
+        if !is_known {
+            *self.0.missed.lock().unwrap().entry(tool.to_owned()).or_default() += 1;
+        }
+        is_known
     }
 
     fn failed(&self, _now: Timestamp, failure: &Unanswered) {
