@@ -18,6 +18,8 @@ const MOST_CALLS: u32 = 1 << 16;
 /// Rows between two looks for what is too old: each look reads all rows, so there are few of them for the most that are
 /// kept.
 const BETWEEN_LOOKS: i64 = 4096;
+/// Rows between two looks for too many results, which are long and have an index.
+const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
 /// Rows that are read at once: what is kept of one window holds no more.
 const MOST_ROWS: u32 = 8192;
 
@@ -52,6 +54,8 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
     let row = connection.last_insert_rowid();
     if row % BETWEEN_LOOKS == 0 {
         prune(connection, recent.at())?;
+    } else if row % BETWEEN_LOOKS_AT_OUTPUTS == 0 {
+        prune_outputs(connection)?;
     }
     Ok(row)
 }
@@ -89,14 +93,23 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     connection
         .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
         .execute([before(CALLS_KEPT), before(OUTPUTS_KEPT)])?;
-    for (is_output, most) in [(true, MOST_OUTPUTS), (false, MOST_CALLS)] {
-        connection
-            .prepare_cached(
-                "DELETE FROM recent WHERE is_output = ?1 AND seq <= \
-                     (SELECT seq FROM recent WHERE is_output = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![is_output, most])?;
-    }
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE NOT is_output AND seq <= \
+                 (SELECT seq FROM recent WHERE NOT is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+        )?
+        .execute([MOST_CALLS])?;
+    prune_outputs(connection)
+}
+
+/// Removes the oldest of too many results.
+fn prune_outputs(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE is_output AND seq <= \
+                 (SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+        )?
+        .execute([MOST_OUTPUTS])?;
     Ok(())
 }
 
@@ -188,14 +201,37 @@ mod tests {
         let session = SessionId::new("s1");
         store
             .write(|transaction| {
-                for _ in 0..MOST_OUTPUTS + 300 {
+                for _ in 0..MOST_OUTPUTS + 1000 {
                     put(transaction, &session, &output(7))?;
                 }
+                Ok(())
+            })
+            .unwrap();
+        let kept = seen(&mut store, "s1", 0).len();
+        let most = MOST_OUTPUTS as usize;
+        let between = usize::try_from(BETWEEN_LOOKS_AT_OUTPUTS).unwrap();
+        assert!((most..most + between).contains(&kept), "{kept} with each that is added");
+        store
+            .write(|transaction| {
                 put(transaction, &session, &call(7))?;
                 prune(transaction, Timestamp(7))
             })
             .unwrap();
-        let kept = seen(&mut store, "s1", 0);
-        assert_eq!(kept.len(), MOST_OUTPUTS as usize + 1);
+        assert_eq!(seen(&mut store, "s1", 0).len(), most + 1);
+    }
+
+    #[test]
+    fn too_many_results_are_found_by_their_index() {
+        let (_directory, mut store) = sample::store();
+        let plan: Vec<String> = store
+            .write(|transaction| {
+                let mut plan = transaction.prepare(
+                    "EXPLAIN QUERY PLAN \
+                     SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET 4096",
+                )?;
+                plan.query_map([], |row| row.get("detail"))?.collect()
+            })
+            .unwrap();
+        assert!(plan.concat().contains("recent_outputs"), "{plan:?}");
     }
 }

@@ -160,6 +160,9 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX bodies_by_request ON bodies (request);
     CREATE INDEX bodies_by_end ON bodies (expires);
 ",
+    "
+    CREATE INDEX recent_outputs ON recent (seq) WHERE is_output;
+",
 ];
 
 /// Why a file cannot be used as a store of this version.
