@@ -307,10 +307,12 @@ pub(super) async fn gather(
         if whole.len() + chunk.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
-        room.cover(share, whole.len() + chunk.len())?;
-        if whole.is_empty() {
-            whole.reserve(usize::try_from(announced.min(READY)).unwrap_or_default());
-        }
+        let ready = match whole.is_empty() {
+            true => usize::try_from(announced.min(READY)).unwrap_or_default(),
+            false => 0,
+        };
+        room.cover(share, ready.max(whole.len() + chunk.len()))?;
+        whole.reserve(ready);
         whole.extend_from_slice(&chunk);
     }
     Ok(whole)

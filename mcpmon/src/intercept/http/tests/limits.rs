@@ -80,6 +80,20 @@ fn together_bodies_have_no_more_room_than_there_is() {
 }
 
 #[test]
+fn memory_that_is_made_ready_takes_room_before_anything_is_in_it() {
+    let scene = Scene::with(
+        Rules::default(),
+        |settings| settings.room = 128 << 10,
+        |_, wire| wire.send(answer("200 OK", JSON, SAID)),
+    );
+    let long = post(CHAT, "", PLAIN.replace("hi", &"x".repeat(200 << 10)));
+    let mut client = scene.connect();
+    client.send(&long[..1000]);
+    assert_eq!(client.message().expect("an answer").status(), "503");
+    assert_eq!(scene.ask(CHAT, "", PLAIN).status(), "200", "it is given back");
+}
+
+#[test]
 fn what_waits_of_streams_takes_room_too() {
     let scene = Scene::with(
         Rules::default(),
