@@ -50,7 +50,8 @@ pub(super) fn forget_pages() {
     unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut segments).cast()) };
     // Only now: to read where the next object lies brings pages back.
     for (start, length) in segments {
-        // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again.
+        // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again. It is
+        // still that segment: nothing here unloads a library, and the C library keeps those that it loads itself.
         unsafe {
             libc::madvise(
                 ptr::with_exposed_provenance_mut(start),
