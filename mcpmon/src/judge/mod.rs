@@ -10,6 +10,7 @@ pub(crate) mod hosted;
 mod kept;
 mod launch;
 mod link;
+mod loss;
 pub mod models;
 mod note;
 mod own;
@@ -47,6 +48,7 @@ use self::{
     daemon::Presence,
     kept::ThroughDaemon,
     link::{Link, LinkError},
+    loss::Loss,
     own::Followed,
     reading::Reading,
     shared::{SharedState, Snapshot},
@@ -138,8 +140,8 @@ pub struct Judge {
     others: Vec<ServerId>,
     /// Whether another process speaks for this server in the session.
     twins: bool,
-    /// What was to be stored last found no room.
-    is_lost: bool,
+    /// What was to be stored and found no room.
+    loss: Loss,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
     /// What this judge put there itself, and when it was listed last.
@@ -329,7 +331,7 @@ impl Judge {
             generation: parts.generation,
             others: Vec::new(),
             twins: false,
-            is_lost: false,
+            loss: Loss::default(),
             known: BTreeSet::new(),
             put: BTreeMap::new(),
             unseen: BTreeSet::new(),
@@ -531,9 +533,7 @@ impl Judge {
                 true => self.recorder.put_soon(entry),
                 false => self.recorder.put(entry),
             };
-            // Told once, not with every message of those that find no room.
-            let was_lost = std::mem::replace(&mut self.is_lost, put.is_err());
-            if self.is_lost && !was_lost {
+            if put.is_err() && self.loss.is_news(Instant::now()) {
                 tracing::error!(
                     "what is judged cannot be stored: definitions hold until this process ends, other servers of the \
                      session do not hear of calls"

@@ -1,0 +1,32 @@
+//! What is lost again and again, and told once.
+
+use std::time::{Duration, Instant};
+
+/// After this long without a loss the next one is another.
+const OVER: Duration = Duration::from_mins(1);
+
+/// When something was lost last.
+#[derive(Debug, Default)]
+pub(super) struct Loss(Option<Instant>);
+
+impl Loss {
+    /// Notes one. Whether it is to be told: between losses something may find room each time.
+    pub(super) fn is_news(&mut self, now: Instant) -> bool {
+        let last = self.0.replace(now);
+        last.is_none_or(|last| now.saturating_duration_since(last) >= OVER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_once_until_there_was_none_for_some_time() {
+        let mut loss = Loss::default();
+        let began = Instant::now();
+        let told =
+            [0, 0, 1, 59, 118, 178, 179].map(|second| loss.is_news(began + Duration::from_secs(second)));
+        assert_eq!(told, [true, false, false, false, false, true, false]);
+    }
+}
