@@ -1,3 +1,5 @@
+use std::sync::mpsc::RecvTimeoutError;
+
 use mcpmon_core::model::{Direction, PinPart, Severity, Timestamp};
 use rusqlite::Connection;
 
@@ -231,6 +233,10 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     assert_eq!(told, 7);
 }
 
+type Pruned = Result<crate::record::Progress, StoreError>;
+
+const NOTHING_TO_PRUNE: Pruned = Ok(crate::record::Progress::Done);
+
 /// Keeps every other batch.
 struct Fickle {
     fails: bool,
@@ -245,8 +251,8 @@ impl Destination for Fickle {
         }
     }
 
-    fn prune(&mut self, _: Limits, _: Timestamp) -> Result<crate::record::Progress, StoreError> {
-        Ok(crate::record::Progress::Done)
+    fn prune(&mut self, _: Limits, _: Timestamp) -> Pruned {
+        NOTHING_TO_PRUNE
     }
 }
 
@@ -264,20 +270,20 @@ fn what_was_given_up_is_not_taken_for_kept() {
     drop(recorder);
 }
 
-/// Counts how often it rested.
-struct Resting(Arc<std::sync::atomic::AtomicU32>);
+/// Tells when it rests.
+struct Resting(std::sync::mpsc::Sender<()>);
 
 impl Destination for Resting {
     fn keep(&mut self, _: &[Entry]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn prune(&mut self, _: Limits, _: Timestamp) -> Result<crate::record::Progress, StoreError> {
-        Ok(crate::record::Progress::Done)
+    fn prune(&mut self, _: Limits, _: Timestamp) -> Pruned {
+        NOTHING_TO_PRUNE
     }
 
     fn rest(&mut self) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.send(()).unwrap();
     }
 }
 
@@ -285,19 +291,14 @@ impl Destination for Resting {
 fn where_nothing_is_recorded_for_some_time_the_destination_rests() {
     let mut bench = Bench::new();
     bench.settings.flush_interval = Duration::from_millis(1);
-    let rests = Arc::default();
-    let recorder = Recorder::with(Box::new(Resting(Arc::clone(&rests))), bench.settings.clone()).unwrap();
-    let rested = |times| {
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while rests.load(std::sync::atomic::Ordering::Relaxed) < times {
-            assert!(std::time::Instant::now() < deadline, "it does not rest");
-            std::thread::yield_now();
-        }
-    };
-    recorder.push(sample::started("a", 2));
-    rested(1);
-    recorder.push(sample::started("a", 3));
-    rested(2);
+    let (rested, rests) = std::sync::mpsc::channel();
+    let recorder = Recorder::with(Box::new(Resting(rested)), bench.settings.clone()).unwrap();
+    for pid in [2, 3] {
+        recorder.push(sample::started("a", pid));
+        rests.recv_timeout(PATIENCE).expect("it rests");
+        let looks = bench.settings.flush_interval * 100;
+        assert_eq!(rests.recv_timeout(looks), Err(RecvTimeoutError::Timeout), "once");
+    }
     drop(recorder);
 }
 
