@@ -8,6 +8,7 @@
 
 pub mod proxied;
 pub mod report;
+pub mod sample;
 pub mod site;
 
 use std::fmt;

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::Result;
 use mcpmon::record::{Generation, Recorder, Settings};
-use mcpmon_bench::site::Site;
-use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
+use mcpmon_bench::{sample, site::Site};
+use mcpmon_core::model::Timestamp;
 
 use crate::listing;
 
@@ -44,7 +44,8 @@ pub(crate) fn measure(site: &Site) -> Result<Inner> {
     };
     for block in 0..BLOCKS {
         let events = (0..EVENTS)
-            .map(|number| event(block * EVENTS + number))
+            .map(|number| block * EVENTS + number)
+            .map(|number| sample::event(number, Timestamp(number.into())))
             .collect::<Result<Vec<_>>>()?;
         let started = Instant::now();
         for event in events {
@@ -60,21 +61,6 @@ pub(crate) fn measure(site: &Site) -> Result<Inner> {
     }
     recorder.close();
     Ok(inner)
-}
-
-/// The most frequent one.
-fn event(number: u32) -> Result<Event> {
-    let kind = EventKind::ToolReturned {
-        tool_name: "report".to_owned(),
-        jsonrpc_id: RequestId::Number(number.to_string().into()),
-        duration_us: 10,
-        outcome: CallOutcome::Ok,
-        bytes: 300,
-        client_uid: None,
-    };
-    let mut event = Event::new(Timestamp(i64::from(number)), Layer::Stdio, kind);
-    event.server_id = Some(ServerId::new("bench")?);
-    Ok(event)
 }
 
 #[expect(

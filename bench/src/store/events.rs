@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use mcpmon::record::{Access, Store, StoredEvent};
-use mcpmon_bench::site::Site;
-use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, SessionId, Timestamp};
+use mcpmon_bench::{sample, site::Site};
+use mcpmon_core::model::{Event, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -99,20 +99,11 @@ impl Events {
             .collect()
     }
 
-    /// The most frequent one.
+    /// The next one.
     fn event(&mut self) -> Result<(Uuid, Event)> {
         self.next += 1;
-        let kind = EventKind::ToolReturned {
-            tool_name: "report".to_owned(),
-            jsonrpc_id: RequestId::Number(self.next.to_string().into()),
-            duration_us: 10,
-            outcome: CallOutcome::Ok,
-            bytes: 300,
-            client_uid: None,
-        };
         let at = Timestamp(1_790_000_000_000_000_000 + i64::from(self.next) * 1000);
-        let mut event = Event::new(at, Layer::Stdio, kind);
-        event.server_id = Some(ServerId::new("bench")?);
+        let mut event = sample::event(self.next, at)?;
         event.session_id = Some(SessionId::new("bench-1"));
         let id = Uuid::new_v7(uuid::Timestamp::from_unix(
             uuid::NoContext,
