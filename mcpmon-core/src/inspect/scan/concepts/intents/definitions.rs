@@ -1,9 +1,15 @@
 //! What a sentence of a definition is up to.
 
-use super::{super::Concept::*, Intent};
+use super::{
+    super::Concept::{self, *},
+    Intent,
+};
 use crate::model::Category::{
     CredentialTheft, CrossToolOverride, Exfiltration, HiddenInstructions, ShellInjection, StealthInstruction,
 };
+
+/// What makes a sentence one that tells of something.
+const TOLD: &[Concept] = &[Itself, Against, Opening, Parameter];
 
 /// What is said.
 pub(super) const SAID: &[Intent] = &[
@@ -240,7 +246,7 @@ pub(super) const SAID: &[Intent] = &[
         CrossToolOverride,
         &[&[Whom], &[Swap], &[Order, Must, First, Every]],
     )
-    .never(&[Itself, Parameter, Opening, Against]),
+    .never(TOLD),
     // A model is called, which descriptions have no need of
     Intent::new("addresses_model", HiddenInstructions, &[&[Order, Must, Bids]])
         .beside(&[&[Called], &[Secret, File, Heard, Hide, Kept, Drop, Settled, Free]])
@@ -269,7 +275,7 @@ pub(super) const SAID: &[Intent] = &[
         CrossToolOverride,
         &[&[Public], &[Alter, Grant], &[Must, Order, First]],
     )
-    .never(&[Itself, Parameter, Opening, Against]),
+    .never(TOLD),
     // Data goes out
     Intent::new(
         "exfiltration",
@@ -281,7 +287,7 @@ pub(super) const SAID: &[Intent] = &[
             &[Order, Must],
         ],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "shell_command",
         ShellInjection,
@@ -292,13 +298,13 @@ pub(super) const SAID: &[Intent] = &[
             &[Settled, Haste, Hide, Right, Order],
         ],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "destruction",
         ShellInjection,
         &[&[Wide], &[Destroy], &[Order, Must]],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "exfiltration",
         Exfiltration,
@@ -309,7 +315,7 @@ pub(super) const SAID: &[Intent] = &[
             &[Must, Order, First],
         ],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "exfiltration",
         Exfiltration,
@@ -321,13 +327,13 @@ pub(super) const SAID: &[Intent] = &[
         Exfiltration,
         &[&[Public], &[Give, Grant], &[Goods], &[Order]],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "shell_command",
         ShellInjection,
         &[&[Program], &[Run, Give], &[Must, Order, Address]],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new(
         "shell_command",
         ShellInjection,
@@ -338,10 +344,10 @@ pub(super) const SAID: &[Intent] = &[
             &[Address, Haste, Hide, Right],
         ],
     )
-    .never(&[Itself, Against, Opening, Parameter]),
+    .never(TOLD),
     Intent::new("shell_command", ShellInjection, &[&[Console], &[Order, Bids]])
         .beside(&[&[Else], &[Model]])
-        .never(&[Itself, Against, Opening, Parameter]),
+        .never(TOLD),
     // Nobody is asked
     Intent::new(
         "consent_bypass",
@@ -459,7 +465,7 @@ pub(super) const DENIED: &[Intent] = &[
         .never(&[Itself]),
     Intent::new("consent_bypass", StealthInstruction, &[&[Settled, Avoid]])
         .denied(&[&[Consent]])
-        .never(&[Itself, Parameter, Opening, Against]),
+        .never(TOLD),
     Intent::new("deception", StealthInstruction, &[&[Alter], &[Target]])
         .denied(&[&[Tell]])
         .never(&[Itself, Opening]),
