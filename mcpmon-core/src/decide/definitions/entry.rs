@@ -255,6 +255,21 @@ impl Entry {
         self.before.as_ref()
     }
 
+    /// Text that is kept beside that of what is listed, bytes.
+    pub(super) fn beside(&self) -> usize {
+        let other = self.accepted().or_else(|| self.before());
+        other.map_or(0, |other| other.canonical.len())
+    }
+
+    /// Text that is kept beside that of `definition` once that is listed, and is not by now, bytes.
+    pub(super) fn left_by(&self, definition: &Definition) -> usize {
+        let seen = &self.record.seen;
+        match self.beside() {
+            0 if seen.hash != definition.hash => seen.canonical.len(),
+            _ => 0,
+        }
+    }
+
     /// What it is compared with: its pin, or what was listed before.
     pub(super) fn baseline(&self) -> &Definition {
         self.record.pinned.as_ref().unwrap_or(&self.record.seen)

@@ -15,7 +15,8 @@ use crate::{
 const MAX_DEFINITION: usize = 1 << 20;
 /// Longest name, bytes.
 const MAX_NAME: usize = 1 << 10;
-/// Canonical text that is kept of one kind, bytes.
+/// Canonical text that is kept of one kind, bytes: of what is listed, and as much of what was accepted or listed first and
+/// is something else by now.
 const MAX_TEXT: usize = 32 << 20;
 
 /// Everything of one kind.
@@ -24,6 +25,8 @@ pub(in crate::decide) struct Offer {
     entries: BTreeMap<String, Entry>,
     /// Canonical text of what is listed, bytes.
     text: usize,
+    /// The same of what is kept beside it: this or less.
+    beside: usize,
     /// Number of the list that is or was read last.
     round: u64,
     /// How often the list was called changed.
@@ -177,6 +180,7 @@ impl Offer {
 
     /// A page begins: the first one of a list, or one that goes on with it.
     pub(in crate::decide) fn begin(&mut self, session: Option<&SessionId>, continued: bool) {
+        self.beside = self.entries().map(Entry::beside).sum();
         if continued {
             // Pages of two clients may be mixed; then nothing is known to be absent.
             if self
@@ -277,10 +281,11 @@ impl Offer {
         let definition = Definition::of(raw);
         let length = known.map_or(0, |entry| entry.record.seen.canonical.len());
         let text = self.text - length + definition.canonical.len();
-        if text > MAX_TEXT {
+        let beside = self.beside + known.map_or(0, |entry| entry.left_by(&definition));
+        if text > MAX_TEXT || beside > MAX_TEXT {
             return Err(Full::Text);
         }
-        self.text = text;
+        (self.text, self.beside) = (text, beside);
         Ok(definition)
     }
 

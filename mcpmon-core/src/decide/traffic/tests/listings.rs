@@ -49,6 +49,39 @@ fn one_text_is_kept_of_what_is_listed_pinned_and_stored() {
     assert!(shares_texts(&later), "and listed again");
 }
 
+#[test_case(true; "pinned")]
+#[test_case(false; "not pinned")]
+fn what_is_kept_of_what_is_listed_no_more_is_bounded(is_pinned: bool) {
+    let mut policy = policy();
+    policy.definition_pinning.enabled = is_pinned;
+    policy.definition_pinning.on_change = OnChange::Allow;
+    policy.inspection.enabled = false;
+    let mut world = World::new(policy);
+    let long = "x".repeat(1_000_000);
+    let names: Vec<String> = (0..90).map(|number| format!("t{number}")).collect();
+    // Thirty are long, and empty in the next list.
+    let mut list = |number: usize| {
+        let text = |at: usize| if at / 30 == number { long.as_str() } else { "" };
+        let tools = names.iter().enumerate().take(30 * (number + 1));
+        let tools: Vec<(&str, &str)> = tools.map(|(at, name)| (name.as_str(), text(at))).collect();
+        world.tools(&tools).verdict
+    };
+    assert_eq!([list(0), list(1)], [Verdict::Allow, Verdict::Allow]);
+    let Verdict::Hide(hidden) = list(2) else {
+        panic!("there is no room for what was there");
+    };
+    assert!(hidden.iter().any(|at| (30..60).contains(at)), "{hidden:?}");
+    let texts = |record: &DefinitionRecord| {
+        let pinned = record
+            .pinned
+            .as_ref()
+            .filter(|pinned| pinned.hash != record.seen.hash);
+        record.seen.canonical.len() + pinned.map_or(0, |pinned| pinned.canonical.len())
+    };
+    let kept: usize = world.monitor.definitions().map(texts).sum();
+    assert!(kept <= 64 << 20, "{kept}");
+}
+
 #[test]
 fn what_is_kept_of_what_matched_is_bounded() {
     let evil = "EVIL-LOW, EVIL-HIGH, EVIL-CRITICAL and more, ".repeat(8);
