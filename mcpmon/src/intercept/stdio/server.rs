@@ -8,7 +8,6 @@ use std::{
         unix::ffi::{OsStrExt as _, OsStringExt as _},
     },
     path::PathBuf,
-    process::{Command, Stdio},
 };
 
 use nix::{
@@ -69,28 +68,25 @@ impl Server {
         let environment = environment
             .into_iter()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Pipes(errno.into()));
+        let (its_stdin, stdin) = pipe()?;
+        let (stdout, its_stdout) = pipe()?;
+        set_nonblocking(&stdout).map_err(StartError::Pipes)?;
         let image = Image {
             file: program.file,
+            stdin: its_stdin,
+            stdout: its_stdout,
             arguments: Strings::new(arguments.collect::<Result<_, _>>()?),
             environment: Strings::new(environment.collect::<Result<_, _>>()?),
             mask,
             parent: getpid(),
         };
-        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Pipes(errno.into()));
-        let (its_stdin, stdin) = pipe()?;
-        let (stdout, its_stdout) = pipe()?;
-        set_nonblocking(&stdout).map_err(StartError::Pipes)?;
-        let mut command = Command::new(&program.path);
-        command
-            .stdin(Stdio::from(its_stdin))
-            .stdout(Stdio::from(its_stdout));
-        sys::execute(&mut command, image);
-        let child = command.spawn().map_err(|source| StartError::Execute {
+        let pid = sys::start(&image).map_err(|source| StartError::Execute {
             path: program.path,
             source,
         })?;
         Ok(Self {
-            pid: Pid::from_raw(child.id().cast_signed()),
+            pid,
             stdin: Sink::of_pipe(stdin).map_err(StartError::Pipes)?,
             stdout,
         })

@@ -3,27 +3,32 @@
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
 use std::{
+    cell::Cell,
     ffi::{CStr, CString, c_char, c_int, c_void},
     fs::File,
     io,
-    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
-    process::Command,
+    os::fd::{AsRawFd as _, OwnedFd},
     ptr, slice,
 };
 
 use nix::{
+    errno::Errno,
     libc,
+    sched::{CloneFlags, clone},
     sys::{
         prctl,
         signal::{SigHandler, SigSet, Signal, signal},
+        wait::waitpid,
     },
-    unistd::{ForkResult, Pid, fork, getppid},
+    unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid},
 };
 
 /// At least what segments are aligned to; pages may be larger, and then begin with a segment all the same.
 const PAGE: u64 = 4096;
 /// As many as a program with a few libraries has.
 const SEGMENTS: usize = 32;
+/// For a few system calls, many times over.
+const STACK: usize = 64 << 10;
 /// One for the relay, and one for all other threads.
 #[cfg(target_env = "gnu")]
 const ARENAS: c_int = 2;
@@ -109,6 +114,8 @@ pub(super) fn restore_default(number: Signal) {
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) file: File,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
     pub(super) arguments: Strings,
     pub(super) environment: Strings,
     /// Signals that are blocked in it.
@@ -117,17 +124,12 @@ pub(super) struct Image {
     pub(super) parent: Pid,
 }
 
-/// Text as `execve(2)` takes it: made before the fork, after which nothing may be allocated.
+/// Text as `execve(2)` takes it: made before there is a process that may not allocate.
 #[derive(Debug)]
 pub(super) struct Strings {
     pointers: Vec<*const c_char>,
     _texts: Vec<CString>,
 }
-
-// SAFETY: the pointers lead to the texts, which are owned, never changed, and do not move with the vector.
-unsafe impl Send for Strings {}
-// SAFETY: as above; they are only read.
-unsafe impl Sync for Strings {}
 
 impl Strings {
     pub(super) fn new(texts: Vec<CString>) -> Self {
@@ -139,24 +141,42 @@ impl Strings {
     }
 }
 
-/// Lets `command` execute `image` in the place of its program.
-pub(super) fn execute(command: &mut Command, image: Image) {
-    // SAFETY: between fork and exec it makes system calls only, and allocates nothing.
-    unsafe { command.pre_exec(move || Err(image.execute())) };
+/// Starts a process that becomes `image`. Until then it borrows this one's memory, which would otherwise be marked to be
+/// copied, and then be copied where this process goes on to write.
+///
+/// # Errors
+/// As `clone(2)` and what the process calls before it is `image`; then it is gone.
+pub(super) fn start(image: &Image) -> io::Result<Pid> {
+    let failure = Cell::new(None);
+    let mut stack = vec![0; STACK];
+    let turn = Box::new(|| {
+        failure.set(Some(image.execute()));
+        1
+    });
+    let borrowed = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: this thread waits until the process has a memory of its own or is gone: the stack stays, and nothing that
+    // the process uses is used by two. It makes system calls only, which allocate and lock nothing, and no handler is
+    // installed for what it may be sent.
+    let pid = unsafe { clone(turn, &mut stack, borrowed, Some(libc::SIGCHLD)) }?;
+    let Some(errno) = failure.get() else {
+        return Ok(pid);
+    };
+    while waitpid(pid, None) == Err(Errno::EINTR) {}
+    Err(errno.into())
 }
 
 impl Image {
-    /// Returns where it failed.
-    fn execute(&self) -> io::Error {
-        if let Err(errno) = prctl::set_pdeathsig(Signal::SIGKILL).and_then(|()| self.mask.thread_set_mask()) {
-            return errno.into();
+    /// Returns why that failed.
+    fn execute(&self) -> Errno {
+        if let Err(errno) = self.prepare() {
+            return errno;
         }
         if getppid() != self.parent {
-            return io::Error::from_raw_os_error(libc::ESRCH);
+            return Errno::ESRCH;
         }
-        let error = self.execveat();
-        if error.raw_os_error() != Some(libc::ENOENT) {
-            return error;
+        let errno = self.execveat();
+        if errno != Errno::ENOENT {
+            return errno;
         }
         // What binfmt_misc interprets is opened by the interpreter, through the descriptor.
         // SAFETY: takes numbers only.
@@ -164,7 +184,17 @@ impl Image {
         self.execveat()
     }
 
-    fn execveat(&self) -> io::Error {
+    /// What the program is to find.
+    fn prepare(&self) -> nix::Result<()> {
+        dup2_stdin(&self.stdin)?;
+        dup2_stdout(&self.stdout)?;
+        // The runtime ignores it, and no program expects that.
+        restore_default(Signal::SIGPIPE);
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        self.mask.thread_set_mask()
+    }
+
+    fn execveat(&self) -> Errno {
         // SAFETY: both vectors end with a null pointer, and their texts live as long as `self`.
         unsafe {
             libc::syscall(
@@ -176,6 +206,6 @@ impl Image {
                 libc::AT_EMPTY_PATH,
             )
         };
-        io::Error::last_os_error()
+        Errno::last()
     }
 }
