@@ -1,10 +1,6 @@
 //! The words of all concepts, ready to be looked up.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
-    sync::LazyLock,
-};
+use std::{ops::Range, sync::LazyLock};
 
 use super::{Concept, Concepts, languages, things, words};
 use crate::inspect::normalise::skeleton::Skeleton;
@@ -12,51 +8,51 @@ use crate::inspect::normalise::skeleton::Skeleton;
 /// Most words of an expression.
 const LONGEST: usize = 6;
 
+/// Groups that words are looked up in, by the first bits of their hashes.
+const GROUPS: usize = 1 << 12;
+/// The bits that do not tell a group.
+const WITHIN_GROUP: u32 = u64::BITS - GROUPS.ilog2();
+
 /// What is known of a word.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entry {
+    hash: u64,
     /// What it stands for on its own.
     pub(super) alone: Concepts,
     /// Whether it is a verb as an order has it.
     pub(super) is_order: bool,
-    /// Expressions that it begins, by the words that follow, and what each stands for.
-    begins: Vec<(Vec<u64>, Concepts)>,
+    /// Expressions that it begins.
+    begins: (u16, u16),
 }
 
-impl Entry {
-    /// The expressions whose second word is known: what follows that, and what they stand for.
-    pub(super) fn begins(&self, second: u64) -> impl Iterator<Item = (&[u64], Concepts)> {
-        let from = self.begins.partition_point(|(rest, _)| rest[0] < second);
-        let begun = self.begins[from..]
-            .iter()
-            .take_while(move |(rest, _)| rest[0] == second);
-        begun.map(|(rest, concepts)| (&rest[1..], *concepts))
-    }
+/// Some words that stand for something together.
+#[derive(Debug)]
+struct Expression {
+    /// Where the words after the first one are.
+    rest: (u16, u16),
+    meaning: Concepts,
 }
 
-/// Looks words up by their hashes.
+/// Looks words up by their hashes. Every process that wraps a server has one: it lies in few pages.
 pub(super) struct Lexicon {
-    entries: HashMap<u64, Entry, BuildHasherDefault<Known>>,
+    /// By their hashes.
+    entries: Vec<Entry>,
+    /// Where the entries of each group begin, and the end of the last.
+    groups: Vec<u16>,
+    /// By the words that follow the first one.
+    expressions: Vec<Expression>,
+    words: Vec<u64>,
     /// Bits of hashes that there are: most words are none of them.
     present: Box<[u64; 1 << 10]>,
 }
 
-/// A hash that is one already.
-#[derive(Default)]
-pub(super) struct Known(u64);
-
-impl Hasher for Known {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only hashes are looked up");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
+/// A word or an expression as it is listed.
+struct Listed {
+    first: u64,
+    /// Where the words after the first one are.
+    rest: Range<usize>,
+    meaning: Concepts,
+    is_order: bool,
 }
 
 /// Verbs whose forms are listed one by one.
@@ -107,44 +103,111 @@ fn hash_of_text(word: &str) -> u64 {
 
 impl Lexicon {
     fn new() -> Self {
-        let mut lexicon = Self {
-            entries: HashMap::default(),
-            present: Box::new([0; 1 << 10]),
-        };
+        let (mut listed, mut following) = (Vec::new(), Vec::new());
         let english = words::WORDS.iter().chain(things::WORDS);
         for (concept, words) in english.chain(languages::WORDS) {
             for word in words.split_ascii_whitespace() {
-                lexicon.add(*concept, word);
+                list(*concept, word, &mut listed, &mut following);
             }
         }
+        let rest = |listed: &Listed| &following[listed.rest.clone()];
+        listed.sort_unstable_by(|one, other| (one.first, rest(one)).cmp(&(other.first, rest(other))));
+        let mut lexicon = Self {
+            entries: Vec::new(),
+            groups: Vec::with_capacity(GROUPS + 1),
+            expressions: Vec::new(),
+            words: Vec::new(),
+            present: Box::new([0; 1 << 10]),
+        };
+        for listed in &listed {
+            lexicon.add(listed, rest(listed));
+        }
+        for group in 0..=GROUPS as u64 {
+            let before = |entry: &Entry| entry.hash >> WITHIN_GROUP < group;
+            let begin = lexicon.entries.partition_point(before);
+            lexicon.groups.push(place(begin));
+        }
+        lexicon.entries.shrink_to_fit();
+        lexicon.expressions.shrink_to_fit();
+        lexicon.words.shrink_to_fit();
         lexicon
     }
 
-    fn add(&mut self, concept: Concept, word: &str) {
-        for (index, form) in forms(word).into_iter().enumerate() {
-            let skeleton = Skeleton::of(&form).text.to_lowercase();
-            let mut hashes = skeleton.split('_').map(hash_of_text);
-            let Some(first) = hashes.next() else { continue };
-            let rest: Vec<u64> = hashes.take(LONGEST).collect();
-            let bit = (first >> 48) as usize;
+    /// Adds what comes next in the order of hashes.
+    fn add(&mut self, listed: &Listed, rest: &[u64]) {
+        let begin = place(self.expressions.len());
+        if self.entries.last().is_none_or(|last| last.hash != listed.first) {
+            let bit = (listed.first >> 48) as usize;
             self.present[bit >> 6] |= 1 << (bit & 63);
-            let entry = self.entries.entry(first).or_default();
-            let meaning = Concepts::of(&[concept]);
-            if rest.is_empty() {
-                entry.alone = entry.alone.and(meaning);
-                entry.is_order |= index == 0 && (word.ends_with('~') || ORDERS.contains(&word));
-            } else {
-                let at = entry.begins.partition_point(|(known, _)| *known <= rest);
-                entry.begins.insert(at, (rest, meaning));
-            }
+            self.entries.push(Entry {
+                hash: listed.first,
+                alone: Concepts::NONE,
+                is_order: false,
+                begins: (begin, begin),
+            });
+        }
+        let entry = self.entries.last_mut().expect("there is one by now");
+        if rest.is_empty() {
+            entry.alone = entry.alone.and(listed.meaning);
+            entry.is_order |= listed.is_order;
+        } else {
+            let from = place(self.words.len());
+            self.words.extend(rest);
+            self.expressions.push(Expression {
+                rest: (from, place(self.words.len())),
+                meaning: listed.meaning,
+            });
+            entry.begins.1 = place(self.expressions.len());
         }
     }
 
     /// What is known of a word, by its hash.
     pub(super) fn get(&self, hash: u64) -> Option<&Entry> {
         let bit = (hash >> 48) as usize;
-        let is_present = self.present[bit >> 6] >> (bit & 63) & 1 == 1;
-        is_present.then(|| self.entries.get(&hash)).flatten()
+        if self.present[bit >> 6] >> (bit & 63) & 1 == 0 {
+            return None;
+        }
+        let group = (hash >> WITHIN_GROUP) as usize;
+        let entries = range((self.groups[group], self.groups[group + 1]));
+        self.entries[entries].iter().find(|entry| entry.hash == hash)
+    }
+
+    /// The expressions that begin with two words: what follows them, and what they stand for.
+    pub(super) fn begun(&self, first: &Entry, second: u64) -> impl Iterator<Item = (&[u64], Concepts)> {
+        let rest = |expression: &Expression| &self.words[range(expression.rest)];
+        let of_first = &self.expressions[range(first.begins)];
+        let from = of_first.partition_point(|expression| rest(expression)[0] < second);
+        let later = of_first[from..].iter();
+        later.map_while(move |expression| match rest(expression) {
+            [word, rest @ ..] if *word == second => Some((rest, expression.meaning)),
+            _ => None,
+        })
+    }
+}
+
+/// A place in one of the lists, small as there are so many of them.
+fn place(place: usize) -> u16 {
+    u16::try_from(place).expect("there are some thousand words")
+}
+
+fn range((from, to): (u16, u16)) -> Range<usize> {
+    from.into()..to.into()
+}
+
+/// Lists every form of a word; the words after the first one are added to `following`.
+fn list(concept: Concept, word: &str, listed: &mut Vec<Listed>, following: &mut Vec<u64>) {
+    for (index, form) in forms(word).into_iter().enumerate() {
+        let skeleton = Skeleton::of(&form).text.to_lowercase();
+        let mut hashes = skeleton.split('_').map(hash_of_text);
+        let Some(first) = hashes.next() else { continue };
+        let from = following.len();
+        following.extend(hashes.take(LONGEST));
+        listed.push(Listed {
+            first,
+            rest: from..following.len(),
+            meaning: concept.alone(),
+            is_order: index == 0 && (word.ends_with('~') || ORDERS.contains(&word)),
+        });
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     Around, Concept, Concepts,
+    lexicon::LEXICON,
     literals::literals,
     names,
     tokens::{Reader, Word},
@@ -183,7 +184,9 @@ impl Reading<'_> {
         let follows = |rest: &[u64]| {
             rest.len() <= next.len() && next.iter().zip(rest).all(|(word, hash)| word.hash == *hash)
         };
-        let expressions = entry.begins(second.hash).filter(|(rest, _)| follows(rest));
+        let expressions = LEXICON
+            .begun(entry, second.hash)
+            .filter(|(rest, _)| follows(rest));
         expressions.fold(entry.alone, |meaning, (_, concepts)| meaning.and(concepts))
     }
 
