@@ -214,10 +214,13 @@ pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
 
 fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), SchemaError> {
     // Of one moment: another process may be making the tables.
-    let is_new = version(&*connection.transaction()?, steps.len())?.is_none();
-    if is_new {
+    let found = version(&*connection.transaction()?, steps.len())?;
+    match found {
+        // It stays so: no process takes a version back.
+        Some(current) if current == steps.len() => return Ok(()),
+        Some(_) => {}
         // Takes effect only before the first table exists.
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        None => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
     }
     // The version is read again under the lock: another process may be migrating too.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
