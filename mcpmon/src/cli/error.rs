@@ -60,7 +60,11 @@ impl CliError {
     }
 
     fn print(&self, stderr: &mut dyn Write) -> io::Result<()> {
-        writeln!(stderr, "error: {}", text::escape(&format!("{:#}", self.source)))?;
+        // A mistake in a file is shown with its line. What else has several is set in, so that it is not taken for more
+        // than one error.
+        let source = format!("{:#}", self.source);
+        let lines: Vec<_> = source.trim_end().split('\n').map(text::escape).collect();
+        writeln!(stderr, "error: {}", lines.join("\n  "))?;
         for hint in &self.hints {
             writeln!(stderr, "hint: {}", text::escape(hint))?;
         }
