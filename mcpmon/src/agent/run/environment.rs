@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::Path,
 };
+
+use super::codex;
 
 /// A variable by which clients find a provider.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +51,6 @@ const VARIABLES: [Variable; 5] = [
 const NEAR: &str = "127.0.0.1,localhost";
 /// Variables that name such hosts.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
-/// The agent that reads no variable, but takes settings as words of its command.
-const CODEX: &str = "codex";
 
 /// What an agent is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,17 +106,16 @@ pub(super) fn start(
         };
         start.variables.insert(name, hosts);
     }
-    if is_codex(program) && providers.contains(&"openai") {
-        let url = format!("openai_base_url=\"{base}/openai/v1\"");
-        start.arguments.extend(["-c".into(), url.into()]);
-    }
-    start.arguments.extend_from_slice(arguments);
+    start.arguments = match openai(base, providers) {
+        Some(url) => codex::told(program, arguments.to_vec(), &url),
+        None => arguments.to_vec(),
+    };
     start
 }
 
-fn is_codex(program: &OsStr) -> bool {
-    let name = Path::new(program).file_stem();
-    name.is_some_and(|name| name == CODEX)
+/// Where OpenAI's models are behind the proxy at `base`, if they are.
+pub(super) fn openai(base: &str, providers: &[&str]) -> Option<String> {
+    providers.contains(&"openai").then(|| format!("{base}/openai/v1"))
 }
 
 #[cfg(test)]
@@ -165,17 +163,10 @@ mod tests {
         assert_eq!(start.arguments, ["exec"]);
     }
 
-    #[test_case("codex" => true)]
-    #[test_case("/usr/lib/node_modules/.bin/codex.js" => true; "by its script")]
-    #[test_case("codex-review" => false; "another program")]
-    fn codex_is_told_by_its_command(program: &str) -> bool {
-        let arguments = started(program, &ALL).arguments;
-        arguments
-            == [
-                "-c",
-                "openai_base_url=\"http://127.0.0.1:7/s/token/openai/v1\"",
-                "exec",
-            ]
+    #[test]
+    fn codex_is_told_by_its_command() {
+        let url = "openai_base_url=\"http://127.0.0.1:7/s/token/openai/v1\"";
+        assert_eq!(started("codex", &ALL).arguments, ["-c", url, "exec"]);
     }
 
     #[test_case(None => "127.0.0.1,localhost")]

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod child;
+mod codex;
 pub(super) mod daemon;
 mod environment;
 mod shims;
@@ -160,7 +161,7 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
     let keep = Keep::default();
     let (proxy, session) = behind(&options, &hello, &keep)?;
     let shims = match options.shims {
-        true => shims(&options),
+        true => shims(&options, &proxy),
         false => None,
     };
     let start = start(&options, &proxy, name, shims.as_ref());
@@ -285,8 +286,11 @@ async fn served(
 }
 
 /// Launchers that wrap the servers they start; without them the agent runs all the same.
-fn shims(options: &Options) -> Option<Shims> {
+fn shims(options: &Options, proxy: &Proxy) -> Option<Shims> {
+    let (base, providers) = proxy.base();
+    let providers: Vec<&str> = providers.iter().map(String::as_str).collect();
     let inherited = Inherited {
+        openai: environment::openai(&base, &providers),
         config: options.config.clone(),
         db: options.store.clone(),
         socket: options.socket.clone(),

@@ -88,6 +88,7 @@ fn install_for(
         db: told.db.clone(),
         socket: told.socket.clone(),
         allow_local_config: false,
+        openai: None,
     };
     let inherited = serde_json::to_vec(&absolute(&inherited).map_err(failed)?).expect("paths are text");
     DirBuilder::new()

@@ -22,7 +22,7 @@ use mcpmon_core::{
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
 use crate::{
-    agent::{control::DEFAULT_SOCKET, wrap::is_wrapped},
+    agent::{control::DEFAULT_SOCKET, run::codex, wrap::is_wrapped},
     config::{self, LocalConfig, Search, Trust},
 };
 
@@ -62,7 +62,10 @@ pub fn run() -> Option<Result<Infallible, ShimError>> {
     let mut words = env::args_os();
     let first = words.next()?;
     let name = Path::new(&first).file_name()?.to_str()?;
-    let name = NAMES.into_iter().find(|known| *known == name)?;
+    let name = NAMES
+        .into_iter()
+        .chain([codex::PROGRAM])
+        .find(|known| *known == name)?;
     Some(launch(name, &first, &words.collect::<Vec<_>>()))
 }
 
@@ -77,7 +80,11 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
             if !first.as_encoded_bytes().contains(&b'/') {
                 command.arg0(first);
             }
-            command.args(arguments);
+            let openai = told(name, first, &path).and_then(|told| told.openai);
+            match openai {
+                Some(url) => command.args(codex::told(name.as_ref(), arguments.to_vec(), &url)),
+                None => command.args(arguments),
+            };
             command
         }
     };
@@ -335,6 +342,7 @@ mod tests {
             db: Some("/d.db".into()),
             socket: "/s.sock".into(),
             allow_local_config: true,
+            openai: None,
         };
         let policy = mcpmon_core::policy::Policy::default();
         let argv = ["npx", "-y", "@modelcontextprotocol/server-memory"].map(str::to_owned);

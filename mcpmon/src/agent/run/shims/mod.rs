@@ -22,6 +22,7 @@ pub use self::{
     installed::{InstallError, Installed, Told, install, remove, usual_directory},
     invoked::{ShimError, run},
 };
+use super::codex;
 
 /// What is launched by these is a package or an image, under its own name. Sorted.
 pub(super) const NAMES: [&str; 9] = [
@@ -41,6 +42,9 @@ pub(super) struct Inherited {
     pub(super) db: Option<PathBuf>,
     pub(super) socket: PathBuf,
     pub(super) allow_local_config: bool,
+    /// Where OpenAI's models are for agents of this run that have to be told by their command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) openai: Option<String>,
 }
 
 /// A directory of launchers, removed with this value.
@@ -57,7 +61,9 @@ impl Shims {
             .unwrap_or_else(std::env::temp_dir);
         let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
         // Whoever looks whether there is one must not find one that is not.
-        let names = NAMES.into_iter().filter(|name| invoked::is_there(name, &path));
+        let agents = inherited.openai.is_some().then_some(codex::PROGRAM);
+        let names = NAMES.into_iter().chain(agents);
+        let names = names.filter(|name| invoked::is_there(name, &path));
         Self::make_in(&above, &own, names, &absolute(inherited)?)
     }
 
@@ -113,6 +119,7 @@ fn absolute(inherited: &Inherited) -> io::Result<Inherited> {
         db: absolute(&inherited.db)?,
         socket: std::path::absolute(&inherited.socket)?,
         allow_local_config: inherited.allow_local_config,
+        openai: inherited.openai.clone(),
     })
 }
 
