@@ -210,7 +210,10 @@ mod tests {
         let kept = seen(&mut store, "s1", 0).len();
         let most = MOST_OUTPUTS as usize;
         let between = usize::try_from(BETWEEN_LOOKS_AT_OUTPUTS).unwrap();
-        assert!((most..most + between).contains(&kept), "{kept} with each that is added");
+        assert!(
+            (most..most + between).contains(&kept),
+            "{kept} with each that is added"
+        );
         store
             .write(|transaction| {
                 put(transaction, &session, &call(7))?;
