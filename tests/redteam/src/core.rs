@@ -16,7 +16,7 @@ use mcpmon_core::{
     decode::Limits,
     filter::stdio::{Filter, Output},
     model::{
-        Conversation, DefinitionKind, DefinitionRecord, Layer, PinKey, Recent, ServerId, ServerType,
+        Conversation, DefinitionKind, DefinitionRecord, Event, Layer, PinKey, Recent, ServerId, ServerType,
         SessionId, Side, Timestamp,
     },
     policy::{Policy, network::table::Tables},
@@ -105,13 +105,21 @@ impl Core {
         })
     }
 
-    /// Keeps events, and tells the other servers' Monitors which tools there are.
-    fn carry_out(&mut self, server: &str, judgement: Judgement) {
-        for event in judgement.events {
+    fn keep(&mut self, events: impl IntoIterator<Item = Event>) {
+        for event in events {
             let stored = StoredEvent::new(Uuid::nil(), "host", event);
             self.events.push(Value::Object(to_json(&stored)));
         }
+    }
+
+    /// Keeps events, and tells the other servers' Monitors which tools there are.
+    fn carry_out(&mut self, server: &str, judgement: Judgement) {
+        self.keep(judgement.events);
         for order in judgement.orders {
+            if let Order::Retell(retold) = order {
+                self.keep(retold.events());
+                continue;
+            }
             if let Order::Share(recent) = order {
                 self.window.take(*recent);
                 continue;
