@@ -57,7 +57,9 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         .or_else(outermost)
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether a session can be called so: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name
             .bytes()

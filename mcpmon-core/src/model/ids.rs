@@ -151,6 +151,22 @@ impl SessionId {
         self == other || self.root().is_some_and(|root| other.root() == Some(root))
     }
 
+    /// What is kept of a session is kept under this, where a process must not leave it by another name: one for all
+    /// names of a session.
+    #[must_use]
+    pub fn key(&self) -> Self {
+        self.root().map_or_else(|| self.clone(), Self::new)
+    }
+
+    /// Whether this is the name in front of what tells its root.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let in_front = self
+            .root()
+            .and_then(|root| self.0.strip_suffix(root)?.strip_suffix('-'));
+        in_front == Some(name)
+    }
+
     /// What tells the process at the session's root: the digits at the end.
     fn root(&self) -> Option<&str> {
         let (_, digits) = self.0.rsplit_once('-')?;
@@ -193,6 +209,18 @@ mod tests {
     #[test_case("ab" => "ab"; "nothing to change")]
     fn names_have_one_spelling(name: &str) -> String {
         one_spelling(name)
+    }
+
+    #[test]
+    fn a_session_has_one_key_for_all_its_names() {
+        let [session, renamed, other] =
+            ["a-0123456789ab", "b-c-0123456789ab", "a-0123456789ac"].map(SessionId::new);
+        assert!(session.is_of_same_root(&renamed) && session.key() == renamed.key());
+        assert!(!session.is_of_same_root(&other) && session.key() != other.key());
+        assert!(session.is_called("a") && renamed.is_called("b-c"));
+        assert!(!session.is_called("b") && !session.is_called("a-0123456789ab"));
+        let plain = SessionId::new("s1");
+        assert_eq!(plain.key(), plain);
     }
 
     #[test]

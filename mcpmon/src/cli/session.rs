@@ -1,13 +1,26 @@
 //! A session that a command line names.
 
+use mcpmon_core::model::SessionId;
+
 use super::{CliError, ErrorKind};
 use crate::record::{Filter, Reader, SessionSummary};
 
 /// Sessions that are named where there is none of that name.
 const KNOWN: u32 = 5;
 
-/// What the store has on a session: its summary, or what its events tell where it was forgotten.
-pub(super) fn find(reader: &Reader, id: &str) -> Result<SessionSummary, CliError> {
+/// The id of a session that is named by it, or as it was called: then the newest that was.
+pub(super) fn id(reader: &Reader, named: &str) -> Result<String, CliError> {
+    let known = reader.sessions(u32::MAX)?;
+    let is_called = |summary: &&SessionSummary| SessionId::new(&*summary.id).is_called(named);
+    Ok(match known.iter().rfind(is_called) {
+        Some(newest) if known.iter().all(|summary| summary.id != named) => newest.id.clone(),
+        Some(_) | None => named.to_owned(),
+    })
+}
+
+/// What the store has on a session, see [`id`]: its summary, or what its events tell where it was forgotten.
+pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliError> {
+    let id = &*id(reader, named)?;
     let known = reader.sessions(u32::MAX)?.into_iter();
     if let Some(summary) = known.into_iter().find(|summary| summary.id == id) {
         return Ok(summary);

@@ -50,7 +50,7 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
     let is_output = matches!(recent, Recent::Output(_));
     connection
         .prepare_cached("INSERT INTO recent (session_id, at, is_output, what) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![session.as_str(), recent.at().0, is_output, what])?;
+        .execute(params![session.key().as_str(), recent.at().0, is_output, what])?;
     let row = connection.last_insert_rowid();
     if row % BETWEEN_LOOKS == 0 {
         prune(connection, recent.at())?;
@@ -66,7 +66,7 @@ fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::
         .prepare_cached(
             "SELECT seq, what FROM recent WHERE session_id = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3",
         )?
-        .query_map(params![session.as_str(), after, MOST_ROWS], |row| {
+        .query_map(params![session.key().as_str(), after, MOST_ROWS], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?
         .collect::<Result<_, _>>()?;

@@ -162,6 +162,7 @@ const MIGRATIONS: &[&str] = &[
 ",
     "
     CREATE INDEX recent_outputs ON recent (seq) WHERE is_output;
+    CREATE INDEX session_servers_present ON session_servers (session_id) WHERE left_at IS NULL;
 ",
 ];
 

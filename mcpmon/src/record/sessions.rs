@@ -84,15 +84,23 @@ pub(super) fn leave(connection: &Connection, now: Timestamp, member: &Member) ->
         .map(drop)
 }
 
-/// Who is in a session and has not left. One that was killed never says so: the caller looks who still lives.
+/// Who is in a session, by whatever name, and has not left. One that was killed never says so: the caller looks who still lives.
 pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<Member>> {
+    // How the ids of the same session under other names end.
+    let root = format!("-{}", session.key().as_str());
     connection
         .prepare_cached(
             "SELECT session_id, agent, server_id, name, uid, pid, start \
              FROM session_servers JOIN sessions ON sessions.id = session_id \
-             WHERE session_id = ?1 AND left_at IS NULL ORDER BY joined_at, server_id, pid",
+             WHERE left_at IS NULL AND (session_id = ?1 OR substr(session_id, -length(?2)) = ?2) \
+             ORDER BY joined_at, server_id, pid",
         )?
-        .query_map([session.as_str()], member)?
+        .query_map([session.as_str(), &root], member)?
+        .filter(|found| {
+            found
+                .as_ref()
+                .map_or(true, |member| member.session.is_of_same_root(session))
+        })
         .collect()
 }
 
@@ -208,6 +216,29 @@ mod tests {
 
         join(connection, seconds(5), &files).unwrap();
         assert_eq!(load(connection, 9).unwrap()[0].ended, None, "it goes on");
+    }
+
+    #[test]
+    fn a_session_is_one_whatever_it_is_called() {
+        let (_directory, store) = sample::store();
+        let connection = &store.connection;
+        let sessions = [
+            "claude-0123456789ab",
+            "other-0123456789ab",
+            "claude-ba9876543210",
+            "0123456789ab",
+        ];
+        for (session, pid) in sessions.into_iter().zip(10..) {
+            join(connection, seconds(0), &sample::member(session, "files", pid)).unwrap();
+        }
+        let of = |session: &str| {
+            let members = members(connection, &SessionId::new(session)).unwrap();
+            let pids = members.iter().map(|member| member.process.pid);
+            pids.collect::<Vec<_>>()
+        };
+        assert_eq!(of(sessions[0]), [10, 11]);
+        assert_eq!(of("new-0123456789ab"), [10, 11]);
+        assert_eq!((of(sessions[2]), of(sessions[3])), (vec![12], vec![13]));
     }
 
     #[test]

@@ -37,11 +37,10 @@ use super::{
     host,
     proxy::{HostError, ProxyError, Standalone, StandaloneOptions, Tokens},
     runs::protocol::{Reach, RunHello},
+    wrap::{SESSION, session_name},
 };
 use crate::{config::Search, intercept::http::Token};
 
-/// Variable that names a session.
-const SESSION: &str = "MCPMON_SESSION";
 /// Variable that says where programs are looked for.
 const PATH: &str = "PATH";
 
@@ -143,7 +142,7 @@ impl Proxy {
 /// Where it does not start, or nothing would stand between it and its models.
 pub fn run(options: Options) -> Result<Outcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
-    let name = options.name.clone().or_else(|| env::var(SESSION).ok());
+    let name = options.name.clone().or_else(session_name);
     let (group, no_group) = match OwnGroup::make() {
         Ok(group) => (Some(group), None),
         Err(error) => (None, Some(chain(&error))),

@@ -20,7 +20,10 @@ use mcpmon_core::{
     decide::launch_rules,
     decode,
     filter::stdio::Filter,
-    inspect::{session::session, starter::Ancestor},
+    inspect::{
+        session::{is_name, session},
+        starter::Ancestor,
+    },
     model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
     policy::{Limits, Policy, variable_names},
 };
@@ -45,6 +48,19 @@ use crate::{
 
 /// Variable that names a session.
 pub(super) const SESSION: &str = "MCPMON_SESSION";
+
+/// What the environment calls the session, if it can be called so.
+pub(super) fn session_name() -> Option<String> {
+    let name = env::var_os(SESSION)?;
+    let usable = name.to_str().filter(|name| is_name(name));
+    if usable.is_none() {
+        tracing::warn!(
+            ?name,
+            "{SESSION} does not name the session: a name has 1 to 64 letters, digits, `-`, `_` and `.`"
+        );
+    }
+    usable.map(str::to_owned)
+}
 /// File of digests, beside the store.
 const HASHES: &str = "hashes";
 
@@ -301,7 +317,7 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         .chain(&options.arguments)
         .map(|text| text.to_string_lossy().into_owned())
         .collect();
-    let name = env::var(SESSION).ok();
+    let name = session_name();
     let session = session(ancestors, name.as_deref(), &host::boot());
     let session_id = session.as_ref().map(|session| session.id.clone());
     let given = options.server.as_ref();

@@ -24,7 +24,7 @@ use crate::{
 const MAX_SESSIONS: usize = 1024;
 const MAX_OF_USER: usize = 128;
 
-/// Recent calls by user and session, and the policy they are checked by.
+/// Recent calls by user and key of the session, and the policy they are checked by.
 #[derive(Debug)]
 pub(super) struct Sessions {
     policy: Mutex<Arc<Policy>>,
@@ -83,7 +83,7 @@ impl Sessions {
 
     fn with<T>(&self, now: Timestamp, member: &Member, work: impl FnOnce(&mut Window) -> T) -> T {
         let mut windows = lock(&self.windows);
-        let key = (member.identity.uid, member.session.clone());
+        let key = (member.identity.uid, member.session.key());
         if !windows.contains_key(&key) {
             let policy = Arc::clone(&lock(&self.policy));
             make_room(&mut windows, key.0, now, &policy);

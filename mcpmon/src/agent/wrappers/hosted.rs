@@ -48,8 +48,9 @@ impl Kept {
             Entry::Recent(session, recent) => {
                 let server = recent.server();
                 let hosted = lock(&self.0.0.hosted);
-                let is_of =
-                    |member: &&Member| member.session == *session && member.identity.server == *server;
+                let is_of = |member: &&Member| {
+                    member.session.is_of_same_root(session) && member.identity.server == *server
+                };
                 let member = hosted.iter().find(is_of).cloned();
                 drop(hosted);
                 if let Some(member) = member {

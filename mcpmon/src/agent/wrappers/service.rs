@@ -315,7 +315,9 @@ impl Wrappers {
             .values()
             .map(|wrapper| wrapper.member.clone())
             .chain(lock(&self.0.hosted).iter().cloned())
-            .filter(|other| other.session == member.session && other.identity.uid == member.identity.uid)
+            .filter(|other| {
+                other.session.is_of_same_root(&member.session) && other.identity.uid == member.identity.uid
+            })
             .collect();
         let twins = shared::has_twins(&members, member, |_| true);
         let others = shared::others(members, member, |_| true);

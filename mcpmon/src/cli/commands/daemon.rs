@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
 
 fn explain(error: DaemonError) -> CliError {
     let (kind, hint) = match &error {
-        DaemonError::Config(_) => (ErrorKind::Usage, Some("check it with `mcpmon policy check`")),
+        DaemonError::Config(_) => (ErrorKind::Usage, Some("check it with `mcpmon policy check FILE`")),
         DaemonError::Compile(_) => (ErrorKind::Usage, None),
         DaemonError::Sensor(_) => (
             ErrorKind::Environment,

@@ -75,7 +75,7 @@ pub(in crate::cli) fn start_log() {
 pub(in crate::cli) fn explain(error: ProxyError) -> CliError {
     let (kind, hint) = match &error {
         ProxyError::Config(_) | ProxyError::Judge(JudgeError::Config(_)) => {
-            (ErrorKind::Usage, Some("check it with `mcpmon policy check`"))
+            (ErrorKind::Usage, Some("check it with `mcpmon policy check FILE`"))
         }
         ProxyError::Disabled => (
             ErrorKind::Usage,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::Args;
+use mcpmon_core::inspect::session::is_name;
 
 use super::{proxy, report, wrap};
 use crate::{
@@ -24,8 +25,8 @@ use crate::{
 /// Run an agent: its models behind the LLM proxy, everything it starts one session
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
-    /// What the session is called
-    #[arg(long, value_name = "NAME")]
+    /// What the session is called: letters, digits, `-`, `_` and `.`
+    #[arg(long, value_name = "NAME", value_parser = name)]
     session: Option<String>,
     /// Do not wrap the servers that the agent starts with npx, uvx, docker and the like
     #[arg(long)]
@@ -64,6 +65,13 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
     // Who closed standard error wants to hear nothing more.
     let _told = writeln!(notes, "{}", summary(&outcome, globals));
     Ok(outcome.exit_code())
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a session's name has 1 to 64 letters, digits, `-`, `_` and `.`"),
+    }
 }
 
 /// One line of what became of the session, and the command that says more.

@@ -85,7 +85,7 @@ fn explain(error: WrapError) -> CliError {
     let (kind, hint) = match &error {
         WrapError::Config(_) | WrapError::Judge(judge::JudgeError::Config(_)) => (
             ErrorKind::Usage,
-            Some("check it with `mcpmon policy check`".to_owned()),
+            Some("check it with `mcpmon policy check FILE`".to_owned()),
         ),
         WrapError::Destination(_) => (ErrorKind::Usage, None),
         WrapError::Denied { denial, .. } => (ErrorKind::Refused, denial.remedy.clone()),

@@ -19,7 +19,8 @@ const SERVER: &str = r#"while read -r line; do echo "{\"jsonrpc\":\"2.0\",\"id\"
 
 fn wrap(home: &Home, server: &str, says: &str) -> Result<Wrapped> {
     let mut command: Command = home.wrap(&["--server", server], &["sh", "-c", SERVER, says])?;
-    Wrapped::start(command.env("MCPMON_SESSION", "review"))
+    // A name in the environment of one server does not take it out of its session.
+    Wrapped::start(command.env("MCPMON_SESSION", format!("of-{server}")))
 }
 
 /// What the client gets for a call.
@@ -62,7 +63,7 @@ fn what_one_server_read_another_does_not_send() -> Result<()> {
     assert_eq!(mail.finish()?.0, 0);
     let told = events(&home, "mcp_cross_server_blocked")?;
     let session = text(told.first().context("it is told")?, "session_id").to_owned();
-    assert!(session.starts_with("review-"), "{session}");
+    assert!(session.starts_with("of-mail-"), "{session}");
     let blocked: Vec<&Value> = told.iter().filter(|event| event["action"] == "block").collect();
     let rules: Vec<&str> = blocked.iter().map(|event| text(event, "rule")).collect();
     assert!(rules.contains(&"read_then_send"), "{rules:?}");

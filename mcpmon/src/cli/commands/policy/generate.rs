@@ -42,7 +42,7 @@ pub(in crate::cli) fn generate(
     match (output.form, &args.output) {
         (Form::Json, path) => {
             let value = json!({
-                "session_id": args.session,
+                "session_id": summary.id,
                 "output": path,
                 "policy": text,
                 "servers": profile.servers.len(),
