@@ -9,8 +9,8 @@ use super::{
 use crate::{
     inspect::mask::mask_arguments,
     model::{
-        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, PinState, ProcessId,
-        ProcessRef, ServerId, ServerType, Severity, Timestamp,
+        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId, ProcessRef,
+        ServerId, ServerType, Severity, Timestamp,
     },
     policy::{
         Policy, Transport,
@@ -123,19 +123,7 @@ pub(super) fn denied_by_pin(
     serving: &Serving,
     verdict: &PinVerdict,
 ) -> Event {
-    let cause = match verdict.state {
-        PinState::Mismatch => {
-            let parts: Vec<&str> = verdict
-                .mismatches
-                .iter()
-                .map(|mismatch| mismatch.part.as_str())
-                .collect();
-            format!("its {} changed since it was pinned", parts.join(" and "))
-        }
-        PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
-        PinState::Unknown => "a part of it could not be hashed".to_owned(),
-        PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
-    };
+    let cause = verdict.cause();
     let mut event = about(now, server, serving, EventKind::ServerDenied { cause });
     event.action = Action::Block;
     event.severity = Severity::Critical;

@@ -9,9 +9,7 @@ use mcpmon_core::{
         pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     },
     inspect::mask::mask_arguments,
-    model::{
-        Action, Denial, Event, EventKind, PinState, ProcessRef, ServerType, Severity, Timestamp, Verdict,
-    },
+    model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
     policy::{Admission, Gate, Mode, OnChange, Pinning},
 };
 
@@ -253,18 +251,12 @@ impl Judge {
         let reason = verdict
             .reason(server)
             .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
-        let cause = match verdict.state {
-            PinState::Mismatch => "it changed since it was pinned",
-            PinState::NotPinned => "it is not pinned, and auto_trust_first is off",
-            PinState::Unknown => "a part of it could not be hashed",
-            PinState::Off | PinState::Pinned | PinState::Match => "its pins say so",
-        };
+        let cause = verdict.cause();
         let denial = Denial {
             rule: RULE.to_owned(),
-            reason: cause.to_owned(),
+            reason: cause.clone(),
             remedy: Some(format!("mcpmon pins trust --server {server}")),
         };
-        let cause = cause.to_owned();
         let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
         event.action = Action::Block;
         event.severity = Severity::Critical;

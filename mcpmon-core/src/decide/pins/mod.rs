@@ -54,6 +54,22 @@ pub struct Mismatch {
     pub changed_files: Vec<String>,
 }
 
+/// Changed files that are named where one goes with a sentence.
+const NAMED: usize = 3;
+
+impl Mismatch {
+    /// The part, with the first of its files that changed.
+    fn named(&self) -> String {
+        let part = self.part.as_str();
+        let (first, rest) = self.changed_files.split_at(NAMED.min(self.changed_files.len()));
+        match (first, rest.len()) {
+            ([], _) => part.to_owned(),
+            (files, 0) => format!("{part} ({})", files.join(", ")),
+            (files, more) => format!("{part} ({} and {more} more)", files.join(", ")),
+        }
+    }
+}
+
 /// A part that could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhashed {
@@ -424,6 +440,20 @@ impl PinVerdict {
             full: None,
             action,
             store: None,
+        }
+    }
+
+    /// What is wrong with the server, as a clause without its name.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self.state {
+            PinState::Mismatch => {
+                let parts: Vec<String> = self.mismatches.iter().map(Mismatch::named).collect();
+                format!("its {} changed since it was pinned", parts.join(" and "))
+            }
+            PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
+            PinState::Unknown => "a part of it could not be hashed".to_owned(),
+            PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
         }
     }
 

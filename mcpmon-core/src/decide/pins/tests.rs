@@ -227,6 +227,10 @@ fn a_changed_package_names_its_files() {
             changed_files: vec!["changed index.js".to_owned()],
         }]
     );
+    assert_eq!(
+        verdict.cause(),
+        "its package (changed index.js) changed since it was pinned"
+    );
 }
 
 #[test_case(ServerFiles { executable: Part::Hashed(file("other")), ..files() } => Some("weather: executable /srv/other is d9298a10d1b0, pinned is 545ea5384610; if this is expected, run `mcpmon pins trust --server weather`, then start it again".to_owned()); "changed")]

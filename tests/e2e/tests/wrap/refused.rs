@@ -198,7 +198,7 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() ->
     wrapped.send(INITIALIZE)?;
     let (_, told) = error(&mut wrapped, 1)?;
     for part in [
-        "the MCP server echoes may not run: it changed since it was pinned",
+        "the MCP server echoes may not run: its executable changed since it was pinned",
         "mcp.version_pinning",
         "mcpmon pins trust --server echoes",
     ] {
@@ -208,6 +208,6 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() ->
     error(&mut wrapped, "d")?;
     let (code, output, errors) = wrapped.finish()?;
     assert_eq!((code, output.as_str()), (1, ""));
-    assert!(errors.contains("it changed since it was pinned"), "{errors}");
+    assert!(errors.contains("changed since it was pinned"), "{errors}");
     Ok(())
 }
