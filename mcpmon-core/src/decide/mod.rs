@@ -22,6 +22,6 @@ pub use admission::admission;
 pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Retold, Shared};
 pub use recognise::{launch_rules, recognise};
-pub use rules::{About, GUIDE, Opinion};
+pub use rules::{About, BESIDE, GUIDE, Opinion};
 pub use tell::proxied;
 pub use traffic::{Company, NotSeen, Tally};

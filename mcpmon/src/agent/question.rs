@@ -14,7 +14,7 @@ use mcpmon_core::{
     policy::{Decision, Mode, network::table::Tables},
 };
 
-pub use mcpmon_core::decide::{About, GUIDE, Opinion};
+pub use mcpmon_core::decide::{About, BESIDE, GUIDE, Opinion};
 
 use crate::{
     config::{Loaded, Search, Trust},

@@ -117,6 +117,150 @@ pub const GUIDE: &[About] = &[
     },
 ];
 
+/// What stands beside that order: rules over messages, sessions and requests to models. Each speaks where it applies,
+/// and one that blocks stops what the others let through.
+pub const BESIDE: &[About] = &[
+    About {
+        names: &["shadow_tool", "read_then_send", "burst", "cross_server_flow"],
+        keys: &[
+            "mcp.cross_server.enabled",
+            "mcp.cross_server.decision",
+            "mcp.cross_server.classifier",
+            "mcp.cross_server.shadow_tool",
+            "mcp.cross_server.read_then_send",
+            "mcp.cross_server.burst",
+            "mcp.cross_server.cross_server_flow",
+            "mcp.categories",
+        ],
+        what: "calls that only together with those to other servers of the session are an attack are blocked or noted",
+    },
+    About {
+        names: &["name_similarity"],
+        keys: &["mcp.cross_server.shadow_tool", "mcp.servers"],
+        what: "a server with nearly the name of another one is noted",
+    },
+    About {
+        names: &["rate_limit"],
+        keys: &["mcp.rate_limits"],
+        what: "calls that are more than a server may get in a minute are blocked",
+    },
+    About {
+        names: &["output_poisoning", "sampling_poisoning", "elicitation_poisoning"],
+        keys: &["mcp.output_inspection", "mcp.detection", "mcp.suppressions"],
+        what: "what a server says is blocked or noted where there is an attack in it",
+    },
+    About {
+        names: &["elicitation_credentials"],
+        keys: &[],
+        what: "a question to the user that asks for credentials is blocked",
+    },
+    About {
+        names: &["sampling"],
+        keys: &["mcp.sampling"],
+        what: "a server's request for a call of the model is let through, noted or blocked",
+    },
+    About {
+        names: &["elicitation"],
+        keys: &["mcp.elicitation"],
+        what: "a server's question to the user is let through, noted or blocked",
+    },
+    About {
+        names: &["prompts"],
+        keys: &["mcp.prompts"],
+        what: "the use of a prompt is let through, noted or blocked",
+    },
+    About {
+        names: &["completion"],
+        keys: &["mcp.completion"],
+        what: "a request for completions is let through, noted or blocked",
+    },
+    About {
+        names: &["max_batch"],
+        keys: &["mcp.limits.max_batch"],
+        what: "more at once in one message than is judged one by one is blocked",
+    },
+    About {
+        names: &["input_requests"],
+        keys: &[],
+        what: "what a result asks of the client is blocked where it cannot be told apart by name",
+    },
+    About {
+        names: &["max_line"],
+        keys: &["mcp.limits.max_line"],
+        what: "a message that is too long is blocked",
+    },
+    About {
+        names: &["strict_json", "request_id", "header_mismatch"],
+        keys: &[],
+        what: "a message that others may read in another way than mcpmon is blocked",
+    },
+    About {
+        names: &["noise", "unasked_answer"],
+        keys: &[],
+        what: "what is no message, or answers nothing, is dropped",
+    },
+    About {
+        names: &["max_servers"],
+        keys: &[],
+        what: "a server beyond those that can be inspected is blocked",
+    },
+    About {
+        names: &["internal"],
+        keys: &[],
+        what: "a message that cannot be changed as it was judged is blocked",
+    },
+    About {
+        names: &["native_tools"],
+        keys: &["mcp.native_tools"],
+        what: "tools of an agent or a provider, which are no MCP tools, are let through, noted or blocked",
+    },
+    About {
+        names: &["unnamed_tools"],
+        keys: &[
+            "mcp.tool_policy",
+            "mcp.denied_tools",
+            "mcp.blocked_tools",
+            "mcp.rules",
+        ],
+        what: "a request that has its provider use every tool of a server is blocked where some are refused by name",
+    },
+    About {
+        names: &["remote_server"],
+        keys: &[],
+        what: "a request that has its provider use a server with an ambiguous address is blocked",
+    },
+    About {
+        names: &["malformed_arguments"],
+        keys: &[],
+        what: "arguments from a model that are no strict JSON are blocked",
+    },
+    About {
+        names: &["offered_definition"],
+        keys: &[],
+        what: "a tool that a request describes in other words than its server is noted",
+    },
+    About {
+        names: &["max_body"],
+        keys: &[],
+        what: "a request to a model, or its answer, that is too long is blocked",
+    },
+    About {
+        names: &["dlp"],
+        keys: &["dlp.mode", "mcp.suppressions"],
+        what: "secrets in requests to models are reported, or replaced",
+    },
+    About {
+        names: &["tls_fingerprint"],
+        keys: &["mcp.servers"],
+        what: "a remote server that shows another certificate than the pinned one is blocked",
+    },
+    About {
+        names: &["proxy_share"],
+        keys: &[],
+        what: "whoever has too many conversations with remote servers gets no more",
+    },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +285,17 @@ mod tests {
                 about.what
             );
         }
+    }
+
+    #[test]
+    fn what_stands_beside_them_has_names_of_its_own() {
+        let ordered: Vec<&str> = GUIDE.iter().flat_map(|about| about.names).copied().collect();
+        let mut beside: Vec<&str> = BESIDE.iter().flat_map(|about| about.names).copied().collect();
+        assert!(BESIDE.iter().all(|about| !about.names.is_empty()));
+        assert!(beside.iter().all(|name| !ordered.contains(name)));
+        let all = beside.len();
+        beside.sort_unstable();
+        beside.dedup();
+        assert_eq!(beside.len(), all, "each name once");
     }
 }

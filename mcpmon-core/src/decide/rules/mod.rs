@@ -30,7 +30,7 @@ use std::borrow::Cow;
 
 pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 pub use self::{
-    guide::{About, GUIDE},
+    guide::{About, BESIDE, GUIDE},
     opinion::Opinion,
 };
 use super::{

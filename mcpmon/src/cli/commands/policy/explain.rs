@@ -5,7 +5,7 @@ use mcpmon_core::model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::question::{About, GUIDE, Opinion, Reply},
+    agent::question::{About, BESIDE, GUIDE, Opinion, Reply},
     cli::{
         CliError, ErrorKind, Globals, Output,
         daemon::Socket,
@@ -68,7 +68,8 @@ pub(in crate::cli) fn explain(
 /// A rule with what the configuration says to it.
 #[derive(Debug)]
 struct Rule<'r> {
-    position: usize,
+    /// Its place in the order of precedence, where it stands in it.
+    position: Option<usize>,
     about: &'static About,
     keys: Vec<Key>,
     /// What it says of the use that is asked about; `None` where none is.
@@ -84,8 +85,9 @@ struct Key {
 }
 
 fn rules<'r>(outline: &Outline, reply: Option<&'r Reply>) -> Vec<Rule<'r>> {
-    let numbered = (1..).zip(GUIDE);
-    numbered
+    // Those beside the order are over more than the one use that is asked about.
+    all()
+        .filter(|(position, _)| position.is_some() || reply.is_none())
         .map(|(position, about)| Rule {
             position,
             about,
@@ -93,6 +95,12 @@ fn rules<'r>(outline: &Outline, reply: Option<&'r Reply>) -> Vec<Rule<'r>> {
             said: reply.map(|reply| said(about, outline, reply)),
         })
         .collect()
+}
+
+/// Every rule of the program, those in the order of precedence with their number.
+fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
+    let ordered = (1..).zip(GUIDE).map(|(position, about)| (Some(position), about));
+    ordered.chain(BESIDE.iter().map(|about| (None, about)))
 }
 
 /// What is said by a rule of the program, or by one of the configuration that stands in its lists.
@@ -171,10 +179,13 @@ impl Rule<'_> {
             [] => self.about.keys.join(", "),
             names => names.join(", "),
         };
-        let mut lines = vec![format!("{:>2}. {name}: {}", self.position, self.about.what)];
+        let number = self
+            .position
+            .map_or_else(|| " -".to_owned(), |position| format!("{position:>2}."));
+        let mut lines = vec![format!("{number} {name}: {}", self.about.what)];
         match self.said.as_deref() {
             None => lines.extend(self.keys.iter().map(Key::line)),
-            Some([]) => return vec![format!("{:>2}. {name}: nothing to say", self.position)],
+            Some([]) => return vec![format!("{number} {name}: nothing to say")],
             Some(opinions) => {
                 for opinion in opinions {
                     let mark = if opinion.decides { ", and this decides" } else { "" };
@@ -241,9 +252,18 @@ fn page(
             .to_owned(),
     );
     lines.push(String::new());
-    lines.extend(rules.iter().flat_map(Rule::lines));
+    let (ordered, beside): (Vec<&Rule<'_>>, Vec<_>) = rules.iter().partition(|rule| rule.position.is_some());
+    lines.extend(ordered.into_iter().flat_map(Rule::lines));
+    if !beside.is_empty() {
+        lines.extend([
+            String::new(),
+            "Each of these speaks where it applies, and stops what the others let through.".to_owned(),
+            String::new(),
+        ]);
+        lines.extend(beside.into_iter().flat_map(Rule::lines));
+    }
     if asked.is_none() {
-        lines.extend(beside(outline));
+        lines.extend(others(outline));
     }
     for key in &loaded.not_in_force {
         lines.push(format!("not in force: {key}"));
@@ -252,8 +272,8 @@ fn page(
 }
 
 /// Keys that are set and belong to none of the rules.
-fn beside(outline: &Outline) -> Vec<String> {
-    let of_rules: Vec<&str> = GUIDE.iter().flat_map(|about| about.keys).copied().collect();
+fn others(outline: &Outline) -> Vec<String> {
+    let of_rules: Vec<&str> = all().flat_map(|(_, about)| about.keys).copied().collect();
     let belongs = |key: &str| {
         of_rules
             .iter()
@@ -266,15 +286,15 @@ fn beside(outline: &Outline) -> Vec<String> {
     if others.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![String::new(), "Beside them:".to_owned(), String::new()];
+    let mut lines = vec![String::new(), "What else is set:".to_owned(), String::new()];
     lines.extend(others.into_iter().map(|stated| Key::of(stated).line()));
     lines
 }
 
 /// One rule or key, whole.
 fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) -> Result<(), CliError> {
-    let named = (1..).zip(GUIDE).filter(|(_, about)| about.names.contains(&what));
-    let named: Vec<(usize, &About)> = named.collect();
+    let named: Vec<(Option<usize>, &About)> =
+        all().filter(|(_, about)| about.names.contains(&what)).collect();
     let stated: Vec<Stated> = match outline.rule(what) {
         Some(rule) => vec![rule],
         None if !named.is_empty() => {
@@ -293,11 +313,8 @@ fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) 
     }
     let mut lines = Vec::new();
     for (position, about) in &named {
-        lines.push(format!(
-            "{what}: {} (number {position} of {})",
-            about.what,
-            GUIDE.len()
-        ));
+        let number = position.map(|position| format!(" (number {position} of {})", GUIDE.len()));
+        lines.push(format!("{what}: {}{}", about.what, number.unwrap_or_default()));
         if about.keys.is_empty() {
             lines.push("No key of the configuration changes it.".to_owned());
         }
@@ -329,7 +346,7 @@ fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) 
 
 fn one_object(
     what: &str,
-    named: &[(usize, &About)],
+    named: &[(Option<usize>, &About)],
     stated: &[Stated],
     outline: &Outline,
     output: &mut Output<'_>,
@@ -441,6 +458,13 @@ network: {resolve_interval: 1m}
         ---
         exit 0
         "#);
+        assert_snapshot!(explained(Form::Table, &["rate_limit"]), @"
+        rate_limit: calls that are more than a server may get in a minute are blocked
+
+        mcp.rate_limits: {enabled: true, default_rpm: 600, default_burst: 60}  (default)
+        ---
+        exit 0
+        ");
         assert_snapshot!(explained(Form::Table, &["mcp.version_pinning"]), @"
         mcp.version_pinning: Pins of tool definitions and of the files servers run from.
         default: {enabled: true, on_change: block, auto_trust_first: true, pin_binary: true}

@@ -3,6 +3,8 @@
 mod explain;
 mod generate;
 mod import;
+#[cfg(test)]
+mod known_rules;
 
 use std::{io::Write, path::PathBuf};
 
