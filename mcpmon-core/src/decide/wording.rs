@@ -44,6 +44,11 @@ pub(super) fn command(words: &[&str]) -> String {
     command
 }
 
+/// The command that shows a rule: what it does, and which key of which file it goes by.
+pub(super) fn explaining(rule: &str) -> String {
+    command(&["policy", "explain", rule])
+}
+
 fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=+,%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

@@ -1,7 +1,7 @@
 //! Resources that may never be read.
 
 use super::{Effect, Objection, Rule, Scene};
-use crate::{decide::wording::command, inspect::meaning::uris, model::Severity};
+use crate::{decide::wording::explaining, inspect::meaning::uris, model::Severity};
 
 /// The URI, in one of the ways in which it can be read, is blocked; nothing allows it again.
 pub(super) struct BlockedResources;
@@ -27,7 +27,7 @@ impl Rule for BlockedResources {
                 scene.subject(),
                 glob.as_str()
             ),
-            remedy: Some(command(&["policy", "check"])),
+            remedy: Some(explaining("blocked_resources")),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
-    decide::wording::command,
+    decide::wording::explaining,
     inspect::meaning::looks,
     model::Severity,
     policy::{Policy, rules::Spellings},
@@ -41,7 +41,7 @@ pub(in crate::decide) fn blocked(
             subject(),
             glob.as_str()
         ),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining("blocked_tools")),
     })
 }
 

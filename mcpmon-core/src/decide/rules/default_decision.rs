@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene, call_rules, resource_rules, tool_policy};
 use crate::{
-    decide::wording::command,
+    decide::wording::explaining,
     model::{DefinitionKind, Severity},
     policy::{Decision, Rules},
 };
@@ -41,7 +41,7 @@ impl DefaultDecision {
                 "{} is named by no rule, and so {verb} (`mcp.defaults`)",
                 scene.subject()
             ),
-            remedy: Some(command(&["policy", "check"])),
+            remedy: Some(explaining(DEFAULTS)),
         })
     }
 }

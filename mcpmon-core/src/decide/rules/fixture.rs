@@ -141,6 +141,11 @@ impl Stage {
 
     /// What `rule` says of the use of something.
     pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
+        self.object(rule, kind, name).map(|objection| objection.effect)
+    }
+
+    /// What `rule` has against the use of something.
+    pub(super) fn object(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Objection> {
         let offers = self
             .book
             .open(&self.identity, &self.policy)
@@ -153,7 +158,7 @@ impl Stage {
             name,
             Timestamp(0),
         );
-        rule.judge(&scene).map(|objection| objection.effect)
+        rule.judge(&scene)
     }
 
     /// What `rule` says of the server itself.

@@ -35,7 +35,7 @@ pub use self::{
 };
 use super::{
     definitions::{Entry, Offer, Offers},
-    wording::{command, shown},
+    wording::{command, explaining, shown},
 };
 use crate::{
     inspect::{
@@ -326,7 +326,7 @@ fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Opti
             format!("{} matches the rule {}", scene.subject(), shown(id)),
             reason,
         ),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining(id)),
     })
 }
 

@@ -2,10 +2,13 @@
 
 use super::{Effect, Objection, Rule, Scene, Used};
 use crate::{
-    decide::wording::{command, shown},
+    decide::wording::{explaining, shown},
     inspect::protected_paths::{Access, Category, Touch, read_by_uri, touched},
     model::{DefinitionKind, Severity},
 };
+
+/// What events call it where a protected file is written, or read as a resource.
+const RULE: &str = "protected_file";
 
 /// The call writes a protected file, or a resource is one; or it reads a file with secrets. No suppression lets a
 /// protected file be written.
@@ -45,27 +48,31 @@ impl Rule for ProtectedFiles {
 }
 
 fn protected(scene: &Scene<'_>, touch: &Touch) -> Objection {
-    let remedy = match touch.category {
-        Category::Extra => command(&["policy", "check"]),
-        Category::McpmonConfig
-        | Category::ClientHooks
-        | Category::ClientMcpConfig
-        | Category::ShellConfig
-        | Category::PackageConfig
-        | Category::GitConfig
-        | Category::SshConfig
-        | Category::DockerConfig
-        | Category::KubeConfig
-        | Category::AgentInstructions
-        | Category::Autostart
-        | Category::Credential => "edit the file yourself, outside the agent".to_owned(),
+    let remedy = match (touch.category, touch.access) {
+        (Category::Extra, _) => explaining(RULE),
+        (_, Access::Read) => "read the file yourself, outside the agent".to_owned(),
+        (
+            Category::McpmonConfig
+            | Category::ClientHooks
+            | Category::ClientMcpConfig
+            | Category::ShellConfig
+            | Category::PackageConfig
+            | Category::GitConfig
+            | Category::SshConfig
+            | Category::DockerConfig
+            | Category::KubeConfig
+            | Category::AgentInstructions
+            | Category::Autostart
+            | Category::Credential,
+            Access::Write | Access::Remove,
+        ) => "edit the file yourself, outside the agent".to_owned(),
     };
     let severity = match (touch.access, touch.category) {
         (_, Category::McpmonConfig) => Severity::Critical,
         (Access::Read | Access::Write | Access::Remove, _) => Severity::High,
     };
     Objection {
-        rule: "protected_file".into(),
+        rule: RULE.into(),
         effect: Effect::Block,
         severity,
         reason: told(scene, touch, "a protected file"),
@@ -90,7 +97,7 @@ fn secret(scene: &Scene<'_>, touch: &Touch) -> Option<Objection> {
         effect: Effect::Audit,
         severity: Severity::High,
         reason: told(scene, touch, "a file with secrets"),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining(rule)),
     })
 }
 
@@ -182,6 +189,12 @@ mod tests {
         assert_eq!(
             objection.remedy.as_deref(),
             Some("edit the file yourself, outside the agent")
+        );
+        let read =
+            Stage::new(policy()).object(&ProtectedFiles, DefinitionKind::Resource, "file:///etc/passwd");
+        assert_eq!(
+            read.and_then(|objection| objection.remedy).as_deref(),
+            Some("read the file yourself, outside the agent")
         );
         let arguments = r#"{"path":"/etc/mcpmon/mcpmon.yaml","content":"x"}"#;
         let objection = Stage::new(policy()).judge_call(&ProtectedFiles, "write_file", arguments);

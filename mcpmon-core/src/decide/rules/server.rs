@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
-    decide::wording::{command, shown},
+    decide::wording::{command, explaining, shown},
     model::{DefinitionKind, Severity},
     policy::Admission,
 };
@@ -22,19 +22,18 @@ impl Rule for ServerAdmission {
                 remedy: Some(remedy),
             })
         };
-        let check = || command(&["policy", "check"]);
         match (scene.offers.admission, &scene.offers.poisoned) {
             (Admission::Denied, _) => refused(
                 "server_policy",
                 Severity::High,
                 format!("server {server} may not be used (`mcp.server_policy`)"),
-                check(),
+                explaining("server_policy"),
             ),
             (Admission::Undeclared, _) => refused(
                 "undeclared_server",
                 Severity::Medium,
                 format!("server {server} is not declared, and `mcp.fail_closed` is on"),
-                check(),
+                explaining("undeclared_server"),
             ),
             (Admission::Admitted, Some((DefinitionKind::Instructions, _))) => refused(
                 "tool_poisoning",

@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
-    decide::wording::command,
+    decide::wording::{command, explaining},
     inspect::meaning::looks,
     model::{Digest, ServerId, Severity},
     policy::{
@@ -10,6 +10,9 @@ use crate::{
         rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
     },
 };
+
+/// What events call it.
+const RULE: &str = "tool_policy";
 
 /// The tool is denied, or is not among those that are allowed, or is listed with another definition.
 pub(super) struct ToolLists;
@@ -38,21 +41,21 @@ impl ToolLists {
                         .content_hash
                         .is_none_or(|hash| seen.is_none_or(|seen| seen == hash))
                 });
-                is_denied.then(|| refused(scene, "is denied (`mcp.denied_tools`)", &["policy", "check"]))
+                is_denied.then(|| refused(scene, "is denied (`mcp.denied_tools`)", explaining(RULE)))
             }
             ToolPolicy::Allowlist(allowed) => match standing(scene, tool, allowed, seen) {
                 Standing::Allowed => None,
                 Standing::Unlisted => Some(refused(
                     scene,
                     "is not among the allowed ones (`mcp.allowed_tools`)",
-                    &["policy", "check"],
+                    explaining(RULE),
                 )),
                 Standing::Differs(listed) => {
                     let is = seen.map_or_else(|| "not known".to_owned(), |seen| seen.to_string());
                     let why =
                         format!("is allowed with the definition {listed} alone, and its definition is {is}");
                     let subject = format!("{}:{tool}", scene.server);
-                    Some(refused(scene, &why, &["registry", "show", &subject]))
+                    Some(refused(scene, &why, command(&["registry", "show", &subject])))
                 }
             },
         }
@@ -82,7 +85,7 @@ pub(in crate::decide) fn denied(
     });
     let entry = denied.find(is_meant)?;
     Some(Objection {
-        rule: "tool_policy".into(),
+        rule: RULE.into(),
         effect: Effect::Block,
         severity: Severity::High,
         reason: format!(
@@ -90,7 +93,7 @@ pub(in crate::decide) fn denied(
             subject(),
             entry.tool.as_str()
         ),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining(RULE)),
     })
 }
 
@@ -150,13 +153,13 @@ impl<'a> Names<'a> {
     }
 }
 
-fn refused(scene: &Scene<'_>, why: &str, remedy: &[&str]) -> Objection {
+fn refused(scene: &Scene<'_>, why: &str, remedy: String) -> Objection {
     Objection {
-        rule: "tool_policy".into(),
+        rule: RULE.into(),
         effect: Effect::Block,
         severity: Severity::High,
         reason: format!("{} {why}", scene.subject()),
-        remedy: Some(command(remedy)),
+        remedy: Some(remedy),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene, call_rules::covers};
 use crate::{
-    decide::wording::command,
+    decide::wording::explaining,
     inspect::{
         arguments::ArgumentKind,
         meaning::{Numeral, looks, numeral},
@@ -74,7 +74,7 @@ fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
         effect,
         severity,
         reason: super::because(format!("{}: {what}", scene.subject()), &limit.reason),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining(&limit.id)),
     })
 }
 

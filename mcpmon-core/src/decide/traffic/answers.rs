@@ -10,7 +10,7 @@ use crate::{
     decide::{
         order::Judgement,
         rules::{Effect, Objection, Ruling},
-        wording::command,
+        wording::explaining,
     },
     inspect::scan::Source,
     model::{
@@ -165,7 +165,7 @@ fn too_many(most: usize) -> Objection {
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining("max_batch")),
     }
 }
 
@@ -176,7 +176,7 @@ fn no_object() -> Objection {
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: "what is asked of the client is not an object (`inputRequests`)".to_owned(),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining("input_requests")),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         definitions::Offers,
         order::{Ask, Judgement, Order, Shared},
         rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
-        wording::command,
+        wording::{command, explaining},
     },
     inspect::{arguments::Arguments, fingerprint, labels},
     model::{
@@ -183,7 +183,7 @@ impl Traffic {
             effect: Effect::Block,
             severity: Severity::Medium,
             reason: reason.clone(),
-            remedy: Some(command(&["policy", "check"])),
+            remedy: Some(explaining("rate_limit")),
         });
         note(ruling, over_rate);
     }

@@ -9,7 +9,7 @@ use crate::{
     decide::{
         order::Judgement,
         rules::{self, Calling, Effect, Objection, Opinion, Ruling, Scene, Used},
-        wording::{command, shown},
+        wording::{explaining, shown},
     },
     inspect::{
         arguments::{Argument, ArgumentKind, Arguments},
@@ -277,7 +277,7 @@ pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
             "a request names more than {most} {}s at once (`mcp.limits.max_tools`)",
             kind.as_str()
         ),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining("max_tools")),
     }
 }
 
@@ -308,7 +308,7 @@ pub(super) fn handled(
         effect,
         severity,
         reason: format!("{} {verb} (`mcp.{key}`)", subject()),
-        remedy: Some(command(&["policy", "check"])),
+        remedy: Some(explaining(key)),
     })
 }
 

@@ -19,7 +19,7 @@ use crate::{
             requests::{note, too_many, verdict},
             tell::{MAX_TEXT, cut},
         },
-        wording::{command, shown},
+        wording::{command, explaining, shown},
     },
     inspect::meaning::looks,
     model::{DefinitionKind, EventKind, Exchange, Intent, Remote, ServerId, Severity},
@@ -182,7 +182,7 @@ impl Traffic {
                 "a request lets its provider use {subject}, and policy refuses some by name: the request has to name \
                  those that it needs"
             ),
-            remedy: Some(command(&["policy", "check"])),
+            remedy: Some(explaining("unnamed_tools")),
         })
     }
 

@@ -47,7 +47,7 @@ fn a_rule_that_blocks_is_told_by_its_id_and_hides_the_tool() {
         denial.reason,
         "tool read of files matches the rule no-read: because"
     );
-    assert_eq!(denial.remedy.as_deref(), Some("mcpmon policy check"));
+    assert_eq!(denial.remedy.as_deref(), Some("mcpmon policy explain no-read"));
     assert_eq!(told(&world.call("write")), ["mcp_tool_called allow"]);
 }
 
