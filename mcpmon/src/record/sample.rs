@@ -4,9 +4,9 @@ use std::{net::SocketAddr, sync::Arc};
 
 use mcpmon_core::model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
-    DefinitionRecord, Dialect, Digest, Direction, Event, EventKind, Finding, Layer, Match, PinKey, PinPart,
-    PinState, ProcessId, ProcessRef, RequestId, ServerId, ServerType, SessionId, Severity, Standing, Subject,
-    Timestamp, Transport,
+    DefinitionRecord, DefinitionStatus, Dialect, Digest, Direction, Event, EventKind, Finding, Layer, Match,
+    PinKey, PinPart, PinState, ProcessId, ProcessRef, RequestId, ServerId, ServerType, SessionId, Severity,
+    Standing, Subject, Timestamp, Transport,
 };
 use uuid::Uuid;
 
@@ -261,6 +261,41 @@ pub(crate) fn detected(tool: &str) -> Event {
     );
     event.severity = Severity::Critical;
     event.action = Action::Block;
+    event
+}
+
+/// What was found in a result, all of it in one.
+pub(crate) fn inspected(tool: &str) -> Event {
+    let mut event = spoken(
+        "files",
+        EventKind::OutputInspection {
+            tool_name: tool.to_owned(),
+            jsonrpc_id: None,
+            detections: vec![finding()],
+        },
+    );
+    event.severity = Severity::Critical;
+    event.action = Action::Block;
+    event
+}
+
+/// A tool that is left out of a list.
+pub(crate) fn hidden(tool: &str) -> Event {
+    let mut event = spoken(
+        "files",
+        EventKind::ToolSeen {
+            definition: DefinitionKind::Tool,
+            tool_name: tool.to_owned(),
+            tool_hash: Digest::of(tool.as_bytes()),
+            server_type: ServerType::Stdio,
+            description: None,
+            status: DefinitionStatus::New,
+            detections: vec![finding()],
+            max_severity: Some(Severity::Critical),
+        },
+    );
+    event.action = Action::Block;
+    event.rule = Some("tool_poisoning".to_owned());
     event
 }
 

@@ -1,7 +1,7 @@
 //! `mcpmon detections`: what was found in what servers say and are told.
 
 use clap::Args;
-use mcpmon_core::model::{Action, EventKind, Finding, Severity, Timestamp};
+use mcpmon_core::model::{Action, EventKind, Severity, Timestamp};
 
 use crate::{
     cli::{
@@ -48,7 +48,8 @@ const TABLE: Table = Table::new(&[
     Column::cut("TEXT", 12),
 ]);
 
-const TYPES: [&str; 2] = ["mcp_detection", "mcp_output_inspection"];
+/// What was found in a result is told by one of these each, whatever `mcp_output_inspection` says of it once more.
+const TYPE: &str = "mcp_detection";
 
 pub(in crate::cli) fn run(
     options: Options,
@@ -57,7 +58,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        types: TYPES.map(str::to_owned).to_vec(),
+        types: vec![TYPE.to_owned()],
         session: options.session,
         server: options.server,
         tool: options.tool,
@@ -75,38 +76,28 @@ fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -
         Form::Json => events
             .iter()
             .try_for_each(|event| output.json(&json::to_json(event)))?,
-        Form::Table => output.table(&TABLE, &events.iter().flat_map(rows).collect::<Vec<_>>())?,
+        Form::Table => output.table(&TABLE, &events.iter().filter_map(row).collect::<Vec<_>>())?,
     }
     listing::note_extent(events.len(), more, output)?;
     Ok(output.flush()?)
 }
 
-/// One row for each finding: a result may hold several.
-fn rows(event: &StoredEvent) -> Vec<Row> {
-    match event.parse_kind() {
-        Some(EventKind::Detection {
-            tool_name, detection, ..
-        }) => vec![row(event, tool_name.as_deref(), &detection)],
-        Some(EventKind::OutputInspection {
-            tool_name,
-            detections,
-            ..
-        }) => detections
-            .iter()
-            .map(|finding| row(event, Some(&tool_name), finding))
-            .collect(),
-        // Of another kind, or of a later version.
-        Some(_) | None => Vec::new(),
-    }
-}
-
-fn row(event: &StoredEvent, tool: Option<&str>, finding: &Finding) -> Row {
-    Row::new(
+/// `None` for what a later version tells.
+fn row(event: &StoredEvent) -> Option<Row> {
+    let Some(EventKind::Detection {
+        tool_name,
+        detection: finding,
+        ..
+    }) = event.parse_kind()
+    else {
+        return None;
+    };
+    Some(Row::new(
         listing::tone(event),
         [
             time::short(event.timestamp),
             event.server_id.clone().unwrap_or_default(),
-            tool.unwrap_or_default().to_owned(),
+            tool_name.unwrap_or_default(),
             finding.pattern.clone(),
             finding.severity.as_str().to_owned(),
             event.action.as_str().to_owned(),
@@ -117,7 +108,7 @@ fn row(event: &StoredEvent, tool: Option<&str>, finding: &Finding) -> Row {
                 .map(|found| found.text.clone())
                 .unwrap_or_default(),
         ],
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -131,9 +122,11 @@ mod tests {
             sample::started("files", 10),
             sample::detected("helper"),
             sample::at(1, sample::detected("another_helper")),
+            // The same, once more.
+            sample::at(1, sample::inspected("another_helper")),
         ];
         let filter = Filter {
-            types: TYPES.map(str::to_owned).to_vec(),
+            types: vec![TYPE.to_owned()],
             ..Filter::default()
         };
         let shown = scene::shown(events, Form::Table, |reader, output| {

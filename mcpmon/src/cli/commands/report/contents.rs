@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_core::model::{Action, EventKind, Finding, Severity};
+use mcpmon_core::model::{Action, EventKind, Severity};
 use serde_json::{Map, Value, json};
 
+use super::stopped;
 use crate::{
     cli::{CliError, summary},
     record::{Filter, Reader, SessionSummary, StoredEvent, json as form},
@@ -123,6 +124,11 @@ impl Report {
         for event in events.iter().chain(surroundings) {
             report.count(event, &mut found);
         }
+        let all = || events.iter().chain(surroundings);
+        report.blocked = stopped::things(all(), Action::Block)
+            .into_iter()
+            .map(blocked)
+            .collect();
         report.top = top(found);
         report
     }
@@ -132,21 +138,6 @@ impl Report {
         if !server.is_empty() {
             self.servers.insert(server.clone());
         }
-        if event.action == Action::Block {
-            self.block(event, &server);
-        }
-        let mut note = |tool: String, findings: &[Finding]| {
-            for finding in findings {
-                *self.detections.entry(finding.severity).or_default() += 1;
-                let key = (
-                    server.clone(),
-                    tool.clone(),
-                    finding.pattern.clone(),
-                    finding.severity,
-                );
-                *found.entry(key).or_default() += 1;
-            }
-        };
         match event.parse_kind() {
             Some(EventKind::ToolSeen { tool_name, .. }) => {
                 self.tools_seen.insert((server, tool_name));
@@ -156,12 +147,16 @@ impl Report {
             }
             Some(EventKind::Detection {
                 tool_name, detection, ..
-            }) => note(tool_name.unwrap_or_default(), &[detection]),
-            Some(EventKind::OutputInspection {
-                tool_name,
-                detections,
-                ..
-            }) => note(tool_name, &detections),
+            }) => {
+                *self.detections.entry(detection.severity).or_default() += 1;
+                let key = (
+                    server,
+                    tool_name.unwrap_or_default(),
+                    detection.pattern,
+                    detection.severity,
+                );
+                *found.entry(key).or_default() += 1;
+            }
             // What was called was let through; what was judged and blocked was not called.
             Some(EventKind::ToolCalled { .. }) => {
                 *self.calls.entry(event.action.as_str()).or_default() += 1;
@@ -196,6 +191,8 @@ impl Report {
             Some(
                 EventKind::ToolCallIntercepted { .. }
                 | EventKind::ToolReturned { .. }
+                // What was found in a result is told by a detection each, too.
+                | EventKind::OutputInspection { .. }
                 | EventKind::ServerExited { .. }
                 | EventKind::BinaryMismatch { .. }
                 | EventKind::ServerDenied { .. }
@@ -215,16 +212,6 @@ impl Report {
             )
             | None => {}
         }
-    }
-
-    fn block(&mut self, event: &StoredEvent, server: &str) {
-        self.blocked.push(Blocked {
-            time: form::rfc3339(event.timestamp),
-            server: server.to_owned(),
-            what: format!("{} {}", event.kind, what(event)),
-            rule: event.rule.clone().unwrap_or_default(),
-            reason: event.reason.clone().unwrap_or_default(),
-        });
     }
 
     /// Launches by a wrapper, in percent; `None` where none was seen.
@@ -305,6 +292,16 @@ fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detectio
     top.sort_by_key(|detection| std::cmp::Reverse((detection.severity, detection.count)));
     top.truncate(MOST);
     top
+}
+
+fn blocked(event: &StoredEvent) -> Blocked {
+    Blocked {
+        time: form::rfc3339(event.timestamp),
+        server: event.server_id.clone().unwrap_or_default(),
+        what: format!("{} {}", event.kind, what(event)),
+        rule: event.rule.clone().unwrap_or_default(),
+        reason: event.reason.clone().unwrap_or_default(),
+    }
 }
 
 /// What an event is about, in a few words.

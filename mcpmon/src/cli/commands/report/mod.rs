@@ -2,6 +2,7 @@
 
 mod contents;
 mod pages;
+mod stopped;
 
 use clap::{Args, ValueEnum};
 

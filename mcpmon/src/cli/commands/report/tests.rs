@@ -122,6 +122,96 @@ fn a_report_as_json() {
     assert_eq!(report["blocked_count"], 2);
 }
 
+fn report_of(events: Vec<Event>) -> serde_json::Value {
+    let options = Options {
+        session: "s1".to_owned(),
+        format: Format::Json,
+    };
+    let text = scene::shown(events, Form::Json, |reader, output| {
+        run(&options, &reader, output)
+    });
+    serde_json::from_str(text.lines().next().unwrap()).unwrap()
+}
+
+fn with(action: Action, mut event: Event) -> Event {
+    event.action = action;
+    event
+}
+
+/// What is listed of a report's entries, each without its time.
+fn whats(report: &serde_json::Value, list: &str) -> Vec<String> {
+    let entries = report[list].as_array().unwrap().iter();
+    entries
+        .map(|entry| entry["what"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A result with two findings that is withheld, and a definition with one that is hidden, listed twice.
+fn stopped(action: Action) -> Vec<Event> {
+    let events = vec![
+        sample::called("read_mail", 1),
+        with(action, sample::at(1, sample::detected("read_mail"))),
+        with(action, sample::at(1, sample::detected("read_mail"))),
+        with(action, sample::at(1, sample::inspected("read_mail"))),
+        with(
+            action,
+            sample::at(1, sample::returned("read_mail", 1, CallOutcome::Withheld)),
+        ),
+        with(action, sample::at(2, sample::hidden("helper"))),
+        with(action, sample::at(2, sample::detected("helper"))),
+        with(action, sample::at(2, sample::hidden("other"))),
+        with(action, sample::at(2, sample::detected("other"))),
+        with(action, sample::at(3, sample::hidden("helper"))),
+        // Of a resource: no call comes back.
+        with(action, sample::at(4, sample::detected(""))),
+        with(action, sample::at(4, sample::inspected(""))),
+    ];
+    events
+}
+
+#[test]
+fn a_finding_and_what_is_stopped_for_it_count_once() {
+    let report = report_of(stopped(Action::Block));
+    assert_eq!(
+        report["detections_by_severity"],
+        serde_json::json!({"critical": 5})
+    );
+    let top = report["top_detections"].as_array().unwrap().iter();
+    let counts = top.map(|top| (top["tool_name"].as_str().unwrap(), top["count"].as_u64().unwrap()));
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [("read_mail", 2), ("", 1), ("helper", 1), ("other", 1)]
+    );
+    assert_eq!(
+        whats(&report, "blocked"),
+        [
+            "mcp_tool_returned read_mail",
+            "mcp_tool_seen helper",
+            "mcp_tool_seen other",
+            "mcp_output_inspection "
+        ]
+    );
+    assert_eq!(report["blocked_count"], 4);
+}
+
+#[test]
+fn calls_that_are_stopped_at_one_time_are_as_many_as_they_are() {
+    let mut crossed = sample::called("send", 1);
+    crossed.kind = EventKind::CrossServerBlocked {
+        blocked_tool_name: "send".to_owned(),
+        related_calls: Vec::new(),
+        evidence: Vec::new(),
+    };
+    let report = report_of(vec![
+        with(Action::Block, crossed),
+        sample::intercepted("send", 1, Action::Block),
+        sample::intercepted("send", 2, Action::Block),
+        with(Action::Block, sample::detected("send")),
+    ]);
+    let call = "mcp_tool_call_intercepted send";
+    assert_eq!(whats(&report, "blocked"), [call, call]);
+}
+
 #[test]
 fn what_a_server_says_is_no_markup() {
     let html = shown(Format::Html);

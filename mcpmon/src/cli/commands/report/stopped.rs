@@ -1,0 +1,105 @@
+//! Things that were stopped, or would have been. Several events may tell of one: why, what was found, that it went.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcpmon_core::model::{Action, Layer, Timestamp};
+use serde_json::Value;
+
+use crate::record::StoredEvent;
+
+/// What is told of one message is told at one time.
+type Moment<'a> = (Timestamp, Option<&'a str>, Option<&'a str>, Layer);
+
+/// One event for each thing with this action, in the order of `events`.
+pub(super) fn things<'a>(
+    events: impl Iterator<Item = &'a StoredEvent>,
+    action: Action,
+) -> Vec<&'a StoredEvent> {
+    let told: Vec<&StoredEvent> = events
+        .filter(|event| event.action == action && place(event).is_some())
+        .collect();
+    let mut moments: BTreeMap<Moment<'_>, Vec<usize>> = BTreeMap::new();
+    for (position, event) in told.iter().enumerate() {
+        moments.entry(moment(event)).or_default().push(position);
+    }
+    let mut kept = BTreeSet::new();
+    for mut positions in moments.into_values() {
+        positions.sort_by_key(|position| place(told[*position]));
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut covers_all = false;
+        for position in positions {
+            let event = told[position];
+            let name = name(event);
+            let is_told = covers_all || names.contains(name) || (name.is_empty() && !names.is_empty());
+            if place(event) > Some(Place::Thing) && is_told {
+                continue;
+            }
+            // What has no tool is all that its message was about.
+            covers_all |= name.is_empty();
+            names.insert(name);
+            kept.insert(position);
+        }
+    }
+    let mut hidden = BTreeSet::new();
+    let things = kept.into_iter().map(|position| told[position]);
+    // What is hidden is left out of each list, and is one thing still.
+    things
+        .filter(|event| !is_definition(event) || hidden.insert(definition(event)))
+        .collect()
+}
+
+/// How near an event is to the thing that was stopped: of several the first tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// It tells of the thing.
+    Thing,
+    /// It tells of the thing and why; of a result that is no call's nothing else does.
+    Account,
+    /// It tells why.
+    Cause,
+    /// It tells that it went on, or was found.
+    Trace,
+}
+
+/// `None` where nothing was stopped there: an answer to a question of a person.
+fn place(event: &StoredEvent) -> Option<Place> {
+    match event.kind.as_str() {
+        "mcp_approval" | "mcp_kill" | "policy_rejected" => None,
+        "mcp_output_inspection" | "mcp_server_unwrapped" => Some(Place::Account),
+        "mcp_tool_changed" | "mcp_cross_server_blocked" | "mcp_server_binary_mismatch" => Some(Place::Cause),
+        "mcp_detection" | "mcp_tool_called" | "mcp_server_started" => Some(Place::Trace),
+        _ => Some(Place::Thing),
+    }
+}
+
+fn moment(event: &StoredEvent) -> Moment<'_> {
+    (
+        event.timestamp,
+        event.server_id.as_deref(),
+        event.session_id.as_deref(),
+        event.layer,
+    )
+}
+
+/// The tool an event is about; what is about none has no name.
+fn name(event: &StoredEvent) -> &str {
+    let names = ["tool_name", "blocked_tool_name"].into_iter();
+    let mut texts = names.filter_map(|name| event.data.get(name)?.as_str());
+    texts.next().unwrap_or_default()
+}
+
+fn is_definition(event: &StoredEvent) -> bool {
+    event.kind == "mcp_tool_seen"
+}
+
+/// Whose definition, of which kind, which it is, and by what rule it is hidden.
+fn definition(event: &StoredEvent) -> [&str; 5] {
+    let text = |field| event.data.get(field).and_then(Value::as_str).unwrap_or_default();
+    [
+        event.server_id.as_deref().unwrap_or_default(),
+        text("definition"),
+        text("tool_name"),
+        text("tool_hash"),
+        event.rule.as_deref().unwrap_or_default(),
+    ]
+}
