@@ -294,7 +294,7 @@ fn name_of(method: &str) -> (Option<&'static str>, bool) {
 }
 
 /// The revision that a message tells.
-pub(super) fn version(message: Value<'_>) -> Option<String> {
+pub(in crate::filter) fn version(message: Value<'_>) -> Option<String> {
     let meta = last(last(message, "params")?, "_meta")?;
     Some(last(meta, VERSION)?.string()?.into_owned())
 }
@@ -304,7 +304,7 @@ fn era_told(message: Value<'_>) -> Era {
 }
 
 /// Of two members with one name the last one counts.
-pub(super) fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
+pub(in crate::filter) fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
     let members = object.members().filter(|member| member.name == name);
     members.last().map(|member| member.value)
 }

@@ -5,15 +5,14 @@
 //! the text of an error that clients hand on. Comments, `retry:` and empty events pass as they come.
 
 mod annotations;
-mod called;
 mod fault;
-mod head;
+pub(super) mod head;
 mod joined;
 mod learned;
 mod legacy;
 mod output;
-mod own;
 mod post;
+mod question;
 mod response;
 mod rewritten;
 #[cfg(test)]
@@ -21,23 +20,25 @@ mod tests;
 mod value;
 
 pub use self::{
-    called::called,
     fault::{Fault, error_body},
     head::Head,
     learned::Learned,
     legacy::{Endpoint, endpoint},
     output::Output,
-    own::{Listed, Question},
     post::{Answer, Forward, Posted, Waiting},
+    question::Question,
     response::{Ended, Flow, Response},
 };
-use self::{own::Own, post::BodyExit};
-pub use super::message::Judge;
-use super::message::{Reader, Spoken};
+use self::post::BodyExit;
+pub use super::{called::called, message::Judge, own::Listed};
+use super::{
+    message::{Reader, Spoken},
+    own::Own,
+};
 pub use crate::{decode::Limits, rewrite::oauth::Resource};
 use crate::{
     decode::{json::Doubt, lines, mcp::Dialogue},
-    model::{Incident, ListKind, RequestId, Side, Timestamp},
+    model::{Incident, Side, Timestamp},
     rewrite::{self, refusal},
 };
 
@@ -116,31 +117,6 @@ impl Session {
             return on_the_stream(posted, out);
         }
         posted
-    }
-
-    /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
-    /// comes of it is judged and goes to no client; [`Self::listed`] tells.
-    pub fn ask(
-        &mut self,
-        now: Timestamp,
-        kind: ListKind,
-        cursor: Option<&str>,
-        head: &Head<'_>,
-    ) -> Option<Question> {
-        let question = self.own.ask(now, &mut self.reader.dialogue, kind, cursor, head)?;
-        Some(Question {
-            elsewhere: self.is_legacy,
-            ..question
-        })
-    }
-
-    /// What came of a question of our own.
-    pub fn listed(&mut self, id: &RequestId) -> Listed {
-        if !self.reader.dialogue.waits(id) {
-            // Its answer was none, if it is said to wait.
-            self.own.give_up(id);
-        }
-        self.own.listed(id)
     }
 
     /// Turns down what the server has waited for longer than allowed, if there is such a limit.

@@ -1,17 +1,41 @@
 //! Where what becomes of a line goes.
 
 use super::{
-    super::message::{Exit, Stray, Why},
+    super::message::{Admission, Exit, Stray, Why},
     Output,
 };
-use crate::model::{Incident, Side};
+use crate::{
+    decode::jsonrpc::{Envelope, Payload},
+    filter::own::Own,
+    model::{Incident, RequestId, Side},
+};
 
 /// A line that `side` wrote, and what is to be written because of it.
 pub(super) struct LineExit<'o> {
-    pub(super) side: Side,
+    side: Side,
     /// All of it, with its terminator.
-    pub(super) line: &'o [u8],
-    pub(super) out: &'o mut Output,
+    line: &'o [u8],
+    /// Questions of our own, whose answers go to no client.
+    own: Option<&'o Own>,
+    /// What goes on next is one.
+    is_own: bool,
+    out: &'o mut Output,
+}
+
+impl<'o> LineExit<'o> {
+    pub(super) const fn new(side: Side, line: &'o [u8], own: Option<&'o Own>, out: &'o mut Output) -> Self {
+        Self {
+            side,
+            line,
+            own,
+            is_own: false,
+            out,
+        }
+    }
+
+    fn is_ours(&self, id: &RequestId) -> bool {
+        self.side == Side::Server && self.own.is_some_and(|own| own.waiting.contains(id))
+    }
 }
 
 impl Exit for LineExit<'_> {
@@ -20,11 +44,25 @@ impl Exit for LineExit<'_> {
     }
 
     fn instead(&mut self, text: &str) {
+        if std::mem::take(&mut self.is_own) {
+            return;
+        }
         self.out.forward_line(self.side, text);
     }
 
     fn answer(&mut self, text: &str, _why: Why) {
         self.out.answer(self.side, text);
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.is_own = self.is_ours(id);
+    }
+
+    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        match (&envelope.payload, &envelope.id) {
+            (Payload::Result(_) | Payload::Error(_), Some(id)) if self.is_ours(id) => Admission::Ours,
+            _ => Admission::Goes,
+        }
     }
 
     fn divert(&mut self, what: Stray<'_>) {

@@ -19,7 +19,7 @@ use std::{
 use mcpmon_core::{
     decide::launch_rules,
     decode,
-    filter::stdio::Filter,
+    filter::stdio::{Filter, OwnLists},
     inspect::{
         session::{is_name, session},
         starter::Ancestor,
@@ -37,6 +37,7 @@ use crate::{
     config::{self, ConfigError, Search, Trust},
     intercept::{
         hash::Hasher,
+        http::mcp::Caps,
         stdio::{
             self, Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen,
             Server, StartError, Verification,
@@ -172,7 +173,10 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     };
     judge.serves(clock::now(), launch.process.clone());
     let server = judge.server().clone();
-    let filter = Filter::new(limits(judge.policy().limits));
+    let mut filter = Filter::new(limits(judge.policy().limits));
+    if options.remote.is_some() {
+        filter = filter.asking_itself(own_lists());
+    }
     let mut told = options.remote.is_some();
     if told {
         // Nothing of it is still to be read.
@@ -188,6 +192,10 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
             told = true;
             launch.files = files;
             judge.started(now, &launch)
+        }
+        Seen::Tool(tool, is_known) => {
+            *is_known = judge.knows(tool);
+            Verdict::Allow
         }
         Seen::Tick(changed) => {
             judge.tick(now);
@@ -215,6 +223,16 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
             refused::turn_away(*client, &server, &denial);
             Err(WrapError::Denied { server, denial })
         }
+    }
+}
+
+/// How a remote server is asked for its tools, as the proxy asks.
+fn own_lists() -> OwnLists {
+    let caps = Caps::default();
+    OwnLists {
+        pages: caps.own_pages,
+        time: caps.own_time,
+        pause: caps.own_pause,
     }
 }
 

@@ -79,7 +79,7 @@ impl Client {
     /// # Errors
     /// Where a descriptor cannot be polled or read.
     pub fn turn_away(mut self, clock: fn() -> Timestamp, denial: &Denial) -> Result<(), RelayError> {
-        self.filter.turn_away(denial, &mut self.out);
+        self.filter.turn_away(clock(), denial, &mut self.out);
         self.answer();
         let mut silent = None;
         loop {

@@ -2,6 +2,7 @@
 //! and carries signals and ends from one to the other.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     io,
     os::fd::{AsFd as _, OwnedFd},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use mcpmon_core::{
-    filter::stdio::{Filter, Output},
+    filter::stdio::{Filter, Judge, Knows, Output},
     model::{Denial, Incident, ListKind, Message, ServerFiles, Side, Timestamp, Verdict},
 };
 use nix::{
@@ -55,6 +56,8 @@ pub enum Seen<'a> {
     Incident(&'a Incident),
     /// What the server runs from.
     Files(ServerFiles),
+    /// A tool that is called; put in is whether it was on a list of the server. The verdict does not matter.
+    Tool(&'a str, &'a mut bool),
     /// Time passed; lists that show something else by now are put in. The verdict does not matter.
     Tick(&'a mut BTreeSet<ListKind>),
 }
@@ -225,7 +228,7 @@ impl<'a> Relay<'a> {
         let waiting = |sink: &Option<Sink>| sink.as_ref().map_or(0, Sink::waiting);
         let (to_client, to_server) = (waiting(&self.client_out), waiting(&self.server_in));
         // A side is read while the other one keeps up, and while it takes the answers that it provokes itself.
-        let client = to_server < WAITING && to_client < WAITING + ANSWERS;
+        let client = to_server < WAITING && to_client < WAITING + ANSWERS && !self.filter.is_asking();
         let server = to_client < WAITING && to_server < WAITING + ANSWERS;
         let (held, timeout) = (self.check.holds_back(), self.timeout());
         let ports = Ports {
@@ -264,6 +267,7 @@ impl<'a> Relay<'a> {
         }
         let now = (self.clock)();
         self.filter.expire(now, &mut self.out);
+        self.judged(now, Filter::go_on);
         self.carry_out(now);
         let mut changed = BTreeSet::new();
         (self.judge)(now, Seen::Tick(&mut changed));
@@ -381,21 +385,35 @@ impl<'a> Relay<'a> {
     fn pass(&mut self, side: Side, count: usize) {
         self.heard = Some(self.looked);
         let now = (self.clock)();
-        let judge = &mut self.judge;
-        self.filter.push(
-            now,
-            side,
-            &self.buffer[..count],
-            &mut |message| judge(now, Seen::Message(message)),
-            &mut self.out,
-        );
+        let buffer = std::mem::take(&mut self.buffer);
+        self.judged(now, |filter, now, judge, knows, out| {
+            filter.push_knowing(now, side, &buffer[..count], judge, knows, out);
+        });
+        self.buffer = buffer;
         self.carry_out(now);
+    }
+
+    /// Has the filter do something, with whoever judges.
+    fn judged(
+        &mut self,
+        now: Timestamp,
+        act: impl FnOnce(&mut Filter, Timestamp, &mut Judge<'_>, &mut Knows<'_>, &mut Output),
+    ) {
+        let judge = RefCell::new(&mut *self.judge);
+        let mut message = |message: &Message<'_>| (judge.borrow_mut())(now, Seen::Message(message));
+        let mut knows = |tool: &str| {
+            let mut is_known = false;
+            (judge.borrow_mut())(now, Seen::Tool(tool, &mut is_known));
+            is_known
+        };
+        act(&mut self.filter, now, &mut message, &mut knows, &mut self.out);
     }
 
     /// Nothing more comes from a side: what the filter still held goes on, then the other side is told.
     fn close(&mut self, side: Side) {
         let now = (self.clock)();
         self.filter.close(side, &mut self.out);
+        self.judged(now, Filter::go_on);
         self.carry_out(now);
     }
 

@@ -3,9 +3,11 @@
 use super::super::{
     super::message::{Exit, Judge, Reader, Spoken},
     Learned, Listed,
-    own::Own,
 };
-use crate::model::{Content, FromServer, Message, Question, RequestId, Timestamp};
+use crate::{
+    filter::own::Own,
+    model::{Content, FromServer, Message, Question, RequestId, Timestamp},
+};
 
 /// Who learns from what a server says.
 pub(super) struct Hearing<'h> {

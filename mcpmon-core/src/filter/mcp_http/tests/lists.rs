@@ -3,7 +3,7 @@
 use test_case::test_case;
 
 use super::*;
-use crate::model::RequestId;
+use crate::model::{ListKind, RequestId};
 
 const TOOLS: &str =
     r#"{"resultType":"complete","tools":[{"name":"a"},{"name":"evil"}],"ttlMs":9000,"nextCursor":"n"}"#;

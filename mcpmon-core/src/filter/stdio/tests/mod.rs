@@ -3,6 +3,7 @@
 mod again;
 mod changes;
 mod differentials;
+mod lists;
 mod properties;
 mod refused;
 mod stopped;

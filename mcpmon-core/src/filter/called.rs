@@ -1,6 +1,6 @@
 //! Which tools a body calls: whoever judges may want to hear of them first.
 
-use super::head::last;
+use super::mcp_http::head::{last, version};
 use crate::decode::{
     Limits,
     json::{LoneSurrogate, Scanner, Value, ValueKind},
@@ -10,14 +10,32 @@ use crate::decode::{
 /// The tools that the messages in a body call, as far as they can be read. Nothing is decided by it.
 #[must_use]
 pub fn called(limits: Limits, body: &[u8]) -> Vec<String> {
+    calls(limits, body).tools
+}
+
+/// Tools that are called, and the revision that this is said in, if a message tells it.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) tools: Vec<String>,
+    pub(super) version: Option<String>,
+}
+
+/// The same, with what is to be known to ask the server about them.
+pub(super) fn calls(limits: Limits, body: &[u8]) -> Calls {
     let mut scanner = Scanner::new(limits.max_depth);
     let Ok(scan) = scanner.scan(body, LoneSurrogate::Refuse) else {
-        return Vec::new();
+        return Calls::default();
     };
     let root = scan.document.root();
     match root.kind() == ValueKind::Array {
-        true => root.items().take(limits.max_batch).filter_map(tool).collect(),
-        false => tool(root).into_iter().collect(),
+        true => Calls {
+            tools: root.items().take(limits.max_batch).filter_map(tool).collect(),
+            version: root.items().take(limits.max_batch).find_map(version),
+        },
+        false => Calls {
+            tools: tool(root).into_iter().collect(),
+            version: version(root),
+        },
     }
 }
 

@@ -2,42 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{head::Head, post::Waiting};
 use crate::{
     decode::{
         json::{LoneSurrogate, Scanner, quote_into},
         jsonrpc::Envelope,
-        mcp::{Dialogue, VERSION},
+        mcp::{Dialogue, VERSION, era_of},
     },
     model::{Content, Era, FromServer, ListKind, Message, RequestId, Side, Timestamp},
 };
 
 /// Longest cursor that is repeated.
 const LONGEST_CURSOR: usize = 64 << 10;
-
-/// A question of our own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// By which [`Session::listed`](super::Session::listed) tells what came of it.
-    pub id: RequestId,
-    /// Headers it is posted with, beside those of every request to the server.
-    pub headers: Vec<(&'static str, String)>,
-    /// Its body.
-    pub body: Vec<u8>,
-    pub(super) elsewhere: bool,
-}
-
-impl Question {
-    /// What its response is read with.
-    #[must_use]
-    pub fn waiting(&self) -> Waiting {
-        Waiting {
-            asked: vec![self.id.clone()],
-            elsewhere: self.elsewhere,
-            ..Waiting::default()
-        }
-    }
-}
 
 /// What came of a question of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,54 +27,40 @@ pub enum Listed {
 
 /// Questions of our own in one session.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(in crate::filter) struct Own {
     asked: u64,
     /// Those that wait for an answer.
-    pub(super) waiting: BTreeSet<RequestId>,
+    pub(in crate::filter) waiting: BTreeSet<RequestId>,
     /// What came of the others, until somebody asks.
     came: BTreeMap<RequestId, Listed>,
 }
 
 impl Own {
-    /// Asks for a page of a list, under the revision of the request with `head`.
-    pub(super) fn ask(
+    /// Asks for a page of a list, under the revision `version`, if one is told: what its question is known by, and its
+    /// text.
+    pub(in crate::filter) fn ask(
         &mut self,
         now: Timestamp,
         dialogue: &mut Dialogue,
         kind: ListKind,
         cursor: Option<&str>,
-        head: &Head<'_>,
-    ) -> Option<Question> {
+        version: Option<&str>,
+    ) -> Option<(RequestId, String)> {
         let id = self.free(dialogue);
         let method = method(kind);
-        let version = head.version();
-        let body = body(
-            &id,
-            method,
-            cursor,
-            version.filter(|_| head.era() == Era::Stateless),
-        );
+        let era = version.map_or(Era::Handshake, era_of);
+        let body = body(&id, method, cursor, version.filter(|_| era == Era::Stateless));
         let mut scanner = Scanner::new(8);
         let scan = scanner.scan(body.as_bytes(), LoneSurrogate::Refuse).ok()?;
         let envelope = Envelope::read(scan.document.root()).ok()?;
-        let reading = dialogue.read(Side::Client, head.era(), &envelope).ok()?;
+        let reading = dialogue.read(Side::Client, era, &envelope).ok()?;
         dialogue.went_on(now, Side::Client, envelope.id.clone(), reading.sequel);
         self.waiting.insert(id.clone());
-        let mut headers = Vec::new();
-        headers.extend(version.map(|version| ("mcp-protocol-version", version.to_owned())));
-        if head.era() == Era::Stateless {
-            headers.push(("mcp-method", method.to_owned()));
-        }
-        Some(Question {
-            id,
-            headers,
-            body: body.into_bytes(),
-            elsewhere: false,
-        })
+        Some((id, body))
     }
 
     /// What a message is to these questions, if it answers one.
-    pub(super) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, Listed)> {
+    pub(in crate::filter) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, Listed)> {
         let id = message.id.filter(|id| self.waiting.contains(*id))?;
         let Content::Server(said) = &message.content else {
             return None;
@@ -123,13 +84,17 @@ impl Own {
     }
 
     /// A question was answered.
-    pub(super) fn answered(&mut self, (id, came): (RequestId, Listed)) {
+    pub(in crate::filter) fn answered(&mut self, (id, came): (RequestId, Listed)) {
         self.waiting.remove(&id);
         self.came.insert(id, came);
     }
 
     /// What came of a question; what came is told once.
-    pub(super) fn listed(&mut self, id: &RequestId) -> Listed {
+    pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> Listed {
+        if !dialogue.waits(id) {
+            // Its answer was none, if it is said to wait.
+            self.give_up(id);
+        }
         if self.waiting.contains(id) {
             return Listed::Waiting;
         }
@@ -137,7 +102,7 @@ impl Own {
     }
 
     /// Nothing will come of a question any more, if it was one; whether it was.
-    pub(super) fn give_up(&mut self, id: &RequestId) -> bool {
+    pub(in crate::filter) fn give_up(&mut self, id: &RequestId) -> bool {
         self.waiting.remove(id)
     }
 
@@ -153,7 +118,8 @@ impl Own {
     }
 }
 
-const fn method(kind: ListKind) -> &'static str {
+/// The method that asks for a list.
+pub(in crate::filter) const fn method(kind: ListKind) -> &'static str {
     match kind {
         ListKind::Tools => "tools/list",
         ListKind::Prompts => "prompts/list",
