@@ -125,7 +125,7 @@ pub enum Answer {
         /// How many sets of pins were added.
         sets: usize,
     },
-    /// To [`Request::Decide`]: what it was done for.
+    /// To [`Request::Decide`] and [`Request::ResetPins`]: what it was done for.
     Decided(Vec<String>),
     /// It was done.
     Done,

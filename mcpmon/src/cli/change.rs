@@ -133,18 +133,18 @@ impl Place {
         }
     }
 
-    /// Forgets the pins of a server's files.
-    pub(super) fn forget_files(&self, server: &ServerId) -> Result<(), CliError> {
+    /// Forgets the pins of a server's files, and says whether there were any.
+    pub(super) fn forget_files(&self, server: &ServerId) -> Result<bool, CliError> {
         match self {
             Self::Daemon(socket) => {
                 let server = server.clone();
                 match ask(socket, &Request::ResetPins { server })? {
-                    Answer::Done => Ok(()),
+                    Answer::Decided(done) => Ok(!done.is_empty()),
                     Answer::Status(_)
                     | Answer::Checks(_)
                     | Answer::Trusted { .. }
                     | Answer::TrustedExecutable { .. }
-                    | Answer::Decided(_)
+                    | Answer::Done
                     | Answer::Error(_) => Err(unexpected()),
                 }
             }

@@ -55,11 +55,11 @@ pub(super) fn put(connection: &Connection, pin: &BinaryPin) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Removes every pin of a server; without one that is no error.
-pub(super) fn delete(connection: &Connection, server: &ServerId) -> rusqlite::Result<()> {
+/// Removes every pin of a server, and says whether there was one.
+pub(super) fn delete(connection: &Connection, server: &ServerId) -> rusqlite::Result<bool> {
     connection
         .execute("DELETE FROM binary_pins WHERE server_id = ?1", [server.as_str()])
-        .map(drop)
+        .map(|removed| removed > 0)
 }
 
 /// Removes one set; without it that is no error.

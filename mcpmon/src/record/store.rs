@@ -154,7 +154,7 @@ impl Store {
                             news = true;
                         }
                         Entry::PutPin(pin) => pins::put(transaction, pin)?,
-                        Entry::DeletePins(server) => pins::delete(transaction, server)?,
+                        Entry::DeletePins(server) => drop(pins::delete(transaction, server)?),
                         Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
                         Entry::Declare(declared) => servers::declare(transaction, declared)?,
                         Entry::ForgetRunning => servers::forget_running(transaction)?,
@@ -322,7 +322,7 @@ impl Store {
     ///
     /// # Errors
     /// Where SQLite fails.
-    pub fn forget_pins(&mut self, server: &ServerId) -> Result<(), StoreError> {
+    pub fn forget_pins(&mut self, server: &ServerId) -> Result<bool, StoreError> {
         self.write(|transaction| pins::delete(transaction, server))
     }
 

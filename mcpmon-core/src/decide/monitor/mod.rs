@@ -145,9 +145,11 @@ impl Monitor {
         renamed
     }
 
-    /// Forgets the pins of a server, for every package and user: its next start is judged as its first.
-    pub fn forget_pins(&mut self, server: &ServerId) {
-        self.pins.forget(server);
+    /// Forgets the pins of a server, for every package and user: its next start is judged as its first. Says whether
+    /// there were any, or files it was refused with.
+    pub fn forget_pins(&mut self, server: &ServerId) -> bool {
+        let was_refused = self.refused.iter().any(|(key, _)| key.server == *server);
+        self.pins.forget(server) || was_refused
     }
 
     /// Accepts the files with which a server was last refused too; `None` where it was not.

@@ -140,9 +140,12 @@ impl PinBook {
         self.0.entry(set.key).or_default().insert(set.number, pins);
     }
 
-    /// Forgets everything that is accepted for a server, whatever its package and user.
-    pub fn forget(&mut self, server: &ServerId) {
+    /// Forgets everything that is accepted for a server, whatever its package and user, and says whether there was
+    /// anything.
+    pub fn forget(&mut self, server: &ServerId) -> bool {
+        let before = self.0.len();
         self.0.retain(|key, _| key.server != *server);
+        self.0.len() < before
     }
 
     /// How many keys there are.

@@ -106,13 +106,14 @@ impl Daemon {
             server: server.clone(),
             reply,
         };
-        if let Err(error) = self.ask(forget).await {
-            return Answer::Error(error.to_string());
-        }
-        if self.recorder.delete_pins(server).is_ok() {
-            Answer::Done
-        } else {
-            not_stored()
+        let had_pins = match self.ask(forget).await {
+            Ok(had_pins) => had_pins,
+            Err(error) => return Answer::Error(error.to_string()),
+        };
+        let done = had_pins.then(|| server.to_string());
+        match self.recorder.delete_pins(server) {
+            Ok(()) => Answer::Decided(done.into_iter().collect()),
+            Err(_) => not_stored(),
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) enum Message {
     /// Forget the pins of a server, and let its refused files run again.
     ForgetPins {
         server: ServerId,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<bool>,
     },
     /// Pin the files with which a server was last refused; the answer is what is accepted now.
     TrustRefused {
@@ -338,9 +338,9 @@ impl Core {
                 answer(reply, outcome);
             }
             Message::ForgetPins { server, reply } => {
-                self.monitor.forget_pins(&server);
+                let had_pins = self.monitor.forget_pins(&server);
                 self.accept_files(&server);
-                answer(reply, ());
+                answer(reply, had_pins);
             }
             Message::TrustRefused { server, reply } => {
                 let added = self.monitor.trust_refused(&server);

@@ -191,11 +191,11 @@ pub(in crate::cli) fn reset(
         let done = place.decide(now, subject, Word::Forget)?;
         return told(&done, "is judged as new when it is listed next", output);
     }
-    place.forget_files(&options.server)?;
+    let had_files = place.forget_files(&options.server)?;
     match place.decide(now, subject, Word::Forget) {
-        // A server without definitions has files.
         Ok(_) => {}
-        Err(error) if error.kind == ErrorKind::Refused => {}
+        // A server without definitions has files.
+        Err(error) if error.kind == ErrorKind::Refused && had_files => {}
         Err(error) => return Err(error),
     }
     Ok(output.note(&format!(
@@ -339,6 +339,7 @@ fn object(pin: &BinaryPin) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use mcpmon_core::model::{Digest, PinKey, PinPart};
 
     use super::*;
@@ -386,6 +387,44 @@ mod tests {
             + Reads any file
         ---
         ");
+    }
+
+    fn after_a_reset(words: &[&str]) -> String {
+        #[derive(clap::Parser)]
+        struct CommandLine {
+            #[command(flatten)]
+            options: Reset,
+        }
+        let line = std::iter::once("reset").chain(words.iter().copied());
+        let options = CommandLine::try_parse_from(line).expect("a command line").options;
+        let policy = "version: 1\n";
+        scene::shown_under(
+            policy,
+            vec![changed()],
+            Vec::new(),
+            Form::Table,
+            |globals, output| reset(&options, globals, Timestamp(sample::NOON), output).map(|()| 0),
+        )
+    }
+
+    #[test]
+    fn what_has_pins_is_reset() {
+        insta::assert_snapshot!(after_a_reset(&["--server", "files"]), @"
+        ---
+        the next start of files is judged as its first
+        exit 0
+        ");
+        for words in [
+            &["--server", "nope"][..],
+            &["--server", "nope", "--tool", "x"],
+            &["--server", "files", "--tool", "x"],
+        ] {
+            let shown = after_a_reset(words);
+            assert!(
+                shown.contains("error: ") && shown.ends_with("ExitCode(unix_exit_status(1))"),
+                "{words:?}: {shown}"
+            );
+        }
     }
 
     #[test]
