@@ -10,7 +10,7 @@ mod tests;
 
 use super::{
     load::{self, Node, Value},
-    mistake::{Invalid, Origin},
+    mistake::{Invalid, Mistake, Mistakes, Origin, Place},
     sources::{Source, Sources},
 };
 
@@ -74,7 +74,8 @@ pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid
         name: name.to_owned(),
         text: text.to_owned(),
     };
-    let mut tree = load::any(origin)?;
+    let mut tree = load::any(origin.clone())?;
+    not_of_another(from, &tree, origin)?;
     let mut places = Places::default();
     places.number(&mut tree, String::new(), None);
     let mut draft = convert::convert(from, tree, places);
@@ -90,6 +91,35 @@ pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid
         return Err(invalid);
     }
     Ok(Imported { text, notes })
+}
+
+/// A file of another tool would become a policy without anything in it.
+fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), Invalid> {
+    let Value::Map(entries) = &tree.value else {
+        return Ok(());
+    };
+    let is_known = |tool: &Foreign| {
+        let rows = tables::root(*tool);
+        entries
+            .iter()
+            .any(|entry| rows.iter().any(|row| row.key == entry.key))
+    };
+    let mut mistakes = Mistakes::new(vec![origin]);
+    let mut tools = [Foreign::Agentsh, Foreign::Agentshield].into_iter();
+    if !is_known(&from)
+        && let Some(meant) = tools.find(is_known)
+    {
+        let (from, meant) = (from.name(), meant.name());
+        mistakes.push(Mistake {
+            place: Place::START,
+            key: String::new(),
+            message: format!(
+                "no key of it is one of {from}, and some are of {meant}: did you mean `--from {meant}`?"
+            ),
+            related: None,
+        });
+    }
+    mistakes.unless_any(())
 }
 
 /// Where every value of the original stands. A value keeps its number in place of its line when it is moved.

@@ -199,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_the_other_tool_is_not_made_an_empty_policy() {
+        let (outcome, out, err) = run("blocked_tools: [x]\nrules: []\n", None, false);
+        assert_eq!(outcome.expect("told").exit_code(), 2);
+        assert_eq!(out, "");
+        assert!(err.contains("did you mean `--from agentshield`?"), "{err}");
+        // What is of neither says so, key by key.
+        let (outcome, _, err) = run("elephants: 1\n", None, false);
+        assert_eq!(outcome.expect("converted"), Outcome::Valid);
+        assert!(err.contains("elephants: not carried over"), "{err}");
+    }
+
+    #[test]
     fn what_is_no_yaml_is_a_mistake_of_the_configuration() {
         let (outcome, out, err) = run("a: [", None, false);
         assert_eq!(outcome.expect("told").exit_code(), 2);

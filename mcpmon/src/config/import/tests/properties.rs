@@ -111,8 +111,11 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn usable(from: Foreign, text: &str) -> Result<(), TestCaseError> {
-    let Ok(imported) = import(from, "a\nname", text) else {
-        return Err(TestCaseError::fail(format!("not converted: {text}")));
+    let imported = match import(from, "a\nname", text) {
+        Ok(imported) => imported,
+        // With keys of the other tool alone at its root it is taken for that one's.
+        Err(invalid) if invalid.to_string().contains("did you mean `--from") => return Ok(()),
+        Err(invalid) => return Err(TestCaseError::fail(format!("not converted: {invalid}: {text}"))),
     };
     let sources = Sources::of_parts(vec![(
         Source::File(PathBuf::from("imported.yaml")),
