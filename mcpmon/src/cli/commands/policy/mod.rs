@@ -8,6 +8,7 @@ mod known_rules;
 
 use std::{io::Write, path::PathBuf};
 
+use mcpmon_core::policy::{Policy, ServerPolicy, rules::ToolPolicy};
 use serde_json::json;
 
 pub(in crate::cli) use self::{explain::explain, generate::generate};
@@ -148,12 +149,40 @@ fn summary(loaded: &Loaded) -> String {
         [] => String::new(),
         keys => format!("; not in force yet: {}", keys.join(", ")),
     };
-    format!(
-        "ok: {} ({}, {}{not_in_force})",
-        sources.join(" + "),
-        count(loaded.policy.servers.len(), "server"),
-        count(loaded.policy.network.rules.len(), "network rule"),
-    )
+    let policy = &loaded.policy;
+    let mut counts = vec![count(policy.servers.len(), "server")];
+    let more = [
+        (rules(policy), "rule"),
+        (listed(policy), "listed name"),
+        (policy.suppressions.len(), "suppression"),
+    ];
+    let more = more.iter().filter(|(number, _)| *number > 0);
+    counts.extend(more.map(|(number, thing)| count(*number, thing)));
+    counts.push(count(policy.network.rules.len(), "network rule"));
+    format!("ok: {} ({}{not_in_force})", sources.join(" + "), counts.join(", "))
+}
+
+/// Rules over calls, resources and values.
+const fn rules(policy: &Policy) -> usize {
+    let rules = &policy.rules;
+    rules.calls.len() + rules.resources.len() + rules.limits.len()
+}
+
+fn servers(policy: &ServerPolicy) -> usize {
+    match policy {
+        ServerPolicy::None => 0,
+        ServerPolicy::Allowlist(names) | ServerPolicy::Denylist(names) => names.len(),
+        ServerPolicy::Both(both) => servers(&both.0) + servers(&both.1),
+    }
+}
+
+/// Servers, tools and resources that a list allows, denies or blocks.
+fn listed(policy: &Policy) -> usize {
+    let tools = match &policy.rules.tools {
+        ToolPolicy::None => 0,
+        ToolPolicy::Allowlist(entries) | ToolPolicy::Denylist(entries) => entries.len(),
+    };
+    servers(&policy.server_policy) + tools + policy.rules.blocked_tools.len() + policy.rules.blocked_resources.len()
 }
 
 fn count(number: usize, thing: &str) -> String {
@@ -171,6 +200,9 @@ fn as_json(name: &str, result: Result<Loaded, ConfigError>) -> serde_json::Value
             "sources": loaded.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "hash": loaded.hash,
             "servers": loaded.policy.servers.len(),
+            "rules": rules(&loaded.policy),
+            "listed": listed(&loaded.policy),
+            "suppressions": loaded.policy.suppressions.len(),
             "network_rules": loaded.policy.network.rules.len(),
             "not_in_force": loaded.not_in_force.iter().map(ToString::to_string).collect::<Vec<_>>(),
         }),
@@ -261,6 +293,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_file_holds_is_counted() {
+        let text = "version: 1
+mcp:
+  tool_policy: denylist
+  denied_tools: [{tool: a}, {tool: b}]
+  blocked_tools: [c]
+  rules:
+    - {id: one, match: {tool_name: x}, decision: BLOCK}
+  resource_rules:
+    - {id: two, match: {uri_pattern: 'file:///x'}, decision: BLOCK}
+  suppressions: [{rule: tool_poisoning, reason: known}]
+";
+        let sources = Sources::of_parts(vec![(config::Source::File("a.yaml".into()), text.to_owned())]);
+        let loaded = config::load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            summary(&loaded),
+            "ok: a.yaml (0 servers, 2 rules, 3 listed names, 1 suppression, 0 network rules)"
+        );
+    }
+
+    #[test]
     fn a_file_of_the_user_is_told_from_the_host_s() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("mcpmon.yaml");
@@ -288,7 +341,7 @@ mod tests {
         let (outcome, out, err) = policy(&["check", "--json", "good.yaml", "bad.yaml", "missing.yaml"]);
         assert_eq!((outcome, err.as_str()), (Outcome::Invalid, ""));
         assert_snapshot!(out, @r#"
-    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:8161ecab674ae4ad6c7afd87255d5bbcc9f1e816226edba7062ea0d9727ab6d9","servers":1,"network_rules":0,"not_in_force":["mcp.registry.persistent"]}
+    {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:8161ecab674ae4ad6c7afd87255d5bbcc9f1e816226edba7062ea0d9727ab6d9","servers":1,"rules":0,"listed":0,"suppressions":0,"network_rules":0,"not_in_force":["mcp.registry.persistent"]}
     {"ok":false,"file":"DIR/bad.yaml","errors":[{"file":"DIR/bad.yaml","line":1,"column":7,"key":"mode","message":"unknown value `loud`: expected `enforce` or `observe`"}]}
     {"ok":false,"file":"DIR/missing.yaml","errors":[{"message":"cannot read DIR/missing.yaml: No such file or directory (os error 2)"}]}
     "#);
