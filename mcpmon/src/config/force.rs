@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use jiff::civil::Date;
+
 use super::{
     load::{KeyPath, Node, Value},
     raw::{ListMode, Mcp},
@@ -23,6 +25,8 @@ pub enum Cause {
     NotYet,
     /// It is read only where another key has this value.
     Needs(&'static str),
+    /// It held up to this day.
+    Expired(Date),
 }
 
 impl fmt::Display for NotInForce {
@@ -30,6 +34,7 @@ impl fmt::Display for NotInForce {
         match self.cause {
             Cause::NotYet => f.write_str(&self.key),
             Cause::Needs(setting) => write!(f, "{} (needs `{setting}`)", self.key),
+            Cause::Expired(until) => write!(f, "{} (expired: `until: {until}`)", self.key),
         }
     }
 }
@@ -132,8 +137,8 @@ const POLICY: [&str; 18] = [
 ];
 
 /// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty
-/// text) is none of them; one that repeats its default is, because the default has no effect either.
-pub(super) fn not_in_force(tree: &Node, mcp: &Mcp) -> Vec<NotInForce> {
+/// text) is none of them; one that repeats its default is, because the default has no effect either. `today` is in UTC.
+pub(super) fn not_in_force(tree: &Node, mcp: &Mcp, today: Date) -> Vec<NotInForce> {
     let mut found = BTreeSet::new();
     collect(tree, "", &mut found);
     let lists = [
@@ -163,6 +168,16 @@ pub(super) fn not_in_force(tree: &Node, mcp: &Mcp) -> Vec<NotInForce> {
             found.insert(NotInForce {
                 key: key.to_owned(),
                 cause: Cause::Needs(setting),
+            });
+        }
+    }
+    for (index, suppression) in mcp.suppressions.iter().enumerate() {
+        if let Some(until) = suppression.until.as_ref().map(|until| until.0)
+            && until < today
+        {
+            found.insert(NotInForce {
+                key: format!("mcp.suppressions[{index}]"),
+                cause: Cause::Expired(until),
             });
         }
     }

@@ -89,13 +89,14 @@ pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
 /// # Errors
 /// Every mistake in it.
 pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
     document.tell(compiled.findings);
     let loaded = Loaded {
         policy: Arc::new(compiled.policy),
         settings: compiled.settings,
-        not_in_force: force::not_in_force(&document.tree, &document.config.mcp),
+        not_in_force: force::not_in_force(&document.tree, &document.config.mcp, today),
         sources: sources.names().cloned().collect(),
         hash: sources.digest(),
         text: Arc::new(sources.clone()),

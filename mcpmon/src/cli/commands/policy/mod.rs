@@ -147,7 +147,7 @@ fn summary(loaded: &Loaded) -> String {
     let not_in_force: Vec<_> = loaded.not_in_force.iter().map(ToString::to_string).collect();
     let not_in_force = match &not_in_force[..] {
         [] => String::new(),
-        keys => format!("; not in force yet: {}", keys.join(", ")),
+        keys => format!("; not in force: {}", keys.join(", ")),
     };
     let policy = &loaded.policy;
     let mut counts = vec![count(policy.servers.len(), "server")];
@@ -274,7 +274,7 @@ mod tests {
     fn every_file_is_checked() {
         let (outcome, out, err) = policy(&["check", "bad.yaml", "good.yaml", "missing.yaml"]);
         assert_eq!(outcome.exit_code(), 2);
-        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force yet: mcp.registry.persistent)");
+        assert_snapshot!(out, @"ok: DIR/good.yaml (1 server, 0 network rules; not in force: mcp.registry.persistent)");
         assert_snapshot!(err, @r"
     DIR/bad.yaml:1:7: mode: unknown value `loud`: expected `enforce` or `observe`
        |
