@@ -306,6 +306,23 @@ mod tests {
     }
 
     #[test]
+    fn a_type_that_no_event_has_is_a_usage_error_that_says_which_is_meant() {
+        let error = Cli::try_parse_from(["mcpmon", "events", "--type", "mcp_tool_sen"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let error = error.to_string();
+        assert!(error.contains("'mcp_tool_seen'"), "{error}");
+        Cli::try_parse_from([
+            "mcpmon",
+            "events",
+            "--type",
+            "mcp_tool_seen",
+            "--type",
+            "policy_loaded",
+        ])
+        .unwrap();
+    }
+
+    #[test]
     fn a_bad_time_is_a_usage_error_that_says_what_is_good() {
         let error = Cli::try_parse_from(["mcpmon", "events", "--since", "yesterday"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);

@@ -49,7 +49,7 @@ pub(crate) use event::new_id;
 pub use follow::Follow;
 pub use generation::Generation;
 pub use launches::{Ending, Launch};
-pub use names::{name, parse_name};
+pub use names::{EVENT_TYPES, name, parse_name};
 pub use outlets::{OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};

@@ -1,6 +1,6 @@
 //! `mcpmon events`: everything recorded.
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_core::model::{Action, Severity, Timestamp};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         table::{Column, Row, Table},
         time,
     },
-    record::{Filter, Reader, StoredEvent},
+    record::{EVENT_TYPES, Filter, Reader, StoredEvent},
 };
 
 /// List what was recorded: launches, connections, mismatches, policy changes, losses
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Of this type, such as mcp_server_started; may be given more than once
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(EVENT_TYPES), hide_possible_values = true)]
     types: Vec<String>,
     /// With this action: allow, audit, would_block, block
     #[arg(long, value_parser = parse_action)]

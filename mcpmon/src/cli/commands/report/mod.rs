@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use self::contents::Report;
 use crate::{
-    cli::{CliError, Output, session},
+    cli::{CliError, Output, output::Form, session},
     record::{Filter, Reader},
 };
 
@@ -18,9 +18,9 @@ pub(in crate::cli) struct Options {
     /// The session, as `mcpmon events --json` calls it
     #[arg(value_name = "SESSION")]
     session: String,
-    /// The form of the report
-    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
-    format: Format,
+    /// The form of the report; with `--json` it is that
+    #[arg(long, value_enum, value_name = "FORM")]
+    format: Option<Format>,
 }
 
 /// The form of a report.
@@ -59,7 +59,11 @@ pub(in crate::cli) fn run(
     }
     let surroundings = contents::surroundings(reader, &events)?;
     let report = Report::of(&options.session, summary.as_ref(), &events, &surroundings);
-    match options.format {
+    let usual = match output.form {
+        Form::Json => Format::Json,
+        Form::Table => Format::default(),
+    };
+    match options.format.unwrap_or(usual) {
         Format::Json => output.json(&report.object())?,
         Format::Md => output.page(&pages::markdown(&report))?,
         Format::Html => output.page(&pages::html(&report))?,

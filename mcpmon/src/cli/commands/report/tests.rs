@@ -28,7 +28,7 @@ fn events() -> Vec<Event> {
 fn shown(format: Format) -> String {
     let options = Options {
         session: "s1".to_owned(),
-        format,
+        format: Some(format),
     };
     scene::shown(events(), Form::Json, |reader, output| {
         run(&options, &reader, output)
@@ -100,6 +100,22 @@ fn a_report_as_markdown() {
 }
 
 #[test]
+fn the_form_of_every_command_is_that_of_a_report_too() {
+    let of = |format| {
+        let options = Options {
+            session: "s1".to_owned(),
+            format,
+        };
+        scene::shown(events(), Form::Json, |reader, output| {
+            run(&options, &reader, output)
+        })
+    };
+    assert_eq!(of(None), shown(Format::Json));
+    assert_eq!(of(Some(Format::Html)), shown(Format::Html));
+    assert_ne!(of(None), of(Some(Format::Html)));
+}
+
+#[test]
 fn a_report_as_json() {
     let text = shown(Format::Json);
     let report: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -125,7 +141,7 @@ fn a_report_as_json() {
 fn report_of(events: Vec<Event>) -> serde_json::Value {
     let options = Options {
         session: "s1".to_owned(),
-        format: Format::Json,
+        format: Some(Format::Json),
     };
     let text = scene::shown(events, Form::Json, |reader, output| {
         run(&options, &reader, output)
@@ -177,7 +193,12 @@ fn a_finding_and_what_is_stopped_for_it_count_once() {
         serde_json::json!({"critical": 5})
     );
     let top = report["top_detections"].as_array().unwrap().iter();
-    let counts = top.map(|top| (top["tool_name"].as_str().unwrap(), top["count"].as_u64().unwrap()));
+    let counts = top.map(|top| {
+        (
+            top["tool_name"].as_str().unwrap(),
+            top["count"].as_u64().unwrap(),
+        )
+    });
     assert_eq!(
         counts.collect::<Vec<_>>(),
         [("read_mail", 2), ("", 1), ("helper", 1), ("other", 1)]
@@ -230,7 +251,7 @@ fn a_session_that_is_not_there_is_said_to_be_none() {
     let mut output = Output::plain(&mut data, &mut notes, Form::Table);
     let options = Options {
         session: "none".to_owned(),
-        format: Format::Md,
+        format: None,
     };
     let error = run(&options, &reader, &mut output).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
