@@ -63,7 +63,10 @@ pub(in crate::cli) fn generate(
         output.note("note: the session has more events than are looked through; what was used in the latest is not allowed")?;
     }
     if profile.tools.is_empty() {
-        output.note("note: no tool was called in the session, and so none is allowed")?;
+        output.note(match profile.blocked.is_empty() {
+            true => "note: no tool was called in the session, and so none is allowed",
+            false => "note: no tool was called in the session but such as were blocked or hidden, or would have been, and so none is allowed",
+        })?;
     }
     Ok(())
 }
@@ -204,6 +207,36 @@ mod tests {
         assert_eq!(allowed, ["      tool: read_file"], "{text}");
         assert!(text.contains("# It would have been blocked by "), "{text}");
         assert!(text.contains("    #   tool: write_file\n"), "{text}");
+    }
+
+    #[test]
+    fn a_session_whose_only_call_would_have_been_blocked_is_not_one_without_calls() {
+        let noted = |events| {
+            let args = GenerateArgs {
+                session: "s1".to_owned(),
+                output: None,
+            };
+            let text = scene::shown_under(
+                "version: 1\n",
+                Vec::new(),
+                events,
+                Form::Table,
+                |globals, output| generate(&args, globals, output).map(|()| 0),
+            );
+            let note = text.lines().find(|line| line.starts_with("note: "));
+            note.expect("a note").to_owned()
+        };
+        let mut went_on = sample::called("write_file", 3);
+        went_on.action = Action::WouldBlock;
+        let observed = vec![sample::intercepted("write_file", 3, Action::WouldBlock), went_on];
+        assert_eq!(
+            noted(observed),
+            "note: no tool was called in the session but such as were blocked or hidden, or would have been, and so none is allowed"
+        );
+        assert_eq!(
+            noted(vec![seen("read_file")]),
+            "note: no tool was called in the session, and so none is allowed"
+        );
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Report {
     pub(super) top: Vec<Detection>,
     pub(super) calls: BTreeMap<&'static str, u64>,
     pub(super) blocked: Vec<Blocked>,
+    /// What went on because the mode is observe.
+    pub(super) would_block: Vec<Blocked>,
     pub(super) connections: BTreeMap<(String, &'static str), u64>,
     pub(super) launches: u64,
     pub(super) wrapped: u64,
@@ -44,7 +46,7 @@ pub(super) struct Detection {
     pub(super) count: u64,
 }
 
-/// A use that was stopped.
+/// A use that was stopped, or would have been.
 #[derive(Debug)]
 pub(super) struct Blocked {
     pub(super) time: String,
@@ -125,10 +127,9 @@ impl Report {
             report.count(event, &mut found);
         }
         let all = || events.iter().chain(surroundings);
-        report.blocked = stopped::things(all(), Action::Block)
-            .into_iter()
-            .map(blocked)
-            .collect();
+        let things = |action| stopped::things(all(), action).into_iter().map(blocked);
+        report.blocked = things(Action::Block).collect();
+        report.would_block = things(Action::WouldBlock).collect();
         report.top = top(found);
         report
     }
@@ -227,6 +228,18 @@ impl Report {
                 .map(|(server, tool)| json!({"server_id": server, "tool_name": tool}))
                 .collect()
         };
+        let list = |blocked: &[Blocked]| -> Vec<Value> {
+            let object = |blocked: &Blocked| {
+                json!({
+                    "timestamp": blocked.time,
+                    "server_id": blocked.server,
+                    "what": blocked.what,
+                    "rule": blocked.rule,
+                    "reason": blocked.reason,
+                })
+            };
+            shown(blocked).iter().map(object).collect()
+        };
         let value = json!({
             "session_id": self.session,
             "agent": self.agent,
@@ -246,14 +259,10 @@ impl Report {
                 "count": detection.count,
             })).collect::<Vec<_>>(),
             "calls": self.calls,
-            "blocked": self.blocked.iter().take(MOST).map(|blocked| json!({
-                "timestamp": blocked.time,
-                "server_id": blocked.server,
-                "what": blocked.what,
-                "rule": blocked.rule,
-                "reason": blocked.reason,
-            })).collect::<Vec<_>>(),
+            "blocked": list(&self.blocked),
             "blocked_count": self.blocked.len(),
+            "would_block": list(&self.would_block),
+            "would_block_count": self.would_block.len(),
             "connections": self.connections.iter().map(|((remote, action), count)| json!({
                 "remote": remote,
                 "action": action,
@@ -270,11 +279,11 @@ impl Report {
         };
         object
     }
+}
 
-    /// Those of the blocked uses that a page shows.
-    pub(super) fn shown_blocked(&self) -> &[Blocked] {
-        &self.blocked[..self.blocked.len().min(MOST)]
-    }
+/// Those of blocked uses that a report lists.
+pub(super) fn shown(blocked: &[Blocked]) -> &[Blocked] {
+    &blocked[..blocked.len().min(MOST)]
 }
 
 /// The worst first, then the most frequent.

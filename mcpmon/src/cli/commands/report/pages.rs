@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::contents::Report;
+use super::contents::{Blocked, Report, shown};
 
 /// A heading and the table beneath it.
 struct Section {
@@ -69,6 +69,15 @@ pub(super) fn html(report: &Report) -> String {
 }
 
 fn sections(report: &Report) -> Vec<Section> {
+    let uses = |blocked: &Blocked| {
+        vec![
+            blocked.time.clone(),
+            blocked.server.clone(),
+            blocked.what.clone(),
+            blocked.rule.clone(),
+            blocked.reason.clone(),
+        ]
+    };
     let unknown = || "unknown".to_owned();
     let pairs = |pairs: &std::collections::BTreeSet<(String, String)>| {
         pairs
@@ -148,19 +157,7 @@ fn sections(report: &Report) -> Vec<Section> {
         section(
             "Blocked",
             &["time", "server", "what", "rule", "reason and remedy"],
-            report
-                .shown_blocked()
-                .iter()
-                .map(|blocked| {
-                    vec![
-                        blocked.time.clone(),
-                        blocked.server.clone(),
-                        blocked.what.clone(),
-                        blocked.rule.clone(),
-                        blocked.reason.clone(),
-                    ]
-                })
-                .collect(),
+            shown(&report.blocked).iter().map(uses).collect(),
         ),
         section(
             "Connections",
@@ -174,15 +171,25 @@ fn sections(report: &Report) -> Vec<Section> {
                 .collect(),
         ),
         section(
-            "What was not enforced",
-            &["time", "what"],
-            report
-                .gaps
-                .iter()
-                .map(|gap| vec![gap.time.clone(), gap.what.clone()])
-                .collect(),
+            "Would have been blocked",
+            &["time", "server", "what", "rule", "reason and remedy"],
+            shown(&report.would_block).iter().map(uses).collect(),
         ),
+        section("What was not enforced", &["time", "what"], not_enforced(report)),
     ]
+}
+
+/// Gaps, and before them how much went on because the mode is observe.
+fn not_enforced(report: &Report) -> Vec<Vec<String>> {
+    let observed = report.would_block.first().map(|first| {
+        let count = report.would_block.len();
+        let uses = if count == 1 { "use" } else { "uses" };
+        let what = format!("mode observe: {count} {uses} went on that would have been blocked");
+        vec![first.time.clone(), what]
+    });
+    let gaps = report.gaps.iter();
+    let gaps = gaps.map(|gap| vec![gap.time.clone(), gap.what.clone()]);
+    observed.into_iter().chain(gaps).collect()
 }
 
 /// Characters that Markdown or a terminal would act on are escaped; a cell is one line.

@@ -92,6 +92,10 @@ fn a_report_as_markdown() {
         |---|---|---|
         | 192.0.2.1:443 | allow | 1 |
 
+        ## Would have been blocked
+
+        None.
+
         ## What was not enforced
 
         None.
@@ -193,12 +197,7 @@ fn a_finding_and_what_is_stopped_for_it_count_once() {
         serde_json::json!({"critical": 5})
     );
     let top = report["top_detections"].as_array().unwrap().iter();
-    let counts = top.map(|top| {
-        (
-            top["tool_name"].as_str().unwrap(),
-            top["count"].as_u64().unwrap(),
-        )
-    });
+    let counts = top.map(|top| (top["tool_name"].as_str().unwrap(), top["count"].as_u64().unwrap()));
     assert_eq!(
         counts.collect::<Vec<_>>(),
         [("read_mail", 2), ("", 1), ("helper", 1), ("other", 1)]
@@ -213,6 +212,40 @@ fn a_finding_and_what_is_stopped_for_it_count_once() {
         ]
     );
     assert_eq!(report["blocked_count"], 4);
+}
+
+#[test]
+fn what_would_have_been_stopped_is_told_as_not_enforced() {
+    let mut events = stopped(Action::WouldBlock);
+    events.extend([
+        sample::at(5, sample::intercepted("send", 2, Action::WouldBlock)),
+        sample::at(5, with(Action::WouldBlock, sample::called("send", 2))),
+    ]);
+    let report = report_of(events.clone());
+    assert_eq!(report["blocked_count"], 0);
+    assert_eq!(
+        whats(&report, "would_block"),
+        [
+            "mcp_tool_returned read_mail",
+            "mcp_tool_seen helper",
+            "mcp_tool_seen other",
+            "mcp_output_inspection ",
+            "mcp_tool_call_intercepted send"
+        ]
+    );
+    assert_eq!(report["would_block_count"], 5);
+    let options = Options {
+        session: "s1".to_owned(),
+        format: None,
+    };
+    let page = scene::shown(events, Form::Table, |reader, output| {
+        run(&options, &reader, output)
+    });
+    let (_, gaps) = page.split_once("## What was not enforced").unwrap();
+    assert!(
+        gaps.contains("mode observe: 5 uses went on that would have been blocked"),
+        "{page}"
+    );
 }
 
 #[test]
