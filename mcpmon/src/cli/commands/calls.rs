@@ -49,7 +49,7 @@ const TABLE: Table = Table::new(&[
     Column::cut("SERVER", 14),
     Column::cut("TOOL", 18),
     Column::whole("ACTION", 11),
-    Column::whole("OUTCOME", 14),
+    Column::whole("OUTCOME", 17),
     Column::whole("TOOK", 7),
     Column::cut("REASON", 20),
 ]);
@@ -217,8 +217,17 @@ fn outcome(call: &ToolCall) -> String {
     match (&call.returned, &call.called) {
         (Some(returned), _) => text(returned, "outcome"),
         (None, Some(_)) => "no answer yet".to_owned(),
+        (None, None) if is_left(call) => "left to the agent".to_owned(),
         (None, None) => "not sent".to_owned(),
     }
+}
+
+/// Whether all there is of a call is that a model wanted it, and nobody stopped it: the agent may have a tool of its own,
+/// or a server that no wrapper stands before.
+fn is_left(call: &ToolCall) -> bool {
+    let is_all = call.judged.is_none() && call.called.is_none() && call.returned.is_none();
+    let intent = call.intent.as_ref().filter(|_| is_all);
+    intent.is_some_and(|intent| intent.action != Action::Block)
 }
 
 fn duration(call: &ToolCall) -> String {
@@ -237,7 +246,11 @@ fn text(event: &StoredEvent, field: &str) -> String {
 /// The main event, with what was wanted and what came back beneath it.
 fn object(call: &ToolCall) -> Map<String, Value> {
     let mut object = call.main().map(json::to_json).unwrap_or_default();
-    object.insert("sent".to_owned(), call.called.is_some().into());
+    let sent = match is_left(call) {
+        true => Value::Null,
+        false => call.called.is_some().into(),
+    };
+    object.insert("sent".to_owned(), sent);
     if let Some(intent) = call.intent.as_ref().filter(|intent| call.main() != Some(intent)) {
         object.insert("intent".to_owned(), json::to_json(intent).into());
     }
@@ -353,6 +366,38 @@ mod tests {
             (&"stdio".into(), &"ok".into())
         );
         assert_eq!(json[1]["remote_addr"], "192.0.2.1:443");
+    }
+
+    #[test]
+    fn what_a_model_wanted_and_nobody_stopped_is_left_to_the_agent() {
+        let events = || {
+            [Action::Block, Action::WouldBlock, Action::Audit, Action::Allow]
+                .into_iter()
+                .zip(0..)
+                .map(|(action, second)| sample::at(second, sample::wanted("run_shell", None, action)))
+                .collect()
+        };
+        let shown = |form| {
+            scene::shown(events(), form, |reader, output| {
+                show(&reader, &Filter::default(), 10, output)
+            })
+        };
+        let table = shown(Form::Table);
+        let outcomes = table.lines().map(|line| {
+            let outcomes = ["not sent", "left to the agent"];
+            outcomes.into_iter().find(|outcome| line.contains(outcome))
+        });
+        let left = "left to the agent";
+        assert_eq!(
+            outcomes.flatten().collect::<Vec<_>>(),
+            ["not sent", left, left, left],
+            "{table}"
+        );
+        let sent: Vec<Value> = shown(Form::Json)
+            .lines()
+            .filter_map(|line| Some(serde_json::from_str::<Value>(line).ok()?["sent"].clone()))
+            .collect();
+        assert_eq!(sent, [false.into(), Value::Null, Value::Null, Value::Null]);
     }
 
     #[test]
