@@ -108,6 +108,14 @@ impl Standalone {
         self.hosted.status()
     }
 
+    /// URLs of the providers that it speaks to, by name.
+    #[must_use]
+    pub fn providers(&self) -> BTreeMap<String, String> {
+        let providers = self.hosted.settings().providers.iter();
+        let urls = providers.map(|provider| (provider.name.clone(), provider.url.clone()));
+        urls.collect()
+    }
+
     /// Serves until `end`.
     pub async fn serve_until<T>(&mut self, end: impl Future<Output = T>) -> T {
         let mut end = pin!(end);

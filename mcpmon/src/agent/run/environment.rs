@@ -1,11 +1,11 @@
 //! How an agent learns that its models are reached through the proxy: by variables, or by words of its command.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
 };
 
-use super::codex;
+use super::{address, codex};
 
 /// A variable by which clients find a provider.
 #[derive(Clone, Copy, Debug)]
@@ -62,35 +62,91 @@ pub(super) struct Start {
 }
 
 /// Providers that the user's own environment names: they stay what is spoken to, behind the proxy.
-pub(super) fn providers_of(variable: impl Fn(&str) -> Option<OsString>) -> BTreeMap<&'static str, String> {
-    let mut providers = BTreeMap::new();
-    for known in VARIABLES {
-        let Some(url) = variable(known.name).and_then(|url| url.into_string().ok()) else {
-            continue;
-        };
-        let url = url.trim_end_matches('/');
-        let url = url.strip_suffix(known.path).unwrap_or(url);
-        // Ollama's need not be a URL.
-        let is_url = url.starts_with("http://") || url.starts_with("https://");
-        if is_url {
-            providers.entry(known.provider).or_insert_with(|| url.to_owned());
-        }
-    }
-    providers
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// URLs of them, by name.
+    pub(super) providers: BTreeMap<&'static str, String>,
+    /// Those whose URL does not end as clients expect: what they add follows it at once.
+    whole: BTreeSet<&'static str>,
+    /// What cannot be used, told.
+    pub(super) warnings: Vec<String>,
 }
 
-/// How `program` is started so that it speaks to the proxy at `base`, which has these providers.
+impl Named {
+    /// Those that these variables name.
+    pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mut named = Self::default();
+        for known in VARIABLES {
+            let Some(given) = variable(known.name).filter(|given| !given.is_empty()) else {
+                continue;
+            };
+            match address::url(known.provider, &given) {
+                Ok(url) => named.add(known, &url),
+                Err(unusable) => named.warnings.push(format!(
+                    "{} is {:?}, {unusable}: the proxy does not speak to that but to the usual or configured `{}`",
+                    known.name,
+                    address::shown(&given),
+                    known.provider
+                )),
+            }
+        }
+        named
+    }
+
+    fn add(&mut self, known: Variable, url: &str) {
+        let expected = url.strip_suffix(known.path);
+        let provider = expected.unwrap_or(url);
+        match self.providers.get(known.provider) {
+            Some(first) if first == provider => {}
+            Some(first) => self.warnings.push(format!(
+                "{} names another `{}` than a variable before it: the proxy speaks to {first}",
+                known.name, known.provider
+            )),
+            None => {
+                if expected.is_none() {
+                    self.whole.insert(known.provider);
+                }
+                self.providers.insert(known.provider, provider.to_owned());
+            }
+        }
+    }
+}
+
+/// How an agent reaches models.
+#[derive(Clone, Debug)]
+pub(super) struct Reached {
+    /// The session's URL at the proxy.
+    pub(super) base: String,
+    /// URLs of the providers that the proxy has, by name.
+    pub(super) providers: BTreeMap<String, String>,
+}
+
+impl Reached {
+    /// What clients of `provider`, who expect `path` behind its host, are given.
+    fn url(&self, named: &Named, provider: &str, path: &str) -> Option<String> {
+        let spoken_to = self.providers.get(provider)?;
+        let is_whole = named.whole.contains(provider) && named.providers.get(provider) == Some(spoken_to);
+        let path = if is_whole { "" } else { path };
+        Some(format!("{}/{provider}{path}", self.base))
+    }
+
+    /// Where OpenAI's models are, if they are.
+    pub(super) fn openai(&self, named: &Named) -> Option<String> {
+        self.url(named, "openai", "/v1")
+    }
+}
+
+/// How `program` is started so that it speaks to the proxy.
 pub(super) fn start(
-    base: &str,
-    providers: &[&str],
+    reached: &Reached,
+    named: &Named,
     program: &OsStr,
     arguments: &[OsString],
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Start {
     let mut start = Start::default();
     for known in VARIABLES {
-        if providers.contains(&known.provider) {
-            let url = format!("{base}/{}{}", known.provider, known.path);
+        if let Some(url) = reached.url(named, known.provider, known.path) {
             start.variables.insert(known.name, url.into());
         }
     }
@@ -106,16 +162,11 @@ pub(super) fn start(
         };
         start.variables.insert(name, hosts);
     }
-    start.arguments = match openai(base, providers) {
+    start.arguments = match reached.openai(named) {
         Some(url) => codex::told(program, arguments.to_vec(), &url),
         None => arguments.to_vec(),
     };
     start
-}
-
-/// Where OpenAI's models are behind the proxy at `base`, if they are.
-pub(super) fn openai(base: &str, providers: &[&str]) -> Option<String> {
-    providers.contains(&"openai").then(|| format!("{base}/openai/v1"))
 }
 
 #[cfg(test)]
@@ -131,8 +182,23 @@ mod tests {
         None
     }
 
+    fn reached(providers: &[&str]) -> Reached {
+        let url = |name: &&str| ((*name).to_owned(), format!("https://{name}.example"));
+        Reached {
+            base: BASE.to_owned(),
+            providers: providers.iter().map(url).collect(),
+        }
+    }
+
     fn started(program: &str, providers: &[&str]) -> Start {
-        start(BASE, providers, OsStr::new(program), &["exec".into()], none)
+        let program = OsStr::new(program);
+        start(
+            &reached(providers),
+            &Named::default(),
+            program,
+            &["exec".into()],
+            none,
+        )
     }
 
     #[test]
@@ -174,7 +240,13 @@ mod tests {
     #[test_case(Some("corp.example") => "corp.example,127.0.0.1,localhost"; "more of them")]
     fn no_other_proxy_comes_in_between(given: Option<&str>) -> String {
         let variable = |_: &str| given.map(OsString::from);
-        let start = start(BASE, &ALL, OsStr::new("claude"), &[], variable);
+        let start = start(
+            &reached(&ALL),
+            &Named::default(),
+            OsStr::new("claude"),
+            &[],
+            variable,
+        );
         start.variables["NO_PROXY"].to_string_lossy().into_owned()
     }
 
@@ -183,15 +255,71 @@ mod tests {
         let given = |name: &str| match name {
             "OPENAI_BASE_URL" => Some("https://gw.example/openai/v1/".into()),
             "ANTHROPIC_BASE_URL" => Some("https://gw.example/anthropic".into()),
-            "OLLAMA_HOST" => Some("0.0.0.0:11434".into()),
+            "OLLAMA_HOST" => Some("0.0.0.0:18100".into()),
             _ => None,
         };
-        let providers = providers_of(given);
+        let named = Named::of(given);
+        assert_eq!(named.warnings, [""; 0]);
         assert_eq!(
-            providers.into_iter().collect::<Vec<_>>(),
+            named.providers.into_iter().collect::<Vec<_>>(),
             [
                 ("anthropic", "https://gw.example/anthropic".to_owned()),
+                ("ollama", "http://127.0.0.1:18100".to_owned()),
                 ("openai", "https://gw.example/openai".to_owned())
+            ]
+        );
+    }
+
+    #[test_case("http://127.0.0.1:18120/foo", "http://127.0.0.1:18120/foo" => "http://127.0.0.1:7/s/token/openai"; "as the client alone")]
+    #[test_case("http://127.0.0.1:18120/foo/v1", "http://127.0.0.1:18120/foo" => "http://127.0.0.1:7/s/token/openai/v1"; "one that ends as usual")]
+    #[test_case("http://127.0.0.1:18120/foo", "https://gw.example" => "http://127.0.0.1:7/s/token/openai/v1"; "another is configured")]
+    fn a_path_is_what_clients_would_use_alone(given: &str, spoken_to: &str) -> String {
+        let named = Named::of(|name| (name == "OPENAI_BASE_URL").then(|| given.into()));
+        let reached = Reached {
+            base: BASE.to_owned(),
+            providers: [("openai".to_owned(), spoken_to.to_owned())].into(),
+        };
+        let start = start(&reached, &named, OsStr::new("codex"), &[], none);
+        let url = start.variables["OPENAI_BASE_URL"].to_string_lossy().into_owned();
+        let told = format!("openai_base_url=\"{url}\"");
+        assert_eq!(start.arguments, ["-c", &told]);
+        url
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let secret = concat!("hun", "ter2");
+        let named = Named::of(|name| match name {
+            "ANTHROPIC_BASE_URL" => Some(format!("https://me:{secret}@gw.example/a").into()),
+            "OPENAI_BASE_URL" => Some("no url at all".into()),
+            "OPENAI_API_BASE" => Some("".into()),
+            _ => None,
+        });
+        assert_eq!(named.providers, BTreeMap::new());
+        assert_eq!(
+            named.warnings,
+            [
+                "ANTHROPIC_BASE_URL is \"https://***@gw.example/a\", which has a user name or password in it: the proxy does not speak to that but to the usual or configured `anthropic`",
+                "OPENAI_BASE_URL is \"no url at all\", which is no URL such as http://127.0.0.1:8080/v1: the proxy does not speak to that but to the usual or configured `openai`",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_two_that_differ_the_first_counts() {
+        let named = Named::of(|name| match name {
+            "OPENAI_BASE_URL" => Some("https://gw.example/v1".into()),
+            "OPENAI_API_BASE" => Some("https://other.example/v1".into()),
+            _ => None,
+        });
+        assert_eq!(
+            named.providers,
+            [("openai", "https://gw.example".to_owned())].into()
+        );
+        assert_eq!(
+            named.warnings,
+            [
+                "OPENAI_API_BASE names another `openai` than a variable before it: the proxy speaks to https://gw.example"
             ]
         );
     }

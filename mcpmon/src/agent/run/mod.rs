@@ -1,5 +1,6 @@
 //! `mcpmon run`: one agent, its models behind a proxy of its own, all that it starts one session.
 
+mod address;
 mod cgroup;
 mod child;
 mod codex;
@@ -30,7 +31,7 @@ pub use self::shims::{
 use self::{
     cgroup::OwnGroup,
     daemon::{DaemonError, Found, Keep},
-    environment::Start,
+    environment::{Named, Reached, Start},
     shims::{Inherited, Shims},
 };
 use super::{
@@ -120,19 +121,19 @@ enum Proxy {
 }
 
 impl Proxy {
-    /// Base URL of the session, and names of providers.
-    fn base(&self) -> (String, Vec<String>) {
+    /// How it is reached.
+    fn reached(&self) -> Reached {
         let (address, token, providers) = match self {
             Self::Daemon(reach) => {
-                let providers = reach.offer.providers.keys().cloned().collect();
-                (reach.offer.address, &reach.token, providers)
+                let offer = &reach.offer;
+                (offer.address, &reach.token, offer.providers.clone())
             }
-            Self::Own(proxy, token) => {
-                let status = proxy.status();
-                (status.listen, token, status.providers)
-            }
+            Self::Own(proxy, token) => (proxy.status().listen, token, proxy.providers()),
         };
-        (format!("http://{address}/s/{token}"), providers)
+        Reached {
+            base: format!("http://{address}/s/{token}"),
+            providers,
+        }
     }
 }
 
@@ -147,23 +148,27 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
         Ok(group) => (Some(group), None),
         Err(error) => (None, Some(chain(&error))),
     };
-    let named = environment::providers_of(|name| env::var_os(name));
+    let named = Named::of(|name| env::var_os(name));
+    for warning in &named.warnings {
+        tracing::warn!("{warning}");
+    }
     let hello = RunHello {
         name: name.clone(),
         group: group.as_ref().and_then(OwnGroup::name),
         providers: named
+            .providers
             .iter()
             .map(|(name, url)| ((*name).to_owned(), url.clone()))
             .collect(),
         ..RunHello::default()
     };
     let keep = Keep::default();
-    let (proxy, session) = behind(&options, &hello, &keep)?;
+    let (proxy, session) = behind(&options, &named, &hello, &keep)?;
     let shims = match options.shims {
-        true => shims(&options, &proxy),
+        true => shims(&options, &proxy.reached(), &named),
         false => None,
     };
-    let start = start(&options, &proxy, name, shims.as_ref());
+    let start = start(&options, &proxy.reached(), &named, name, shims.as_ref());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -186,7 +191,12 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
 }
 
 /// The daemon's proxy where there is one, else one of its own; and which session it is for.
-fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, SessionId), RunError> {
+fn behind(
+    options: &Options,
+    named: &Named,
+    hello: &RunHello,
+    keep: &Keep,
+) -> Result<(Proxy, SessionId), RunError> {
     let session = own_session(hello.name.as_deref()).ok_or(RunError::NoSession)?;
     match daemon::introduce(&options.socket, hello) {
         Ok(Found::Behind(stream, reach)) => {
@@ -219,7 +229,7 @@ fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, Se
                     .map_err(HostError::from)
                     .map_err(ProxyError::from)?,
             ),
-            providers: environment::providers_of(|name| env::var_os(name)),
+            providers: named.providers.clone(),
         },
         tokens,
     )?;
@@ -227,12 +237,15 @@ fn behind(options: &Options, hello: &RunHello, keep: &Keep) -> Result<(Proxy, Se
 }
 
 /// With what the agent is started.
-fn start(options: &Options, proxy: &Proxy, name: Option<String>, shims: Option<&Shims>) -> Start {
-    let (base, providers) = proxy.base();
-    let providers: Vec<&str> = providers.iter().map(String::as_str).collect();
-    let mut start = environment::start(&base, &providers, &options.program, &options.arguments, |name| {
-        env::var_os(name)
-    });
+fn start(
+    options: &Options,
+    reached: &Reached,
+    named: &Named,
+    name: Option<String>,
+    shims: Option<&Shims>,
+) -> Start {
+    let variable = |name: &str| env::var_os(name);
+    let mut start = environment::start(reached, named, &options.program, &options.arguments, variable);
     if let Some(name) = name {
         start.variables.insert(SESSION, name.into());
     }
@@ -285,11 +298,9 @@ async fn served(
 }
 
 /// Launchers that wrap the servers they start; without them the agent runs all the same.
-fn shims(options: &Options, proxy: &Proxy) -> Option<Shims> {
-    let (base, providers) = proxy.base();
-    let providers: Vec<&str> = providers.iter().map(String::as_str).collect();
+fn shims(options: &Options, reached: &Reached, named: &Named) -> Option<Shims> {
     let inherited = Inherited {
-        openai: environment::openai(&base, &providers),
+        openai: reached.openai(named),
         config: options.config.clone(),
         db: options.store.clone(),
         socket: options.socket.clone(),
