@@ -1,6 +1,9 @@
 //! The judges behind the HTTP proxy.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use mcpmon_core::{
     filter::llm::{Fault, Judge},
@@ -23,6 +26,8 @@ pub(super) struct Judges {
     pub(super) tokens: Tokens,
     pub(super) callers: Arc<Callers>,
     pub(super) keeper: Option<Keeper>,
+    /// Requests to models that came.
+    pub(super) asked: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -46,6 +51,7 @@ impl Exchanges for Judges {
     }
 
     fn judge(&self, asked: Asked) -> Box<dyn http::ExchangeJudge> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
         let now = clock::now();

@@ -5,7 +5,15 @@ mod servers;
 mod standalone;
 mod tokens;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use mcpmon_core::{
     model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp},
@@ -53,6 +61,7 @@ pub struct Hosted {
     remotes: Remotes,
     keeper: Option<Keeper>,
     bodies: Option<BodyStorage>,
+    asked: Arc<AtomicU64>,
 }
 
 /// What `mcpmon status` shows of it.
@@ -126,11 +135,13 @@ impl Hosted {
             ..Settings::new(settings.listen, providers.collect::<Result<_, _>>()?)
         };
         let (keeper, bodies) = keeper(settings.bodies.as_ref(), &models);
+        let asked = Arc::<AtomicU64>::default();
         let judges = Arc::new(Judges {
             models: models.clone(),
             tokens: remotes.tokens(),
             callers: remotes.callers(),
             keeper: keeper.clone(),
+            asked: Arc::clone(&asked),
         });
         let running = Running::start(http, judges)?;
         if let Some(bodies) = &bodies {
@@ -143,6 +154,7 @@ impl Hosted {
             settings: settings.clone(),
             models,
             remotes,
+            asked,
         })
     }
 
@@ -156,6 +168,12 @@ impl Hosted {
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.running.is_running()
+    }
+
+    /// Requests to models that came so far.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// How it was started.

@@ -108,6 +108,12 @@ impl Standalone {
         self.hosted.status()
     }
 
+    /// Requests to models that came so far.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.hosted.asked()
+    }
+
     /// URLs of the providers that it speaks to, by name.
     #[must_use]
     pub fn providers(&self) -> BTreeMap<String, String> {

@@ -98,6 +98,8 @@ pub struct Outcome {
     pub session: SessionId,
     /// What the agent's exit status becomes.
     pub code: u8,
+    /// Requests to models that came through the proxy, where it was the session's own.
+    pub asked: Option<u64>,
     /// Why the agent had no control group of its own, where it had none.
     pub no_group: Option<String>,
     /// The daemon's store, where the daemon's proxy was used.
@@ -182,9 +184,11 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
     // A task that introduces this process again may be under way.
     runtime.shutdown_background();
     keep.leave();
+    let (ended, asked) = ended?;
     Ok(Outcome {
         session,
-        code: child::code(ended?),
+        code: child::code(ended),
+        asked,
         no_group,
         store,
     })
@@ -255,7 +259,7 @@ fn start(
     start
 }
 
-/// Starts the agent, and serves it to its end.
+/// Starts the agent, and serves it to its end: how it ended, and how many requests to models a proxy of its own had.
 async fn served(
     options: &Options,
     proxy: Proxy,
@@ -263,7 +267,7 @@ async fn served(
     entrance: Option<PathBuf>,
     mut hello: RunHello,
     keep: &Keep,
-) -> Result<ExitStatus, RunError> {
+) -> Result<(ExitStatus, Option<u64>), RunError> {
     let agent = child::start(&options.program, &start.arguments, &start.variables, entrance);
     let agent = agent.map_err(|source| RunError::Agent {
         program: options.program.clone(),
@@ -282,7 +286,10 @@ async fn served(
         tokio::spawn(daemon::stay(options.socket.clone(), hello, reach, keep.clone()));
     }
     match proxy {
-        Proxy::Daemon(_) => child::wait(agent?).await.map_err(RunError::Prepare),
+        Proxy::Daemon(_) => {
+            let ended = child::wait(agent?).await.map_err(RunError::Prepare)?;
+            Ok((ended, None))
+        }
         Proxy::Own(mut proxy, _) => {
             let ended = match agent {
                 Ok(agent) => proxy
@@ -291,8 +298,9 @@ async fn served(
                     .map_err(RunError::Prepare),
                 Err(error) => Err(error),
             };
+            let asked = proxy.asked();
             proxy.stop();
-            ended
+            Ok((ended?, Some(asked)))
         }
     }
 }

@@ -86,6 +86,9 @@ fn summary(outcome: &Outcome, globals: &Globals) -> String {
     if let Some(counts) = counted {
         line.push_str(&format!(": {counts}"));
     }
+    if outcome.asked == Some(0) {
+        line.push_str("; no request to a model came through the proxy");
+    }
     if let Some(cause) = &outcome.no_group {
         line.push_str(&format!("; no control group of its own ({cause})"));
     }
@@ -107,5 +110,38 @@ fn explain(error: RunError) -> CliError {
         RunError::Agent { .. } | RunError::NoSession | RunError::Prepare(_) => {
             CliError::new(ErrorKind::Environment, error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_core::model::SessionId;
+
+    use super::*;
+    use crate::cli::Color;
+
+    #[test]
+    fn a_session_without_a_request_to_a_model_is_said_to_be_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let globals = Globals {
+            config: None,
+            db: Some(directory.path().join("none.db")),
+            json: false,
+            color: Color::Never,
+        };
+        let told = |asked| {
+            let outcome = Outcome {
+                session: SessionId::new("s1"),
+                code: 0,
+                asked,
+                no_group: None,
+                store: None,
+            };
+            summary(&outcome, &globals)
+        };
+        let none = "no request to a model came through the proxy";
+        assert!(told(Some(0)).contains(none));
+        // The daemon's proxy is not asked.
+        assert!(!told(Some(1)).contains(none) && !told(None).contains(none));
     }
 }

@@ -49,6 +49,7 @@ pub(super) struct Detection {
 /// A use that was stopped, or would have been.
 #[derive(Debug)]
 pub(super) struct Blocked {
+    pub(super) kind: String,
     pub(super) time: String,
     pub(super) server: String,
     pub(super) what: String,
@@ -220,6 +221,38 @@ impl Report {
         (self.launches > 0).then(|| self.wrapped * 100 / self.launches)
     }
 
+    /// How much there was of everything, in a line; what was stopped is told by what it was.
+    pub(super) fn line(&self) -> String {
+        let several = |count: u64, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            more => format!("{more} {many}"),
+        };
+        let blocked = |kind: &str| {
+            let of_kind = self.blocked.iter().filter(|blocked| blocked.kind == kind);
+            of_kind.count() as u64
+        };
+        let (calls, hidden) = (blocked("mcp_tool_call_intercepted"), blocked("mcp_tool_seen"));
+        let other = self.blocked.len() as u64 - calls - hidden;
+        let mut words = vec![
+            several(self.servers.len() as u64, "server", "servers"),
+            several(self.calls.values().sum(), "call", "calls"),
+        ];
+        let rest = [
+            (calls, "call blocked", "calls blocked"),
+            (hidden, "definition hidden", "definitions hidden"),
+            (other, "other use blocked", "other uses blocked"),
+            (
+                self.would_block.len() as u64,
+                "use that would have been blocked",
+                "uses that would have been blocked",
+            ),
+        ];
+        let rest = rest.into_iter().filter(|(count, ..)| *count > 0);
+        words.extend(rest.map(|(count, one, many)| several(count, one, many)));
+        words.push(several(self.detections.values().sum(), "finding", "findings"));
+        words.join(", ")
+    }
+
     /// The report as one JSON object.
     pub(super) fn object(&self) -> Map<String, Value> {
         let pairs = |pairs: &BTreeSet<(String, String)>| -> Vec<Value> {
@@ -305,6 +338,7 @@ fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detectio
 
 fn blocked(event: &StoredEvent) -> Blocked {
     Blocked {
+        kind: event.kind.clone(),
         time: form::rfc3339(event.timestamp),
         server: event.server_id.clone().unwrap_or_default(),
         what: format!("{} {}", event.kind, what(event)),

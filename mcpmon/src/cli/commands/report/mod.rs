@@ -84,16 +84,7 @@ pub(in crate::cli) fn line(reader: &Reader, session: &str) -> Result<String, Cli
     };
     let events = reader.events(&filter, LIMIT)?;
     let report = Report::of(session, None, &events, &[]);
-    let calls = report.calls.values().sum::<u64>();
-    let found = report.detections.values().sum::<u64>();
-    let counts = [
-        (report.servers.len() as u64, "server", "servers"),
-        (calls, "call", "calls"),
-        (report.blocked.len() as u64, "blocked", "blocked"),
-        (found, "finding", "findings"),
-    ];
-    let words = counts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
-    Ok(words.join(", "))
+    Ok(report.line())
 }
 
 #[cfg(test)]

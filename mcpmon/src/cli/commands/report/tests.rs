@@ -215,6 +215,29 @@ fn a_finding_and_what_is_stopped_for_it_count_once() {
 }
 
 #[test]
+fn a_line_says_what_was_stopped() {
+    let told = |events: Vec<Event>| {
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, events);
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        line(&reader, "s1").unwrap()
+    };
+    assert_eq!(
+        told(stopped(Action::Block)),
+        "1 server, 1 call, 2 definitions hidden, 2 other uses blocked, 5 findings"
+    );
+    let call = sample::intercepted("write_file", 2, Action::Block);
+    assert_eq!(
+        told(vec![sample::called("read_file", 1), call]),
+        "1 server, 2 calls, 1 call blocked, 0 findings"
+    );
+    assert_eq!(
+        told(stopped(Action::WouldBlock)),
+        "1 server, 1 call, 4 uses that would have been blocked, 5 findings"
+    );
+}
+
+#[test]
 fn what_would_have_been_stopped_is_told_as_not_enforced() {
     let mut events = stopped(Action::WouldBlock);
     events.extend([
