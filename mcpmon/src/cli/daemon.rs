@@ -27,7 +27,7 @@ pub(super) fn ask(socket: &Path, request: &Request) -> Result<Answer, CliError> 
 fn explain(error: AskError) -> CliError {
     let hint = match &error {
         AskError::NotRunning(_) => Some(
-            "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; nothing is enforced meanwhile",
+            "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; meanwhile the kernel enforces nothing, and only what passes a wrapper or a proxy is seen",
         ),
         AskError::Permission(_) => Some("run the command with sudo, or join the group mcpmon"),
         AskError::Silent => Some("it may be starting still; otherwise see its log, and restart it"),
@@ -46,4 +46,18 @@ pub(super) fn unexpected() -> CliError {
         ErrorKind::Environment,
         anyhow::anyhow!("the daemon answered something else than was asked; is it of another version?"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_daemon_wrappers_and_proxies_go_on() {
+        let error = explain(AskError::NotRunning("/run/mcpmon.sock".into()));
+        let hint = error.hints.join("\n");
+        assert!(
+            hint.contains("the kernel enforces nothing, and only what passes a wrapper or a proxy is seen")
+        );
+    }
 }

@@ -167,6 +167,7 @@ fn llm_proxy(status: &Status) -> String {
     match &status.proxy {
         Some(proxy) => match proxy.sessions {
             0 => proxy.to_string(),
+            1 => format!("{proxy}; 1 session"),
             sessions => format!("{proxy}; {sessions} sessions"),
         },
         None => "not running".to_owned(),
@@ -397,7 +398,7 @@ mod tests {
         servers    1 running: files (pid 9, 2 processes)
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
-        llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 sessions
+        llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session
         mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
