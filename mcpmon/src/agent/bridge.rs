@@ -1,10 +1,16 @@
 //! `mcpmon bridge`: the process behind `mcpmon wrap --url` that stands in the place of a server's own. It is told what
 //! to do by a variable: whoever lists processes sees no secret.
 
-use std::{env, ffi::OsString, io, os::fd::AsFd as _};
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io::{self, Write as _},
+    os::{fd::AsFd as _, unix::fs::OpenOptionsExt as _},
+};
 
 use mcpmon_core::model::Digest;
-use nix::sys::prctl;
+use nix::{fcntl::OFlag, sys::prctl};
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
@@ -53,11 +59,26 @@ struct Settings {
     headers: Vec<(String, String)>,
     tls_fingerprint: Option<Digest>,
     max_message: usize,
+    /// Number of the descriptor that tells the wrapper of certificates that are not the pinned one.
+    certificates: Option<i32>,
+}
+
+/// Bytes in which a certificate is told.
+pub(super) const TOLD: usize = "sha256:\n".len() + 64;
+
+/// A certificate, as the wrapper is told of it: no longer than what a pipe takes at once.
+pub(super) fn line(shown: &Digest) -> Vec<u8> {
+    format!("{shown}\n").into_bytes()
 }
 
 /// What the variable is to say for this server.
 #[must_use]
-pub(super) fn settings(destination: &Destination, headers: &[Header], max_message: usize) -> OsString {
+pub(super) fn settings(
+    destination: &Destination,
+    headers: &[Header],
+    max_message: usize,
+    certificates: Option<i32>,
+) -> OsString {
     let header = |header: &Header| (header.name().to_owned(), header.value().to_owned());
     let settings = Settings {
         url: destination.address.as_str().to_owned(),
@@ -65,9 +86,18 @@ pub(super) fn settings(destination: &Destination, headers: &[Header], max_messag
         headers: headers.iter().map(header).collect(),
         tls_fingerprint: destination.pin,
         max_message,
+        certificates,
     };
     let text = serde_json::to_string(&settings).expect("plain values always serialise");
     text.into()
+}
+
+/// The descriptor of that number, of which it has another one: it never waits on it.
+fn certificates(number: i32) -> io::Result<File> {
+    File::options()
+        .write(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(format!("/proc/self/fd/{number}"))
 }
 
 /// Carries messages between standard streams and a server, until one of them ends.
@@ -75,10 +105,11 @@ pub(super) fn settings(destination: &Destination, headers: &[Header], max_messag
 /// # Errors
 /// Where it cannot, or has to end early.
 pub fn run() -> Result<(), BridgeVerbError> {
-    // The credentials in its memory and environment are nobody else's.
-    prctl::set_dumpable(false).map_err(io::Error::from)?;
     let settings = env::var(SETTINGS).map_err(|_unset| BridgeVerbError::Alone)?;
     let settings: Settings = serde_json::from_str(&settings).map_err(BridgeVerbError::Settings)?;
+    let certificates = settings.certificates.map(certificates).transpose()?;
+    // The credentials in its memory and environment are nobody else's.
+    prctl::set_dumpable(false).map_err(io::Error::from)?;
     let headers = settings.headers.iter();
     let asking = Asking {
         address: Address::new(&settings.url)?,
@@ -105,6 +136,12 @@ pub fn run() -> Result<(), BridgeVerbError> {
         };
         let input = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
         let output = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
-        Ok(bridge(asking, way, input, output, end).await?)
+        let refused = move |shown: &Digest| {
+            // What does not get through now is told with the next request.
+            if let Some(mut told) = certificates.as_ref() {
+                drop(told.write(&line(shown)));
+            }
+        };
+        Ok(bridge(asking, way, input, output, Box::new(refused), end).await?)
     })
 }

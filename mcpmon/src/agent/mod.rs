@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod bridge;
+mod certificate;
 pub(crate) mod clock;
 pub mod control;
 pub mod daemon;

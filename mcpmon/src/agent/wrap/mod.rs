@@ -1,5 +1,6 @@
 //! `mcpmon wrap`: one MCP server between its client and itself. Wires configuration, judge and stdio sense.
 
+mod certificates;
 mod environment;
 mod files;
 mod identity;
@@ -31,7 +32,7 @@ use mcpmon_core::{
 use nix::sys::prctl;
 
 pub use self::remote::Remote;
-use self::{files::Planned, remote::Stand};
+use self::{certificates::Certificates, files::Planned, remote::Stand};
 use super::{clock, host, remote::DestinationError};
 use crate::{
     config::{self, ConfigError, Search, Trust},
@@ -167,6 +168,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         server: running,
         mut launch,
         verification,
+        mut certificates,
     } = match running {
         Ok(running) => running,
         Err(error) => return Err(refused::instead(error, guarded, judge)),
@@ -199,6 +201,9 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         }
         Seen::Tick(changed) => {
             judge.tick(now);
+            if let Some(event) = certificates.as_mut().and_then(|told| told.take(now)) {
+                judge.tell(event);
+            }
             changed.append(&mut judge.take_changed_lists());
             Verdict::Allow
         }
@@ -209,6 +214,9 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     if !told {
         // What it said, if anything, was said before its files were read. This start cannot be refused any more.
         let _verdict = judge.started(now, &launch);
+    }
+    if let Some(event) = certificates.as_mut().and_then(|told| told.take(now)) {
+        judge.tell(event);
     }
     judge.exited(now, started, ended(closing.as_ref().ok()));
     let recorded = judge.close(now);
@@ -241,6 +249,8 @@ struct Running {
     server: Server,
     launch: judge::Launch,
     verification: Option<Verification>,
+    /// What is told of a remote server's certificate.
+    certificates: Option<Certificates>,
 }
 
 /// Starts the server, if it may run.
@@ -289,6 +299,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         server: running,
         launch,
         verification,
+        certificates: None,
     })
 }
 
@@ -305,11 +316,13 @@ fn stand_in(
     // What is started is the server, for whoever reads of it.
     (launch.command, launch.arguments) = (found.name, Vec::new());
     let running = Server::start(stand.program, stand.environment, guarded.mask())?;
+    drop(stand.told);
     launch.process.pid = running.pid();
     Ok(Running {
         server: running,
         launch,
         verification: None,
+        certificates: stand.certificates,
     })
 }
 

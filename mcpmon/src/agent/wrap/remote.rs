@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io,
+    os::fd::OwnedFd,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::Command,
@@ -15,7 +16,10 @@ use mcpmon_core::{
     policy::Policy,
 };
 
-use super::{Options, WrapError};
+use super::{
+    Options, WrapError,
+    certificates::{Certificates, number},
+};
 use crate::{
     agent::{
         bridge::{SETTINGS, VERB, settings},
@@ -81,6 +85,10 @@ impl Remote {
 pub(super) struct Stand {
     pub(super) program: Program,
     pub(super) environment: Vec<(OsString, OsString)>,
+    /// What it tells of certificates, where one is pinned.
+    pub(super) certificates: Option<Certificates>,
+    /// Where it does, until it is started.
+    pub(super) told: Option<OwnedFd>,
 }
 
 impl Stand {
@@ -88,7 +96,12 @@ impl Stand {
     /// proxies and certificates are named there.
     pub(super) fn of(remote: &Remote, found: &Destination, max_message: usize) -> io::Result<Self> {
         let mut environment: Vec<_> = env::vars_os().filter(|(name, _)| name != SETTINGS).collect();
-        let settings = settings(found, &remote.headers, max_message);
+        let (certificates, told) = found
+            .pin
+            .map(|pinned| Certificates::of(found.address.shown(), pinned))
+            .transpose()?
+            .unzip();
+        let settings = settings(found, &remote.headers, max_message, told.as_ref().map(number));
         environment.push((SETTINGS.into(), settings));
         let path = env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN));
         Ok(Self {
@@ -100,6 +113,8 @@ impl Stand {
                 path,
             },
             environment,
+            certificates,
+            told,
         })
     }
 }
@@ -120,7 +135,7 @@ pub(super) fn become_wrapped(options: Options, policy: &Policy) -> WrapError {
                 command
                     .arg0(NAME)
                     .args([VERB, &found.address.shown()])
-                    .env(SETTINGS, settings(&found, &remote.headers, max_message));
+                    .env(SETTINGS, settings(&found, &remote.headers, max_message, None));
                 (Path::new(OWN).into(), command)
             }
         },

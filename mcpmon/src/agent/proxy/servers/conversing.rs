@@ -11,12 +11,13 @@ use std::{
 };
 
 use mcpmon_core::model::{
-    Action, Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity,
-    Timestamp, Verdict,
+    Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity, Timestamp,
+    Verdict,
 };
 use tokio::task::block_in_place;
 
 use crate::{
+    agent::certificate::mismatch,
     config::Loaded,
     intercept::http::mcp::{ServerJudge, Unanswered},
     judge::{Judge, Policies},
@@ -30,8 +31,6 @@ const SOON: Duration = Duration::from_micros(100);
 /// How long the same trouble of a server is not told again, and another one.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
-/// The rule by which another certificate is refused.
-const RULE: &str = "tls_fingerprint";
 
 /// What holds for one user.
 #[derive(Debug)]
@@ -273,21 +272,7 @@ fn trouble(now: Timestamp, url: &str, failure: &Unanswered) -> Event {
             event.severity = Severity::Medium;
             event
         }
-        Unanswered::Certificate { pinned, shown } => {
-            let kind = EventKind::TlsMismatch {
-                url,
-                expected: *pinned,
-                actual: *shown,
-            };
-            let mut event = Event::new(now, Layer::McpHttp, kind);
-            event.action = Action::Block;
-            event.severity = Severity::Critical;
-            event.rule = Some(RULE.to_owned());
-            event.reason = Some(format!(
-                "the server shows another certificate than the one that is pinned; if it has a new one, set its `tls_fingerprint` to {shown}"
-            ));
-            event
-        }
+        Unanswered::Certificate { pinned, shown } => mismatch(now, url, *pinned, *shown),
     }
 }
 

@@ -41,6 +41,9 @@ impl Bridge {
             Err(_) => None,
         };
         let Err(fault) = carried else { return };
+        if let Fault::Certificate { actual, .. } = &fault {
+            (self.refused)(actual);
+        }
         let told = told.unwrap_or_else(|| {
             // With what the server said, which is not to stand in an answer under our name.
             tracing::warn!(url = %self.wire.address(), %fault, "a message was not answered");

@@ -18,7 +18,7 @@ use std::{
 
 use mcpmon_core::{
     decode::lines::{Line, Lines},
-    model::RequestId,
+    model::{Digest, RequestId},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -65,7 +65,11 @@ pub enum BridgeError {
     Start(Fault),
 }
 
-/// Carries messages between a client and a server until one of them ends, or `end` does.
+/// Hears of a certificate that is not the pinned one.
+pub type Refused = dyn Fn(&Digest) + Send + Sync;
+
+/// Carries messages between a client and a server until one of them ends, or `end` does. `refused` hears of
+/// certificates for which the server is not spoken to.
 ///
 /// # Errors
 /// Where it has to end before the client does.
@@ -74,6 +78,7 @@ pub async fn bridge(
     way: Way,
     mut input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
+    refused: Box<Refused>,
     end: impl Future<Output = ()>,
 ) -> Result<(), BridgeError> {
     let (out, lines) = mpsc::channel(LINES);
@@ -90,6 +95,7 @@ pub async fn bridge(
         waiting: Waiting::default(),
         tools: Mutex::default(),
         listener: Mutex::default(),
+        refused,
     });
     let writing = tokio::spawn(write(output, lines));
     let reading = async {
@@ -145,7 +151,6 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Ve
     Ok(())
 }
 
-#[derive(Debug)]
 struct Bridge {
     wire: Wire,
     way: Way,
@@ -161,6 +166,7 @@ struct Bridge {
     tools: Mutex<ToolHeaders>,
     /// Who hears what the server says unasked.
     listener: Mutex<Option<AbortHandle>>,
+    refused: Box<Refused>,
 }
 
 impl Bridge {

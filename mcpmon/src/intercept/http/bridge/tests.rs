@@ -41,7 +41,7 @@ impl Client {
         let (from, to) = tokio::io::split(here);
         let (input, output) = tokio::io::split(there);
         let (end, told) = oneshot::channel();
-        let ended = tokio::spawn(bridge(asking, way, input, output, async move {
+        let ended = tokio::spawn(bridge(asking, way, input, output, Box::new(|_| {}), async move {
             if told.await.is_err() {
                 std::future::pending::<()>().await;
             }

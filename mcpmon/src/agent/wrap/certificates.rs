@@ -1,0 +1,111 @@
+//! Certificates that a remote server shows in place of the pinned one. The bridge sees them, and the wrapper records: they
+//! have a pipe of their own for that, on which no server has a word.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::fd::{AsRawFd as _, OwnedFd},
+    time::Duration,
+};
+
+use mcpmon_core::model::{Digest, Event, Timestamp};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, OFlag, fcntl},
+    unistd::pipe2,
+};
+
+use crate::agent::{bridge::TOLD, certificate::mismatch};
+
+/// How many are read at a time.
+const AT_ONCE: usize = 32;
+/// How long the same one is not told again, and another one.
+const SAME: Duration = Duration::from_secs(600);
+const OTHER: Duration = Duration::from_secs(5);
+
+/// What a bridge tells of certificates.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    pipe: File,
+    url: String,
+    pinned: Digest,
+    /// The one that was recorded last.
+    latest: Option<(Digest, Timestamp)>,
+}
+
+impl Certificates {
+    /// Of a server at `url`, and where its bridge is to write: that end is inherited by whatever is started while it is
+    /// there.
+    pub(super) fn of(url: String, pinned: Digest) -> io::Result<(Self, OwnedFd)> {
+        let (pipe, told) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        fcntl(&told, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        let certificates = Self {
+            pipe: pipe.into(),
+            url,
+            pinned,
+            latest: None,
+        };
+        Ok((certificates, told))
+    }
+
+    /// What is to be recorded of what was told since.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Event> {
+        let mut told = [0; TOLD * AT_ONCE];
+        let count = self.pipe.read(&mut told).ok()?;
+        let (lines, _) = told.get(..count)?.as_chunks::<TOLD>();
+        let shown = str::from_utf8(lines.last()?).ok()?.trim_end().parse().ok()?;
+        let is_news = self.latest.is_none_or(|(latest, at)| {
+            let pause = if latest == shown { SAME } else { OTHER };
+            now.since(at) >= pause
+        });
+        if !is_news {
+            return None;
+        }
+        self.latest = Some((shown, now));
+        Some(mismatch(now, self.url.clone(), self.pinned, shown))
+    }
+}
+
+/// The number by which a bridge knows its end.
+pub(super) fn number(told: &OwnedFd) -> i32 {
+    told.as_raw_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use mcpmon_core::model::EventKind;
+
+    use super::*;
+    use crate::agent::bridge::line;
+
+    const MINUTE: i64 = 60_000_000_000;
+
+    #[test]
+    fn what_a_bridge_tells_is_recorded_but_not_again_and_again() -> io::Result<()> {
+        let (pinned, shown) = (Digest::of(b"pinned"), Digest::of(b"shown"));
+        let (mut certificates, told) = Certificates::of("https://a.example/mcp".to_owned(), pinned)?;
+        assert_eq!(certificates.take(Timestamp(0)), None, "nothing was told");
+        let mut told = File::from(told);
+        told.write_all(&line(&shown))?;
+        told.write_all(&line(&shown))?;
+        let event = certificates.take(Timestamp(0)).map(|event| event.kind);
+        let expected = EventKind::TlsMismatch {
+            url: "https://a.example/mcp".to_owned(),
+            expected: pinned,
+            actual: shown,
+        };
+        assert_eq!(event, Some(expected));
+        told.write_all(&line(&shown))?;
+        assert_eq!(
+            certificates.take(Timestamp(MINUTE)),
+            None,
+            "it was told a moment ago"
+        );
+        told.write_all(&line(&Digest::of(b"another")))?;
+        assert!(certificates.take(Timestamp(MINUTE)).is_some());
+        told.write_all(&[b'x'; TOLD])?;
+        assert_eq!(certificates.take(Timestamp(2 * MINUTE)), None);
+        Ok(())
+    }
+}
