@@ -15,7 +15,7 @@ use super::{body::Outgoing, chunks::ReadError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    /// How it is said; where it is not known, as most SDKs read it.
+    /// How it is said; where it is not known, as the path has it or else as most SDKs read it.
     pub(super) dialect: Option<Dialect>,
     pub(super) message: String,
 }
@@ -46,7 +46,7 @@ impl Problem {
     }
 
     /// A request that could not be read.
-    pub(super) fn of_reading(dialect: Option<Dialect>, error: &ReadError) -> Self {
+    pub(super) fn of_reading(error: &ReadError) -> Self {
         let status = match error {
             ReadError::Coding(super::coding::CodingError::Unknown(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ReadError::Coding(super::coding::CodingError::Expansion(_)) | ReadError::TooLong(_) => {
@@ -58,7 +58,7 @@ impl Problem {
         };
         Self::new(
             status,
-            dialect,
+            None,
             format!("the request's body cannot be read: {error}"),
         )
     }

@@ -45,18 +45,6 @@ impl<'a> RequestLine<'a> {
     }
 }
 
-/// By which API a route asks.
-pub(super) const fn dialect_of(route: &Route) -> Option<Dialect> {
-    match route {
-        Route::Model { dialect, .. }
-        | Route::Count(dialect)
-        | Route::Batch(dialect)
-        | Route::Stored(dialect)
-        | Route::Results(dialect) => Some(*dialect),
-        Route::Plain | Route::Unknown => None,
-    }
-}
-
 /// A request to a model.
 #[derive(Debug)]
 pub(super) struct Ask {

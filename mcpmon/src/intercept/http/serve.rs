@@ -19,7 +19,7 @@ use super::{
     Asked, ExchangeJudge, Exchanges, Peer,
     admission::{self, Entry},
     answer::Problem,
-    ask::{Ask, Question, RequestLine, dialect_of},
+    ask::{Ask, Question, RequestLine},
     body::{Judged, Outgoing},
     chunks::{Chunks, ReadError, Room, Share, causes, gather},
     coding::Coding,
@@ -70,7 +70,8 @@ impl Proxy {
         }
         match self.forward(entry, parts, body).await {
             Ok(response) => response,
-            Err(problem) => {
+            Err(mut problem) => {
+                problem.dialect = problem.dialect.or_else(|| llm::asked_by(uri.path()));
                 tracing::debug!(status = %problem.status, problem.message, "a request is not forwarded");
                 problem.answer()
             }
@@ -115,7 +116,7 @@ impl Proxy {
         let body = self
             .gather(&parts.headers, body, &room, &mut share)
             .await
-            .map_err(|error| Problem::of_reading(dialect_of(&line.route(&[])), &error))?;
+            .map_err(|error| Problem::of_reading(&error))?;
         let route = line.route(&body);
         entry.peer.found().await;
         let judge = |dialect| {

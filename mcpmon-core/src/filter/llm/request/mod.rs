@@ -19,7 +19,7 @@ mod shape;
 mod tests;
 
 use self::reading::Reading;
-pub use self::route::{Route, route};
+pub use self::route::{Route, asked_by, route};
 use super::{Fault, Judge, strict};
 use crate::{
     decode::json::{Form, Value},

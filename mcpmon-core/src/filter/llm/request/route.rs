@@ -40,14 +40,7 @@ pub enum Route {
 /// spelled.
 #[must_use]
 pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
-    let path = Path::read(target);
-    let as_is = endpoint(&path.as_is, &path);
-    let known = match (as_is, &path.resolved) {
-        (as_is @ (Some(Route::Plain | Route::Unknown) | None), Some(resolved)) => {
-            endpoint(resolved, &path).or(as_is)
-        }
-        (as_is, _) => as_is,
-    };
+    let known = known(&Path::read(target));
     let has_body = !body.trim_ascii().is_empty();
     match known {
         Some(Route::Model { .. } | Route::Count(_) | Route::Batch(_)) if !has_body => without_body(method),
@@ -62,6 +55,30 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
             Shape::None if !has_body && is_preflight(method) => Route::Plain,
             Shape::None => Route::Unknown,
         },
+    }
+}
+
+/// By which API a path asks, if by one: whoever asks is told of an error in its words, whether there was a body or not.
+#[must_use]
+pub fn asked_by(target: &str) -> Option<Dialect> {
+    match known(&Path::read(target))? {
+        Route::Model { dialect, .. }
+        | Route::Count(dialect)
+        | Route::Batch(dialect)
+        | Route::Stored(dialect)
+        | Route::Results(dialect) => Some(dialect),
+        Route::Plain | Route::Unknown => None,
+    }
+}
+
+/// What a path stands for, as it is or as it is resolved.
+fn known(path: &Path) -> Option<Route> {
+    let as_is = endpoint(&path.as_is, path);
+    match (as_is, &path.resolved) {
+        (as_is @ (Some(Route::Plain | Route::Unknown) | None), Some(resolved)) => {
+            endpoint(resolved, path).or(as_is)
+        }
+        (as_is, _) => as_is,
     }
 }
 
@@ -280,6 +297,16 @@ mod tests {
     #[test_case("/anything" => "unknown"; "anything")]
     fn paths(target: &str) -> String {
         said(&route("POST", target, BODY.as_bytes()))
+    }
+
+    #[test_case("/anthropic/v1/messages" => Some(Dialect::Anthropic); "anthropic")]
+    #[test_case("/s/token/gemini/v1beta/models/m:generateContent" => Some(Dialect::Gemini); "gemini of a session")]
+    #[test_case("/ollama/api/chat" => Some(Dialect::Ollama); "ollama")]
+    #[test_case("/v1/responses/r1?stream=true" => Some(Dialect::OpenaiResponses); "a response that was kept")]
+    #[test_case("/v1/models" => None; "models")]
+    #[test_case("/anything" => None; "anything")]
+    fn apis(target: &str) -> Option<Dialect> {
+        asked_by(target)
     }
 
     #[test_case("POST", "/anything", CHAT => "openai_chat"; "on a path that is not known")]

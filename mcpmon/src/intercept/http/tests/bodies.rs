@@ -6,6 +6,7 @@ use flate2::{
     Compression,
     write::{DeflateEncoder, GzEncoder, ZlibEncoder},
 };
+use serde_json::json;
 use test_case::test_case;
 
 use super::scene::{CHAT, END, JSON, PLAIN, SAID, STREAMED, Scene, answer, event};
@@ -151,6 +152,35 @@ fn requests_are_decoded_and_go_on_plain(coding: &'static str, encode: fn(&[u8]) 
     assert_eq!(sent.text(), PLAIN);
     assert_eq!(sent.header("content-encoding"), None);
     assert_eq!(sent.header("content-md5"), None);
+}
+
+#[test_case("/anthropic/v1/messages", "content-encoding: compress\r\n" => ("415".to_owned(), json!({"type": "error", "error": {"type": true, "message": true}})); "anthropic reads no coding")]
+#[test_case("/anthropic/v1/messages", "origin: https://evil.example\r\n" => ("403".to_owned(), json!({"type": "error", "error": {"type": true, "message": true}})); "a page asks anthropic")]
+#[test_case("/gemini/v1beta/models/m:generateContent", "content-encoding: compress\r\n" => ("415".to_owned(), json!({"error": {"code": true, "message": true, "status": true}})); "gemini")]
+#[test_case("/ollama/api/chat", "content-encoding: compress\r\n" => ("415".to_owned(), json!({"error": true})); "ollama")]
+fn an_error_is_in_the_words_of_its_api_before_there_is_a_body(
+    path: &'static str,
+    headers: &str,
+) -> (String, serde_json::Value) {
+    let scene = Scene::new(|_, wire| wire.send(answer("200 OK", JSON, SAID)));
+    let heard = scene.ask(path, headers, PLAIN);
+    let body = serde_json::from_slice(&heard.body).expect("an error in JSON");
+    (heard.status().to_owned(), shape(&body))
+}
+
+/// Which members there are, and that they are an API's.
+fn shape(body: &serde_json::Value) -> serde_json::Value {
+    match body {
+        serde_json::Value::Object(members) => {
+            let shown = members.iter().filter(|(_, value)| !value.is_null());
+            let shown = shown.map(|(name, value)| match (&**name, value) {
+                ("type", value) if value == "error" => (name.clone(), value.clone()),
+                _ => (name.clone(), shape(value)),
+            });
+            shown.collect::<serde_json::Map<_, _>>().into()
+        }
+        _ => true.into(),
+    }
 }
 
 #[test]
