@@ -150,6 +150,19 @@ fn events_are_no_text() {
 }
 
 #[test]
+fn a_page_is_an_error_to_whoever_waits_under_the_status_of_the_server() {
+    let page = "<!doctype html><html><body>Sign in</body></html>";
+    let came = answered(200, Some("text/html; charset=utf-8"), page);
+    assert_eq!(
+        (came.to_client.as_str(), came.ended),
+        (NO_MESSAGE, Some((200, true)))
+    );
+    let response = Response::to_get(LIMITS, 200, Some("text/html"));
+    let came = guarded().comes(response, [page]);
+    assert_eq!((came.to_client.as_str(), came.ended), ("", Some((502, true))));
+}
+
+#[test]
 fn a_text_to_nobody_is_judged() {
     let mut scene = guarded();
     let mut get = |status, body: &str| scene.comes(Response::to_get(LIMITS, status, None), [body]);
