@@ -34,6 +34,11 @@ pub enum DestinationError {
     /// It runs on this host.
     #[error("`{0}` is declared with a command and no URL")]
     Local(ServerId),
+    /// Nobody shows a certificate there.
+    #[error(
+        "a certificate is pinned, and {0} is spoken to without TLS: give its `https://` URL, or leave out `--tls-fingerprint`"
+    )]
+    InClear(String),
     /// Neither.
     #[error("`{0}` is neither a URL nor the id of a server that the policy declares (`mcp.servers`)")]
     Unknown(String),
@@ -98,6 +103,18 @@ fn id_of(address: &Address) -> ServerId {
 }
 
 impl Destination {
+    /// The same, with another certificate pinned, if there is one.
+    ///
+    /// # Errors
+    /// Where nobody shows any.
+    pub fn pinning(self, pin: Option<Digest>) -> Result<Self, DestinationError> {
+        let pin = pin.or(self.pin);
+        match pin.is_some() && self.address.as_str().starts_with("http://") {
+            true => Err(DestinationError::InClear(self.address.shown())),
+            false => Ok(Self { pin, ..self }),
+        }
+    }
+
     /// How it is asked.
     #[must_use]
     pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> Asking {
@@ -197,6 +214,20 @@ mod tests {
             ],
             ..Policy::default()
         }
+    }
+
+    #[test]
+    fn a_certificate_is_pinned_where_one_is_shown() {
+        let pin = Digest::of(b"a certificate");
+        let of = |text| destination(&policy(), text).expect("a destination");
+        let pinned = of("weather").pinning(Some(pin)).expect("it speaks TLS");
+        assert_eq!(pinned.pin, Some(pin));
+        assert_eq!(of("old").pinning(None), Ok(of("old")));
+        let error = of("old").pinning(Some(pin)).unwrap_err().to_string();
+        assert!(
+            error.contains("http://127.0.0.1:3001/sse is spoken to without TLS"),
+            "{error}"
+        );
     }
 
     #[test_case("weather" => "weather https://mcp.example.com/mcp Http"; "by id")]

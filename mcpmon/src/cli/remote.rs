@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use mcpmon_core::model::Digest;
 
 use super::{CliError, ErrorKind};
-use crate::agent::remote::{Destination, Header, HeaderVariable, Way};
+use crate::agent::remote::{Destination, DestinationError, Header, HeaderVariable, Way};
 
 /// How a remote server is asked.
 #[derive(Debug, Default, Args)]
@@ -34,12 +34,9 @@ enum Transport {
 
 impl RemoteOptions {
     /// What is said of a destination wins over what is declared.
-    pub(super) fn over(&self, destination: Destination) -> Destination {
-        Destination {
-            way: self.way().unwrap_or(destination.way),
-            pin: self.tls_fingerprint.or(destination.pin),
-            ..destination
-        }
+    pub(super) fn over(&self, destination: Destination) -> Result<Destination, DestinationError> {
+        let way = self.way().unwrap_or(destination.way);
+        Destination { way, ..destination }.pinning(self.tls_fingerprint)
     }
 
     /// The only certificate that is accepted.

@@ -50,11 +50,8 @@ impl Remote {
     /// Where it is, by this policy.
     pub(super) fn destination(&self, policy: &Policy) -> Result<Destination, DestinationError> {
         let found = destination(policy, &self.at)?;
-        Ok(Destination {
-            way: self.way.unwrap_or(found.way),
-            pin: self.pin.or(found.pin),
-            ..found
-        })
+        let way = self.way.unwrap_or(found.way);
+        Destination { way, ..found }.pinning(self.pin)
     }
 
     /// Who speaks with whom: pins of its definitions are shared with whoever else speaks with it over HTTP.

@@ -102,7 +102,7 @@ fn asked(
 ) -> Result<Vec<Inspected>, CliError> {
     let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let destination = remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
-    let destination = options.over(destination);
+    let destination = options.over(destination).map_err(|error| usage(error.into()))?;
     let headers = options.headers()?;
     let way = destination.way;
     let offer = inspection::ask(destination.asking(headers, loaded.policy.limits.max_line), way)

@@ -23,6 +23,7 @@ pub(crate) mod shares;
 mod stall;
 mod target;
 mod token;
+mod trouble;
 mod upstream;
 
 #[cfg(test)]

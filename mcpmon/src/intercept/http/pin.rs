@@ -15,7 +15,7 @@ use rustls::{
 };
 
 /// Errors behind an error that are looked at.
-const MOST_CAUSES: usize = 16;
+pub(super) const MOST_CAUSES: usize = 16;
 
 /// The server's certificate is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ impl Mismatch {
 }
 
 /// The next error, also where `source` passes over it.
-fn inner<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+pub(super) fn inner<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return error.get_ref().map(|error| error as &(dyn Error + 'static));
     }

@@ -25,6 +25,7 @@ use super::{
     coding::Coding,
     headers, mcp,
     target::{Provider, Target, target},
+    trouble::Trouble,
     upstream::{Sent, Upstream, whole},
 };
 
@@ -295,10 +296,12 @@ impl Proxy {
                     false => "got no answer of",
                 };
                 let base = target.provider.base();
-                let message = format!(
-                    "{what} `{name}` at {base}{}; check the network and `proxy.providers.{name}`",
-                    causes(&error)
-                );
+                let url = format!("`proxy.providers.{name}`");
+                let remedy = match Trouble::behind(&error) {
+                    None => format!("check the network and {url}"),
+                    Some(trouble) => trouble.remedy(&url, None),
+                };
+                let message = format!("{what} `{name}` at {base}{}; {remedy}", causes(&error));
                 Err(Problem::new(StatusCode::BAD_GATEWAY, dialect, message))
             }
             Err(_elapsed) => {

@@ -30,7 +30,7 @@ use mcpmon_core::model::Digest;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::pin;
+use super::{pin, trouble::ProxyError};
 
 /// Longest wait for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -129,7 +129,24 @@ impl Service<Uri> for Dialer {
             tunnel = tunnel.with_auth(credentials.clone());
         }
         let connecting = tunnel.call(destination);
-        Box::pin(async move { Ok(connecting.await?) })
+        let proxy = shown(proxy.uri());
+        Box::pin(async move {
+            let connected = connecting.await;
+            connected.map_err(|error| {
+                let source = error.into();
+                ProxyError { proxy, source }.into()
+            })
+        })
+    }
+}
+
+/// A proxy, without what it is asked with.
+fn shown(proxy: &Uri) -> String {
+    let host = proxy.host().unwrap_or_default();
+    let scheme = proxy.scheme_str().unwrap_or("http");
+    match proxy.port_u16() {
+        Some(port) => format!("{scheme}://{host}:{port}"),
+        None => format!("{scheme}://{host}"),
     }
 }
 

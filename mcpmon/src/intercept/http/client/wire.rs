@@ -14,6 +14,7 @@ use crate::intercept::http::{
     chunks::{Chunks, ReadError, causes},
     coding::Coding,
     pin::Mismatch,
+    trouble::Trouble,
     upstream::{self, Upstream},
 };
 
@@ -272,7 +273,17 @@ fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
             actual: mismatch.actual,
         };
     }
-    Fault::Unreachable(format!("{error}{}", causes(error)))
+    let causes = causes(error);
+    Fault::Unreachable(match Trouble::behind(error) {
+        None => format!("{error}{causes}"),
+        Some(trouble) => {
+            let remedy = trouble.remedy(
+                "the URL",
+                Some("`tls_fingerprint` (or give it with `--tls-fingerprint`)"),
+            );
+            format!("{error}{causes}; {remedy}")
+        }
+    })
 }
 
 /// Why a body ended early.

@@ -27,6 +27,7 @@ use crate::intercept::http::{
     headers,
     pin::Mismatch,
     shares::{Owner, Part},
+    trouble::Trouble,
     upstream::{Upstream, whole},
 };
 
@@ -257,10 +258,15 @@ impl Call {
         };
         let cause = format!("{what} it{}", causes(error));
         self.failed(&Unanswered::Unreachable { cause });
-        let message = format!(
-            "{what} `{name}` at {place}{}; check the network and the `url` of `{name}` in `mcp.servers`",
-            causes(error)
-        );
+        let url = format!("the `url` of `{name}` in `mcp.servers`");
+        let remedy = match Trouble::behind(error) {
+            None => format!("check the network and {url}"),
+            Some(trouble) => {
+                let pin = format!("`tls_fingerprint` of `{name}` in `mcp.servers`");
+                trouble.remedy(&url, Some(&pin))
+            }
+        };
+        let message = format!("{what} `{name}` at {place}{}; {remedy}", causes(error));
         Problem::new(StatusCode::BAD_GATEWAY, message)
     }
 

@@ -22,6 +22,7 @@ use test_case::test_case;
 
 use crate::intercept::http::{
     pin::Mismatch,
+    trouble::{ProxyError, Trouble},
     upstream::{Upstream, whole},
 };
 
@@ -141,12 +142,17 @@ fn answer(config: Arc<ServerConfig>, stream: TcpStream) -> Option<String> {
 type Asked = Result<StatusCode, hyper_util::client::legacy::Error>;
 
 fn ask(address: SocketAddr, pin: Digest, scheme: &str) -> Asked {
+    asked(address, Some(pin), scheme)
+}
+
+/// The same, of whoever the host's authorities speak for where nothing is pinned.
+fn asked(address: SocketAddr, pin: Option<Digest>, scheme: &str) -> Asked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let upstream = Upstream::pinned(Some(pin)).expect("an upstream");
+        let upstream = Upstream::pinned(pin).expect("an upstream");
         let request = Request::get(format!("{scheme}://{address}/mcp"))
             .body(whole(""))
             .expect("a request");
@@ -194,6 +200,57 @@ fn a_certificate_without_its_key_proves_nothing() {
     assert!(error.is_connect(), "{error:?}");
     assert_eq!(Mismatch::behind(&error), None);
     assert_eq!(served.join().expect("it ends"), None, "nothing was said to it");
+}
+
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_told_with_what_to_do() {
+    let identity = Identity::new();
+    let (address, served) = serve(&identity, &identity, &[]);
+    let error = asked(address, None, "https").expect_err("nobody vouches for it");
+    assert_eq!(served.join().expect("it ends"), None, "nothing was said to it");
+    let trouble = Trouble::behind(&error).expect("something can be done");
+    assert_eq!(trouble, Trouble::Untrusted);
+    let remedy = trouble.remedy("the URL", Some("`tls_fingerprint`"));
+    assert!(
+        remedy.contains("`tls_fingerprint`") && remedy.contains("`SSL_CERT_FILE`"),
+        "{remedy}"
+    );
+    assert!(
+        !trouble.remedy("the URL", None).contains("fingerprint"),
+        "none can be pinned"
+    );
+}
+
+#[test]
+fn a_port_that_speaks_no_tls_is_told_as_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let served = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let _read = stream.read(&mut [0; 512]).expect("a greeting");
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .expect("it is said");
+    });
+    let error = asked(address, None, "https").expect_err("that is no TLS");
+    served.join().expect("it ends");
+    assert_eq!(Trouble::behind(&error), Some(Trouble::NoTls), "{error:?}");
+}
+
+#[test]
+fn a_proxy_that_leads_nowhere_is_told_as_that() {
+    let error = ProxyError {
+        proxy: "http://127.0.0.1:1".to_owned(),
+        source: "connection refused".into(),
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("the proxy http://127.0.0.1:1 that `HTTPS_PROXY`")
+    );
+    let wrapped = std::io::Error::other(error);
+    assert_eq!(Trouble::behind(&wrapped), Some(Trouble::Proxy));
+    assert_eq!(Trouble::behind(&std::io::Error::other("no")), None);
 }
 
 #[test_case("http"; "in clear")]

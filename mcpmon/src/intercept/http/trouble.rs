@@ -1,0 +1,70 @@
+//! What keeps a connection from coming about, as far as there is something to do about it.
+
+use std::error::Error;
+
+use rustls::InvalidMessage;
+
+use super::pin::{MOST_CAUSES, inner};
+
+/// What keeps a connection from coming about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The other side's certificate is not trusted.
+    Untrusted,
+    /// What the other side speaks is no TLS.
+    NoTls,
+    /// The proxy that the environment names.
+    Proxy,
+}
+
+/// A proxy that the environment names does not lead on.
+#[derive(Debug, thiserror::Error)]
+#[error("the proxy {proxy} that `HTTPS_PROXY` or `ALL_PROXY` names does not lead there")]
+pub(super) struct ProxyError {
+    /// Where it is, without what it is asked with.
+    pub(super) proxy: String,
+    pub(super) source: Box<dyn Error + Send + Sync>,
+}
+
+impl Trouble {
+    /// What lies behind `error`, if it is one of these.
+    pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut cause = Some(error);
+        for _ in 0..MOST_CAUSES {
+            let error = cause?;
+            if error.is::<ProxyError>() {
+                return Some(Self::Proxy);
+            }
+            match error.downcast_ref::<rustls::Error>() {
+                Some(rustls::Error::InvalidCertificate(_)) => return Some(Self::Untrusted),
+                Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+                    return Some(Self::NoTls);
+                }
+                Some(_) | None => {}
+            }
+            cause = inner(error);
+        }
+        None
+    }
+
+    /// What to do: `url` is where the URL is put, `pin` where a fingerprint is, if one can be.
+    pub(super) fn remedy(self, url: &str, pin: Option<&str>) -> String {
+        match (self, pin) {
+            (Self::Untrusted, Some(pin)) => format!(
+                "its certificate is not trusted on this host: if it is the right one, put its SHA-256 fingerprint into {pin}, or \
+                 name a file with its authority in `SSL_CERT_FILE`"
+            ),
+            (Self::Untrusted, None) => {
+                "its certificate is not trusted on this host: if it is the right one, name a file with its authority in \
+                 `SSL_CERT_FILE`"
+                    .to_owned()
+            }
+            (Self::NoTls, _) => format!(
+                "what answers there does not speak TLS: if that is meant, {url} begins with `http://`, otherwise check the port"
+            ),
+            (Self::Proxy, _) => {
+                "check that variable, or name the host in `NO_PROXY` if it is reached without a proxy".to_owned()
+            }
+        }
+    }
+}
