@@ -247,6 +247,8 @@ mod tests {
             false
         }
 
+        fn missed(&self, _: Timestamp, _: &Message<'_>) {}
+
         fn failed(&self, _: Timestamp, _: &Unanswered) {}
     }
 

@@ -6,7 +6,7 @@ mod text;
 mod whole;
 
 use super::{
-    super::message::{Judge, Spoken},
+    super::message::{Exit, Judge, Spoken, Stray, Why},
     Endpoint, Fault, Output, Session,
     head::is_utf8,
     post::{Answer, Waiting},
@@ -72,6 +72,21 @@ pub struct Ended {
     pub status: u16,
     /// Its body is JSON of ours: whatever the server's head says of its body is no longer so.
     pub is_ours: bool,
+}
+
+/// What is read for the record alone goes nowhere.
+struct Nowhere;
+
+impl Exit for Nowhere {
+    fn as_it_came(&mut self) {}
+
+    fn instead(&mut self, _text: &str) {}
+
+    fn answer(&mut self, _text: &str, _why: Why) {}
+
+    fn divert(&mut self, _what: Stray<'_>) {}
+
+    fn incident(&mut self, _incident: Incident) {}
 }
 
 impl Response {
@@ -239,6 +254,30 @@ impl Response {
             // Some clients parse whatever comes, and so does this.
             Body::Text(body) if text::may_be_json(&body) => self.whole(now, session, &body, judge, out),
             Body::Text(body) => self.text(now, session, &body, judge, out),
+        }
+    }
+
+    /// Has what [`Self::fail`] answers heard as said in the server's place: a call that came to nothing is over, too. It is
+    /// for the record; what is decided on it does not matter. Not of the older transport, whose answers come on another
+    /// stream.
+    pub fn note_failure(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        fault: &Fault,
+        judge: &mut Judge<'_>,
+    ) {
+        let is_resumed = self.can_resume && matches!(fault, Fault::Broken { .. });
+        if is_resumed || matches!(self.channel, Channel::Legacy { .. }) {
+            return;
+        }
+        let cause = fault.to_string();
+        for id in &self.waiting.asked {
+            if !session.own.waiting.contains(id) && session.reader.dialogue.waits(id) {
+                let answer = refusal(Some(id), fault.kind(), &cause);
+                let spoken = spoken(answer.as_bytes(), Doubt::None);
+                session.reader.read(now, spoken, judge, &mut Nowhere);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use test_case::test_case;
 
 use super::*;
-use crate::model::RequestId;
+use crate::model::{AnswerOutcome, RequestId};
 
 /// A call of `good`, answered with a body.
 fn answered(status: u16, content_type: Option<&str>, body: &str) -> Came {
@@ -257,6 +257,33 @@ fn where_no_response_comes_whoever_waits_is_told() {
     assert_eq!((answer.status, text(&answer.body)), (502, String::new()));
     let (posted, _) = scene.post(&[], call("1", "another"));
     assert_eq!(told(&posted), "on: as it came");
+}
+
+#[test]
+fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
+    let mut scene = guarded();
+    let cause = "the server cannot be reached".to_owned();
+    let fault = Fault::Broken { cause };
+    let waiting = scene.asks(call("1", "good"));
+    let mut response = Response::to_post(LIMITS, 502, None, waiting);
+    let mut heard = Vec::new();
+    response.note_failure(NOW, &mut scene.session, &fault, &mut |message| {
+        if let (Some(id), Content::Server(FromServer::Answer(answer))) = (message.id, &message.content) {
+            heard.push((
+                id.to_string(),
+                matches!(answer.outcome, AnswerOutcome::Error { .. }),
+            ));
+        }
+        Verdict::Allow
+    });
+    assert_eq!(heard, [("1".to_owned(), true)]);
+    let mut out = Output::default();
+    let ended = response.fail(&mut scene.session, &fault, &mut out);
+    assert_eq!(ended.status, 502);
+    assert_eq!(
+        text(&out.to_client),
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"[mcpmon] the server cannot be reached"}}"#
+    );
 }
 
 #[test]

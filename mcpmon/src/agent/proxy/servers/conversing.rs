@@ -252,6 +252,11 @@ impl ServerJudge for Conversing {
         self.with(now, 0, |inner| inner.denial.is_some() || inner.judge.knows(tool))
     }
 
+    fn missed(&self, now: Timestamp, message: &Message<'_>) {
+        // Its trouble is as it was: the server said nothing.
+        self.with(now, message.size, |inner| inner.judge.message(now, message));
+    }
+
     fn failed(&self, now: Timestamp, failure: &Unanswered) {
         let event = trouble(now, &self.url, failure);
         self.with(now, 0, |inner| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcpmon_core::{
     filter::mcp_http::{Ended, Fault, Output, Response, Session, Waiting},
-    model::Denial,
+    model::{Denial, Verdict},
 };
 use tokio::{
     runtime::Handle,
@@ -65,8 +65,18 @@ impl Hearing {
     /// It broke off; whoever waits is told.
     pub(super) fn fail(&mut self, session: &mut Session, cause: String, out: &mut Output) -> Ended {
         self.is_over = true;
-        let fault = Fault::Broken { cause };
-        self.talk.fail(session, &mut self.response, &fault, out)
+        self.missed(session, &Fault::Broken { cause }, out)
+    }
+
+    /// Nothing comes for those that wait, and that is recorded as what they hear.
+    fn missed(&mut self, session: &mut Session, fault: &Fault, out: &mut Output) -> Ended {
+        let call = &self.talk.call;
+        let now = call.now();
+        self.response.note_failure(now, session, fault, &mut |message| {
+            call.judge().missed(now, message);
+            Verdict::Allow
+        });
+        self.talk.fail(session, &mut self.response, fault, out)
     }
 
     /// No more of it is heard; whoever waits is told why.
@@ -74,7 +84,7 @@ impl Hearing {
         self.is_over = true;
         match cut {
             Cut::Halted(denial) => self.talk.turn_away(session, &mut self.response, denial, out),
-            Cut::Late => self.talk.fail(session, &mut self.response, &Fault::Late, out),
+            Cut::Late => self.missed(session, &Fault::Late, out),
         }
     }
 }

@@ -127,6 +127,9 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
     /// call is judged.
     fn knows(&self, tool: &str) -> bool;
 
+    /// Records what a client is answered in the place of the server, of which nothing came.
+    fn missed(&self, now: Timestamp, message: &Message<'_>);
+
     /// Records that the server gave no answer.
     fn failed(&self, now: Timestamp, failure: &Unanswered);
 }

@@ -337,6 +337,8 @@ pub(super) mod tests {
             false
         }
 
+        fn missed(&self, _: Timestamp, _: &Message<'_>) {}
+
         fn failed(&self, _now: Timestamp, _failure: &Unanswered) {}
     }
 

@@ -143,6 +143,8 @@ impl ServerJudge for Judging {
         std::mem::take(&mut self.0.changed.lock().unwrap())
     }
 
+    fn missed(&self, _: Timestamp, _: &Message<'_>) {}
+
     fn knows(&self, tool: &str) -> bool {
         let is_known = self.0.tools.lock().unwrap().contains(tool);
         if !is_known {
