@@ -20,7 +20,7 @@ mod wording;
 
 pub use admission::admission;
 pub use monitor::{Monitor, Observation, Proxied, Running};
-pub use order::{Ask, Judgement, Order, Retold, Shared};
+pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::{About, BESIDE, GUIDE, Opinion};
 pub use tell::proxied;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, Evidence, Finding,
-    KillState, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
+    KillState, Layer, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
 };
 
 /// Something worth keeping.
@@ -39,36 +39,6 @@ pub struct Event {
     pub container: Option<ContainerRef>,
     /// What it was.
     pub kind: EventKind,
-}
-
-/// Where an event was sensed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Layer {
-    /// eBPF programs.
-    Kernel,
-    /// A wrapped server's pipes.
-    Stdio,
-    /// The MCP-over-HTTP proxy.
-    McpHttp,
-    /// The LLM reverse proxy.
-    Llm,
-    /// mcpmon itself.
-    Agent,
-}
-
-impl Layer {
-    /// The name used in events and in the store.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Stdio => "stdio",
-            Self::McpHttp => "mcp_http",
-            Self::Llm => "llm",
-            Self::Agent => "agent",
-        }
-    }
 }
 
 /// A process as events name it.

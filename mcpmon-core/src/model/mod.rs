@@ -13,6 +13,7 @@ mod glob;
 mod ids;
 mod json;
 mod kill;
+mod layer;
 mod left_out;
 mod llm;
 mod manifest;
@@ -20,6 +21,7 @@ mod message;
 mod observation;
 mod path;
 mod reader;
+mod retold;
 mod severity;
 mod states;
 mod time;
@@ -33,7 +35,7 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
-    ContainerRef, Direction, Event, EventKind, FieldChange, Layer, PinPart, ProcessRef, ServerType, Transport,
+    ContainerRef, Direction, Event, EventKind, FieldChange, PinPart, ProcessRef, ServerType, Transport,
 };
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
@@ -41,6 +43,7 @@ pub use glob::NameGlob;
 pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
+pub use layer::Layer;
 pub use left_out::{Called, LeftOut, Unanswered};
 pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
@@ -50,6 +53,7 @@ pub use message::{
 };
 pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
+pub use retold::Retold;
 pub use severity::{Action, Severity};
 pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};
 pub use time::Timestamp;

@@ -8,6 +8,7 @@ mod admission;
 mod arguments;
 mod cross_server;
 mod environment;
+mod extent;
 mod guard;
 mod inspection;
 mod llm;
@@ -21,6 +22,7 @@ pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, Passage, variable_names};
+pub use extent::Extent;
 pub use guard::Guard;
 pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,

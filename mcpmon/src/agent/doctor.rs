@@ -182,7 +182,9 @@ fn daemon(error: &AskError) -> Finding {
         AskError::NotRunning(_) => Finding::new(
             "daemon",
             Verdict::Degraded,
-            format!("{error}: the kernel enforces nothing, and only what passes a wrapper or a proxy is seen"),
+            format!(
+                "{error}: the kernel enforces nothing, and only what passes a wrapper or a proxy is seen"
+            ),
         )
         .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
         AskError::Permission(_) => Finding::new("daemon", Verdict::Unknown, error.to_string())

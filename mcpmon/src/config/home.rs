@@ -327,7 +327,10 @@ mod tests {
         }
         if !may(own(), READ_SEARCH) {
             let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-            assert!(!is_ci, "cannot run, and under CI it must: it needs CAP_DAC_READ_SEARCH");
+            assert!(
+                !is_ci,
+                "cannot run, and under CI it must: it needs CAP_DAC_READ_SEARCH"
+            );
             // Not `eprintln!`, which the test harness keeps to itself.
             return writeln!(
                 io::stderr().lock(),

@@ -37,8 +37,8 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message,
-        ProcessRef, SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
+        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessRef,
+        SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };

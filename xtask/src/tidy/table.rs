@@ -232,6 +232,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "thiserror",
             "tokio",
             "tracing",
+            "url",
             "uuid",
         ],
     },

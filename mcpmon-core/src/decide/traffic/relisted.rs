@@ -2,8 +2,8 @@
 
 use super::{Traffic, tell::Teller};
 use crate::{
-    decide::order::{Judgement, Order, Retold},
-    model::{Conversation, DefinitionKind, Digest, Event, EventKind, Listing, Verdict},
+    decide::order::{Judgement, Order},
+    model::{Conversation, DefinitionKind, Digest, Event, EventKind, Listing, Retold, Verdict},
 };
 
 /// Events that are kept to be told again.

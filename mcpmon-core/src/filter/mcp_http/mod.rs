@@ -19,6 +19,7 @@ mod rewritten;
 mod tests;
 mod value;
 
+use self::post::BodyExit;
 pub use self::{
     fault::{Fault, error_body},
     head::Head,
@@ -29,7 +30,6 @@ pub use self::{
     question::Question,
     response::{Ended, Flow, Response},
 };
-use self::post::BodyExit;
 pub use super::{called::called, message::Judge, own::Listed};
 use super::{
     message::{Reader, Spoken},

@@ -23,6 +23,8 @@ use mcpmon_core::{
 };
 use nix::sys::prctl;
 
+pub use mcpmon_core::inspect::session::is_name as is_session_name;
+
 pub(crate) use self::cgroup::GROUP_PREFIX;
 pub use self::shims::{
     InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,

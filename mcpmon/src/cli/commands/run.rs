@@ -8,7 +8,6 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_core::inspect::session::is_name;
 
 use super::{proxy, report, wrap};
 use crate::{
@@ -68,7 +67,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
 }
 
 fn name(text: &str) -> Result<String, &'static str> {
-    match is_name(text) {
+    match run::is_session_name(text) {
         true => Ok(text.to_owned()),
         false => Err("a session's name has 1 to 64 letters, digits, `-`, `_` and `.`"),
     }

@@ -10,10 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::{
-    decide::Retold,
-    model::{Action, Event, EventKind, ProcessRef, Severity},
-};
+use mcpmon_core::model::{Action, Event, EventKind, ProcessRef, Retold, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 

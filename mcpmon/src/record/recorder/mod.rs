@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::{
-    decide::Retold,
-    model::{Action, Event, PinKey, ProcessRef, ServerId},
-};
+use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, Retold, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,

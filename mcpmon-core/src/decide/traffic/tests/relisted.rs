@@ -3,10 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    decide::Retold,
-    model::{Digest, Event, EventKind},
-};
+use crate::model::{Digest, Event, EventKind, Retold};
 
 const LISTS: [&[(&str, &str)]; 5] = [
     &[("read", "Reads"), ("write", "Writes")],

@@ -8,7 +8,6 @@ mod known_rules;
 
 use std::{io::Write, path::PathBuf};
 
-use mcpmon_core::policy::{Policy, ServerPolicy, rules::ToolPolicy};
 use serde_json::json;
 
 pub(in crate::cli) use self::{explain::explain, generate::generate};
@@ -152,37 +151,18 @@ fn summary(loaded: &Loaded) -> String {
     let policy = &loaded.policy;
     let mut counts = vec![count(policy.servers.len(), "server")];
     let more = [
-        (rules(policy), "rule"),
-        (listed(policy), "listed name"),
+        (policy.extent().rules, "rule"),
+        (policy.extent().listed, "listed name"),
         (policy.suppressions.len(), "suppression"),
     ];
     let more = more.iter().filter(|(number, _)| *number > 0);
     counts.extend(more.map(|(number, thing)| count(*number, thing)));
     counts.push(count(policy.network.rules.len(), "network rule"));
-    format!("ok: {} ({}{not_in_force})", sources.join(" + "), counts.join(", "))
-}
-
-/// Rules over calls, resources and values.
-const fn rules(policy: &Policy) -> usize {
-    let rules = &policy.rules;
-    rules.calls.len() + rules.resources.len() + rules.limits.len()
-}
-
-fn servers(policy: &ServerPolicy) -> usize {
-    match policy {
-        ServerPolicy::None => 0,
-        ServerPolicy::Allowlist(names) | ServerPolicy::Denylist(names) => names.len(),
-        ServerPolicy::Both(both) => servers(&both.0) + servers(&both.1),
-    }
-}
-
-/// Servers, tools and resources that a list allows, denies or blocks.
-fn listed(policy: &Policy) -> usize {
-    let tools = match &policy.rules.tools {
-        ToolPolicy::None => 0,
-        ToolPolicy::Allowlist(entries) | ToolPolicy::Denylist(entries) => entries.len(),
-    };
-    servers(&policy.server_policy) + tools + policy.rules.blocked_tools.len() + policy.rules.blocked_resources.len()
+    format!(
+        "ok: {} ({}{not_in_force})",
+        sources.join(" + "),
+        counts.join(", ")
+    )
 }
 
 fn count(number: usize, thing: &str) -> String {
@@ -200,8 +180,8 @@ fn as_json(name: &str, result: Result<Loaded, ConfigError>) -> serde_json::Value
             "sources": loaded.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "hash": loaded.hash,
             "servers": loaded.policy.servers.len(),
-            "rules": rules(&loaded.policy),
-            "listed": listed(&loaded.policy),
+            "rules": loaded.policy.extent().rules,
+            "listed": loaded.policy.extent().listed,
             "suppressions": loaded.policy.suppressions.len(),
             "network_rules": loaded.policy.network.rules.len(),
             "not_in_force": loaded.not_in_force.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -306,7 +286,8 @@ mcp:
   suppressions: [{rule: tool_poisoning, reason: known}]
 ";
         let sources = Sources::of_parts(vec![(config::Source::File("a.yaml".into()), text.to_owned())]);
-        let loaded = config::load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}"));
+        let loaded =
+            config::load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(
             summary(&loaded),
             "ok: a.yaml (0 servers, 2 rules, 3 listed names, 1 suppression, 0 network rules)"

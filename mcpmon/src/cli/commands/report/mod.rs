@@ -43,9 +43,10 @@ pub(in crate::cli) fn run(
     reader: &Reader,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
+    let id = session::id(reader, &options.session)?;
     let events = reader.events(
         &Filter {
-            session: Some(options.session.clone()),
+            session: Some(id.clone()),
             ..Filter::default()
         },
         LIMIT,
@@ -53,12 +54,12 @@ pub(in crate::cli) fn run(
     let summary = reader
         .sessions(u32::MAX)?
         .into_iter()
-        .find(|summary| summary.id == options.session);
+        .find(|summary| summary.id == id);
     if events.is_empty() && summary.is_none() {
-        return Err(session::unknown(reader, &options.session)?);
+        return Err(session::unknown(reader, &id)?);
     }
     let surroundings = contents::surroundings(reader, &events)?;
-    let report = Report::of(&options.session, summary.as_ref(), &events, &surroundings);
+    let report = Report::of(&id, summary.as_ref(), &events, &surroundings);
     let usual = match output.form {
         Form::Json => Format::Json,
         Form::Table => Format::default(),

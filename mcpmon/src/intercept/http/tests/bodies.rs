@@ -170,17 +170,15 @@ fn an_error_is_in_the_words_of_its_api_before_there_is_a_body(
 
 /// Which members there are, and that they are an API's.
 fn shape(body: &serde_json::Value) -> serde_json::Value {
-    match body {
-        serde_json::Value::Object(members) => {
-            let shown = members.iter().filter(|(_, value)| !value.is_null());
-            let shown = shown.map(|(name, value)| match (&**name, value) {
-                ("type", value) if value == "error" => (name.clone(), value.clone()),
-                _ => (name.clone(), shape(value)),
-            });
-            shown.collect::<serde_json::Map<_, _>>().into()
-        }
-        _ => true.into(),
-    }
+    let Some(members) = body.as_object() else {
+        return true.into();
+    };
+    let shown = members.iter().filter(|(_, value)| !value.is_null());
+    let shown = shown.map(|(name, value)| match (&**name, value) {
+        ("type", value) if value == "error" => (name.clone(), value.clone()),
+        _ => (name.clone(), shape(value)),
+    });
+    shown.collect::<serde_json::Map<_, _>>().into()
 }
 
 #[test]

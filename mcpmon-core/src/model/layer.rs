@@ -1,0 +1,33 @@
+//! The places at which mcpmon senses.
+
+use serde::{Deserialize, Serialize};
+
+/// Where an event was sensed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// eBPF programs.
+    Kernel,
+    /// A wrapped server's pipes.
+    Stdio,
+    /// The MCP-over-HTTP proxy.
+    McpHttp,
+    /// The LLM reverse proxy.
+    Llm,
+    /// mcpmon itself.
+    Agent,
+}
+
+impl Layer {
+    /// The name used in events and in the store.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Stdio => "stdio",
+            Self::McpHttp => "mcp_http",
+            Self::Llm => "llm",
+            Self::Agent => "agent",
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! How much a policy says.
+
+use super::{Policy, ServerPolicy, rules::ToolPolicy};
+
+/// How much a policy says, for whoever looks whether a file was read as it was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Rules over calls, resources and values.
+    pub rules: usize,
+    /// Servers, tools and resources that a list allows, denies or blocks.
+    pub listed: usize,
+}
+
+impl Policy {
+    /// How much it says.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        let rules = &self.rules;
+        let tools = match &rules.tools {
+            ToolPolicy::None => 0,
+            ToolPolicy::Allowlist(entries) | ToolPolicy::Denylist(entries) => entries.len(),
+        };
+        Extent {
+            rules: rules.calls.len() + rules.resources.len() + rules.limits.len(),
+            listed: servers(&self.server_policy)
+                + tools
+                + rules.blocked_tools.len()
+                + rules.blocked_resources.len(),
+        }
+    }
+}
+
+fn servers(policy: &ServerPolicy) -> usize {
+    match policy {
+        ServerPolicy::None => 0,
+        ServerPolicy::Allowlist(names) | ServerPolicy::Denylist(names) => names.len(),
+        ServerPolicy::Both(both) => servers(&both.0) + servers(&both.1),
+    }
+}
