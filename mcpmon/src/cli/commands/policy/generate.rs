@@ -149,6 +149,10 @@ mod tests {
         let mut elsewhere = sample::called("elsewhere", 9);
         elsewhere.session_id = Some(SessionId::new("s2"));
         events.push(elsewhere);
+        generated_of(events, session, form)
+    }
+
+    fn generated_of(events: Vec<Event>, session: &str, form: Form) -> String {
         let args = GenerateArgs {
             session: session.to_owned(),
             output: None,
@@ -189,17 +193,7 @@ mod tests {
             sample::intercepted("write_file", 3, Action::WouldBlock),
             went_on,
         ];
-        let args = GenerateArgs {
-            session: "s1".to_owned(),
-            output: None,
-        };
-        let text = scene::shown_under(
-            "version: 1\n",
-            Vec::new(),
-            events,
-            Form::Table,
-            |globals, output| generate(&args, globals, output).map(|()| 0),
-        );
+        let text = generated_of(events, "s1", Form::Table);
         let allowed: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("      tool: "))
@@ -212,17 +206,7 @@ mod tests {
     #[test]
     fn a_session_whose_only_call_would_have_been_blocked_is_not_one_without_calls() {
         let noted = |events| {
-            let args = GenerateArgs {
-                session: "s1".to_owned(),
-                output: None,
-            };
-            let text = scene::shown_under(
-                "version: 1\n",
-                Vec::new(),
-                events,
-                Form::Table,
-                |globals, output| generate(&args, globals, output).map(|()| 0),
-            );
+            let text = generated_of(events, "s1", Form::Table);
             let note = text.lines().find(|line| line.starts_with("note: "));
             note.expect("a note").to_owned()
         };
