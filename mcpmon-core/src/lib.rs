@@ -4,7 +4,6 @@
 //!
 //! No clock, file, socket, environment, task, log or randomness: every function takes values and `now`.
 
-#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod decide;

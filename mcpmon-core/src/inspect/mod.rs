@@ -16,4 +16,5 @@ pub mod similarity;
 pub mod starter;
 
 mod normalise;
+mod vector;
 mod walk;

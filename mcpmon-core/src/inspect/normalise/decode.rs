@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::blocks;
+use crate::inspect::vector::{self, BLOCK, Encoding, Letter, MANY};
 
 /// Most decoded texts of one field: more than anybody hides one text behind.
 const MAX_LAYERS: usize = 1 << 12;
@@ -73,24 +74,29 @@ pub(in crate::inspect) fn may_encode(text: &str) -> bool {
 
 /// Whether there is a run, or letters set apart: one look for both.
 fn has_runs(bytes: &[u8]) -> bool {
-    let (blocks, rest) = bytes.as_chunks::<{ blocks::BLOCK }>();
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let (mut encoding, mut letters) = ([0; MANY], [0; MANY]);
     let (mut encoding_before, mut letters_before) = (0, 0);
-    for (index, block) in blocks.iter().enumerate() {
-        let encoding = blocks::bits(block, is_encoding);
-        let letters = blocks::bits(block, blocks::is_letter);
-        let has_run = blocks::runs(encoding) | blocks::runs(blocks::across(encoding_before, encoding)) != 0;
-        if has_run {
-            return true;
+    let mut border = 0;
+    for many in blocks.chunks(MANY) {
+        vector::bits::<Encoding>(many, &mut encoding);
+        vector::bits::<Letter>(many, &mut letters);
+        for (&encoding, &letters) in encoding.iter().zip(&letters).take(many.len()) {
+            let has_run =
+                blocks::runs(encoding) | blocks::runs(blocks::across(encoding_before, encoding)) != 0;
+            if has_run {
+                return true;
+            }
+            let mut within = blocks::places(alternating(letters)).map(|start| border + start);
+            let across = blocks::places(alternating(blocks::across(letters_before, letters)));
+            // Before the first block stands nothing.
+            let mut across = across.filter_map(|start| (border + start).checked_sub(MIN_RUN));
+            if across.any(|start| alternates(bytes, start)) || within.any(|start| alternates(bytes, start)) {
+                return true;
+            }
+            (encoding_before, letters_before) = (encoding, letters);
+            border += BLOCK;
         }
-        let border = index * blocks::BLOCK;
-        let mut within = blocks::places(alternating(letters)).map(|start| border + start);
-        let across = blocks::places(alternating(blocks::across(letters_before, letters)));
-        // Before the first block stands nothing.
-        let mut across = across.filter_map(|start| (border + start).checked_sub(MIN_RUN));
-        if across.any(|start| alternates(bytes, start)) || within.any(|start| alternates(bytes, start)) {
-            return true;
-        }
-        (encoding_before, letters_before) = (encoding, letters);
     }
     let from = (bytes.len() - rest.len()).saturating_sub(MIN_RUN);
     next_run(bytes, from).is_some() || next_spelled(bytes, from).is_some()
@@ -199,20 +205,16 @@ pub(in crate::inspect) fn runs(text: &str) -> impl Iterator<Item = Range<usize>>
 }
 
 fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    let start = blocks::first_run(bytes, from, is_encoding)?;
+    let start = blocks::first_run::<Encoding>(bytes, from)?;
     let known = start + MIN_RUN;
-    let more = bytes[known..].iter().position(|&byte| !is_encoding(byte));
+    let more = bytes[known..]
+        .iter()
+        .position(|&byte| !vector::is::<Encoding>(byte));
     let mut end = more.map_or(bytes.len(), |more| known + more);
     while bytes.get(end) == Some(&b'=') {
         end += 1;
     }
     Some(start..end)
-}
-
-/// Whether a byte may stand in base64, base64url or hexadecimal.
-#[inline]
-const fn is_encoding(byte: u8) -> bool {
-    blocks::is_alphanumeric(byte) | (byte == b'+') | (byte == b'/') | (byte == b'-') | (byte == b'_')
 }
 
 pub(in crate::inspect) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
@@ -356,14 +358,15 @@ fn is_separator(byte: u8) -> bool {
 /// Where five letters set apart begin.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
+    let mut letters = [0; MANY];
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let letters = blocks::bits(block, blocks::is_letter);
-        let mut starts = blocks::places(alternating(letters)).map(|start| at + start);
+        vector::bits::<Letter>(&[*block], &mut letters);
+        let mut starts = blocks::places(alternating(letters[0])).map(|start| at + start);
         let start = starts.find(|start| alternates(bytes, *start));
         if start.is_some() {
             return start;
         }
-        at += blocks::BLOCK - SPELLED + 1;
+        at += BLOCK - SPELLED + 1;
     }
     // The last ones are looked at one by one.
     (at..bytes.len()).find(|&start| alternates(bytes, start))

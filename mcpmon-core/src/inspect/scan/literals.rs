@@ -1,52 +1,39 @@
-//! Finds many literals at once, whatever their case: looks at every second byte for a few that a literal contains,
-//! four of a short one and six of a longer one, and compares only where they stand.
+//! Finds many literals at once, whatever their case: looks at every second byte for a few that a literal contains, six
+//! of a longer one and four of a short one, and compares only where they stand.
 
 use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-/// Words of 64 bits in the tables of grams; the first one, which is asked for every gram, stays in the fastest cache.
-/// Few of the bits are set.
-const SHORT_WORDS: usize = 1 << 12;
-const LONG_WORDS: usize = 1 << 11;
-const BRIEF_WORDS: usize = 1 << 7;
+use super::pairs;
+use crate::inspect::vector::{self, LONG, LOOKED, Looks, SHORT, STEP};
+
 /// Groups that the literals of a table are looked up in.
 const GROUPS: usize = 1 << 11;
-/// Bytes of a gram.
+/// Bytes of a gram of which nothing more is certain.
 const BRIEF: usize = 3;
-const SHORT: usize = 4;
-const LONG: usize = 6;
-/// What grams are multiplied with for their hashes. Not the same twice: what is taken for the beginning of a gram would
-/// be taken for a short one, too.
-const HEAD: u64 = 0xc2b2_ae3d_27d4_eb4f;
-const GRAM: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What grams are multiplied with for their hashes.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bytes that are compared before all of a literal is.
 const NEAR: usize = size_of::<u64>();
-/// How far apart they are looked at.
-const STEP: usize = 2;
-/// Letters from the most frequent on: a literal is recognised by its rarest part.
-const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwyb";
 
 /// Literals in lower case, ready to be found.
 pub(in crate::inspect) struct Literals {
     texts: Vec<&'static str>,
-    /// The beginnings of all grams.
-    heads: Present<SHORT, SHORT_WORDS, HEAD>,
-    short: Grams<SHORT, SHORT_WORDS>,
-    long: Grams<LONG, LONG_WORDS>,
-    /// Those of which a short gram has only three bytes, from its first one on and from its second one on.
-    first: Grams<BRIEF, BRIEF_WORDS>,
-    second: Grams<BRIEF, BRIEF_WORDS>,
+    /// Every gram.
+    grams: vector::Grams,
+    long: Grams<LONG>,
+    short: Grams<SHORT>,
+    /// Of short ones, where the steps fall so that only three bytes are their own: behind those, or before them, stands
+    /// any other.
+    first: Grams<BRIEF>,
+    second: Grams<BRIEF>,
     /// Those too short for a gram.
     shortest: Vec<(u16, memmem::Finder<'static>)>,
 }
 
-/// Which grams of so many bytes there are, by their hashes: a bit for each.
-struct Present<const LENGTH: usize, const WORDS: usize, const FACTOR: u64>(Box<[u64; WORDS]>);
-
 /// Literals known by so many of their bytes.
-struct Grams<const LENGTH: usize, const WORDS: usize> {
-    present: Present<LENGTH, WORDS, GRAM>,
+struct Grams<const LENGTH: usize> {
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
@@ -85,41 +72,14 @@ impl Entry {
     }
 }
 
-impl<const LENGTH: usize, const WORDS: usize, const FACTOR: u64> Present<LENGTH, WORDS, FACTOR> {
-    fn new() -> Self {
-        Self(Box::new([0; WORDS]))
-    }
-
-    /// Of the first bytes of `near`; less than the bits of the table.
-    #[inline]
-    fn hash(near: u64) -> usize {
-        let gram = near << (64 - 8 * LENGTH);
-        (gram.wrapping_mul(FACTOR) >> (64 - (WORDS * 64).ilog2())) as usize
-    }
-
-    fn add(&mut self, hash: usize) {
-        self.0[hash / 64] |= 1 << (hash % 64);
-    }
-
-    /// Whether a gram may stand where `near` was read.
-    #[inline]
-    fn has(&self, near: u64) -> bool {
-        let hash = Self::hash(near);
-        self.0[hash / 64] >> (hash % 64) & 1 != 0
-    }
-}
-
-impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
+impl<const LENGTH: usize> Grams<LENGTH> {
     /// Of literals, where in each a gram may begin.
     fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
-        let mut present = Present::new();
         // A whole sort would take several milliseconds at the start of every process.
         let mut grouped: Vec<Vec<Entry>> = vec![Vec::new(); GROUPS];
         for (literal, text) in literals {
             places(text, &mut |gram, offset| {
-                let hash = Present::<LENGTH, WORDS, GRAM>::hash(near(gram, 0));
-                present.add(hash);
-                grouped[Self::group_of(hash)].push(Entry::new(literal, text, offset));
+                grouped[Self::group_of(near(gram, 0))].push(Entry::new(literal, text, offset));
             });
         }
         let mut groups = Vec::with_capacity(GROUPS + 1);
@@ -134,21 +94,19 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
             entries.append(&mut group);
         }
         groups.push(end(&entries));
-        Self {
-            present,
-            groups,
-            entries,
-        }
+        Self { groups, entries }
     }
 
-    const fn group_of(hash: usize) -> usize {
-        hash / (WORDS * 64 / GROUPS)
+    /// By the first bytes of `near`.
+    #[inline]
+    const fn group_of(near: u64) -> usize {
+        let gram = near << (64 - 8 * LENGTH);
+        (gram.wrapping_mul(FACTOR) >> (64 - GROUPS.ilog2())) as usize
     }
 
     /// The entries of the gram that stands where `near` was read.
     fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
-        let hash = Present::<LENGTH, WORDS, GRAM>::hash(near);
-        let group = Self::group_of(hash);
+        let group = Self::group_of(near);
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
         self.entries[entries]
@@ -160,44 +118,45 @@ impl<const LENGTH: usize, const WORDS: usize> Grams<LENGTH, WORDS> {
 impl Literals {
     /// At most a few hundred literals of 1 to 100 bytes, in lower case; those of one or two bytes without letters.
     pub(in crate::inspect) fn new(texts: Vec<&'static str>) -> Self {
-        let of = |lengths: std::ops::Range<usize>| {
+        let of = |lengths: std::ops::RangeInclusive<usize>| {
             let numbered = (0..).zip(texts.iter().map(|text| text.as_bytes()));
             numbered.filter(move |(_, text)| lengths.contains(&text.len()))
         };
+        let (brief, short, long) = (BRIEF..=SHORT, SHORT..=LONG, LONG + 1..=usize::MAX);
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
-        let of_long = |text: &[u8], place: &mut Place<'_>| rarest(text, LONG, place);
-        let of_short = |text: &[u8], place: &mut Place<'_>| match text.len() {
-            BRIEF => {}
-            SHORT => place(text, 0),
-            _ => rarest(text, SHORT, place),
-        };
-        let of_first = |text: &[u8], place: &mut Place<'_>| brief(text, Cut::First, place);
-        let of_second = |text: &[u8], place: &mut Place<'_>| brief(text, Cut::Second, place);
-        let mut heads = Present::new();
-        let mut head = |gram: &[u8], _| heads.add(Present::<SHORT, SHORT_WORDS, HEAD>::hash(near(gram, 0)));
-        of(BRIEF..LONG + STEP - 1).for_each(|(_, text)| of_short(text, &mut head));
-        of(LONG + STEP - 1..usize::MAX).for_each(|(_, text)| of_long(text, &mut head));
-        let mut short = Grams::new(of(BRIEF..LONG + STEP - 1), of_short);
-        let mut any = |gram: &[u8]| {
-            heads.add(Present::<SHORT, SHORT_WORDS, HEAD>::hash(near(gram, 0)));
-            short
-                .present
-                .add(Present::<SHORT, SHORT_WORDS, GRAM>::hash(near(gram, 0)));
-        };
-        // A byte that is not the literal's can be any.
-        for byte in (0..=u8::MAX).filter(|byte| folded(*byte) == *byte) {
-            for (_, text) in of(BRIEF..SHORT + 1) {
-                of_first(text, &mut |gram, _| any(&[gram[0], gram[1], gram[2], byte]));
-                of_second(text, &mut |gram, _| any(&[byte, gram[0], gram[1], gram[2]]));
+        // What is brief may have any other byte beside it.
+        let others = (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
+        let room = |lengths| 2 * of(lengths).count();
+        let beside = room(brief.clone()) * others.clone().count();
+        let mut grams = vector::Grams::with_room(room(long.clone()), room(short.clone()) + beside);
+        let whole = "a place has a whole gram";
+        for (_, text) in of(long.clone()) {
+            rarest::<LONG>(text, &mut |gram, _| {
+                grams.add_long(*gram.first_chunk().expect(whole))
+            });
+        }
+        for (_, text) in of(short.clone()) {
+            rarest::<SHORT>(text, &mut |gram, _| {
+                grams.add_short(*gram.first_chunk().expect(whole))
+            });
+        }
+        for byte in others {
+            for (_, text) in of(brief.clone()) {
+                first_of(text, &mut |gram, _| {
+                    grams.add_short([gram[0], gram[1], gram[2], byte])
+                });
+                second_of(text, &mut |gram, _| {
+                    grams.add_short([byte, gram[0], gram[1], gram[2]])
+                });
             }
         }
         Self {
-            heads,
-            short,
-            long: Grams::new(of(LONG + STEP - 1..usize::MAX), of_long),
-            first: Grams::new(of(BRIEF..SHORT + 1), of_first),
-            second: Grams::new(of(BRIEF..SHORT + 1), of_second),
-            shortest: of(0..BRIEF).map(finder).collect(),
+            grams,
+            long: Grams::new(of(long), rarest::<LONG>),
+            short: Grams::new(of(short), rarest::<SHORT>),
+            first: Grams::new(of(brief.clone()), first_of),
+            second: Grams::new(of(brief), second_of),
+            shortest: of(0..=BRIEF - 1).map(finder).collect(),
             texts,
         }
     }
@@ -230,102 +189,93 @@ impl Literals {
                 hit(start, usize::from(*literal))?;
             }
         }
-        for (index, bytes) in text.windows(NEAR).step_by(STEP).enumerate() {
-            let bytes = bytes.try_into().expect("windows have this length");
-            self.look(text, index * STEP, u64::from_le_bytes(bytes) | FOLD, hit)?;
+        let mut from = 0;
+        while let Some(read) = vector::read(text, from) {
+            self.compare(text, from, self.grams.looks(read), hit)?;
+            from += LOOKED;
         }
-        // The last ones, down to the shortest literal that has a gram.
-        let last = text.len().saturating_sub(NEAR - 1).next_multiple_of(STEP);
-        for at in (last..text.len().saturating_sub(SHORT - 2)).step_by(STEP) {
-            self.look(text, at, near(text, at), hit)?;
-        }
-        ControlFlow::Continue(())
+        let rest = vector::rest(text, from);
+        self.compare(text, from, self.grams.looks(&rest), hit)
     }
 
+    /// Tells what stands where these looks from a place on say that it may.
     #[inline]
-    fn look(
-        &self,
-        text: &[u8],
-        at: usize,
-        near: u64,
-        hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let may_stand = self.heads.has(near) && (self.long.present.has(near) || self.short.present.has(near));
-        match may_stand {
-            true => self.compare(text, at, near, hit),
-            false => ControlFlow::Continue(()),
-        }
-    }
-
-    #[inline(never)]
     fn compare(
         &self,
         text: &[u8],
-        at: usize,
-        near: u64,
+        from: usize,
+        looks: Looks,
         hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let here = self.short.standing(near).chain(self.long.standing(near));
-        let here = here.chain(self.first.standing(near)).map(|entry| (at, entry));
-        let next = self.second.standing(near >> 8).map(|entry| (at + 1, entry));
-        for (at, entry) in here.chain(next) {
-            let literal = usize::from(entry.literal);
-            let wanted = self.texts[literal].as_bytes();
-            let Some(start) = at.checked_sub(entry.offset.into()) else {
-                continue;
-            };
-            let there = text.get(start..start + wanted.len());
-            let stands = there.is_some_and(|there| there.eq_ignore_ascii_case(wanted));
-            if stands {
-                hit(start, literal)?;
+        for at in vector::places(looks.long).map(|place| from + place) {
+            for entry in self.long.standing(near(text, at)) {
+                self.confirm(text, at, entry, hit)?;
+            }
+        }
+        for at in vector::places(looks.short).map(|place| from + place) {
+            let near = near(text, at);
+            for entry in self.short.standing(near).chain(self.first.standing(near)) {
+                self.confirm(text, at, entry, hit)?;
+            }
+            for entry in self.second.standing(near >> 8) {
+                self.confirm(text, at + 1, entry, hit)?;
             }
         }
         ControlFlow::Continue(())
     }
-}
 
-/// Where the three bytes stand in a short gram that are a literal's own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    First,
-    Second,
-}
-
-/// The gram by which a literal of three or four bytes is recognised where the steps fall so that no short gram is all
-/// its own.
-fn brief(text: &[u8], cut: Cut, place: &mut Place<'_>) {
-    match (text, cut) {
-        ([_, _, _], _) => place(text, 0),
-        ([a, _, _, d], Cut::Second) if frequency(*a) <= frequency(*d) => place(&text[..BRIEF], 0),
-        ([a, _, _, d], Cut::First) if frequency(*a) > frequency(*d) => place(&text[1..], 1),
-        _ => {}
+    /// Tells a literal whose gram stands there, where all of it does.
+    #[inline(never)]
+    fn confirm(
+        &self,
+        text: &[u8],
+        at: usize,
+        entry: &Entry,
+        hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let literal = usize::from(entry.literal);
+        let wanted = self.texts[literal].as_bytes();
+        let there = at
+            .checked_sub(entry.offset.into())
+            .and_then(|start| Some((start, text.get(start..start + wanted.len())?)));
+        match there.filter(|(_, there)| there.eq_ignore_ascii_case(wanted)) {
+            Some((start, _)) => hit(start, literal),
+            None => ControlFlow::Continue(()),
+        }
     }
 }
 
-/// The grams of the rarest part of a literal.
-fn rarest(text: &[u8], length: usize, place: &mut Place<'_>) {
-    let parts = text.windows(length + STEP - 1).enumerate();
-    let rarest = parts.min_by_key(|(_, part)| part.iter().map(|byte| frequency(*byte)).sum::<usize>());
-    let (at, part) = rarest.expect("a longer literal has such a part");
-    for (shift, gram) in part.windows(length).enumerate() {
-        place(gram, at + shift);
+/// The grams of a literal of which one stands where there is a look, whichever that is: the one that there is, or two
+/// that follow each other, and are as rare as can be.
+fn rarest<const LENGTH: usize>(text: &[u8], place: &mut Place<'_>) {
+    let grams: Vec<&[u8; LENGTH]> = text.array_windows().collect();
+    let frequency =
+        |at: usize| pairs::frequency(&grams[at][..SHORT]) + pairs::frequency(&grams[at + 1][..SHORT]);
+    match (0..grams.len() - 1).min_by_key(|at| frequency(*at)) {
+        Some(at) => (at..at + STEP).for_each(|at| place(grams[at], at)),
+        None => place(text, 0),
     }
 }
 
-fn frequency(byte: u8) -> usize {
-    FREQUENCIES[usize::from(byte)].into()
+/// Three bytes of a brief literal with any other behind them: its last ones where it has four and those are rarer.
+fn first_of(text: &[u8], place: &mut Place<'_>) {
+    if text.len() == BRIEF || is_rarer_later(text) {
+        let at = text.len() - BRIEF;
+        place(&text[at..], at);
+    }
 }
 
-/// How frequent each byte is, by its place among [`FREQUENT`].
-const FREQUENCIES: [u8; 256] = {
-    let mut frequencies = [0; 256];
-    let mut rank = 0;
-    while rank < FREQUENT.len() {
-        frequencies[FREQUENT[rank] as usize] = (FREQUENT.len() - rank) as u8;
-        rank += 1;
+/// The same with any other before them: its first ones where those are rarer.
+fn second_of(text: &[u8], place: &mut Place<'_>) {
+    if text.len() == BRIEF || !is_rarer_later(text) {
+        place(&text[..BRIEF], 0);
     }
-    frequencies
-};
+}
+
+/// Whether the last three bytes of four are rarer than the first three.
+fn is_rarer_later(text: &[u8]) -> bool {
+    pairs::frequency(&text[SHORT - BRIEF..]) < pairs::frequency(&text[..BRIEF])
+}
 
 /// Letters in lower case; what else it makes alike is told apart later.
 const fn folded(byte: u8) -> u8 {
@@ -344,11 +294,14 @@ const fn own(bytes: usize) -> u64 {
 }
 
 /// The bytes of a text from `at` on, folded; spaces where it ends.
+#[inline]
 fn near(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
-    let mut bytes = [0; NEAR];
-    let length = rest.len().min(NEAR);
-    bytes[..length].copy_from_slice(&rest[..length]);
+    let bytes = rest.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [b' '; NEAR];
+        bytes[..rest.len()].copy_from_slice(rest);
+        bytes
+    });
     u64::from_le_bytes(bytes) | FOLD
 }
 

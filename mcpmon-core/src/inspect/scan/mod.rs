@@ -9,6 +9,7 @@ mod field;
 mod finding;
 mod lexicon;
 pub(super) mod literals;
+mod pairs;
 mod rules;
 mod seam;
 mod sighted;
