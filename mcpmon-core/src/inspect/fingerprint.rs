@@ -55,12 +55,10 @@ struct Text(Vec<u8>);
 impl Text {
     fn add(&mut self, text: &str) {
         let text = &text[..text.floor_char_boundary(MAX_TEXT.saturating_sub(self.0.len()))];
-        self.0.reserve(text.len());
         if text.is_ascii() {
-            let letters = text.bytes().filter(u8::is_ascii_alphanumeric);
-            self.0.extend(letters.map(|byte| byte.to_ascii_lowercase()));
-            return;
+            return self.add_ascii(text.as_bytes());
         }
+        self.0.reserve(text.len());
         let mut bytes = [0; 4];
         for c in text
             .chars()
@@ -71,9 +69,21 @@ impl Text {
         }
     }
 
+    /// Each byte is written, and the next one over it where it does not count: no branch has to be foreseen.
+    fn add_ascii(&mut self, text: &[u8]) {
+        const LOWER: u8 = 0x20;
+        let mut end = self.0.len();
+        self.0.resize(end + text.len(), 0);
+        for byte in text {
+            self.0[end] = byte | LOWER;
+            end += usize::from(byte.is_ascii_alphanumeric());
+        }
+        self.0.truncate(end);
+    }
+
     fn add_without_addresses(&mut self, text: &str) {
         let mut rest = text;
-        while let Some(at) = rest.find("://") {
+        while let Some(at) = memchr::memmem::find(rest.as_bytes(), b"://") {
             let (before, address) = rest.split_at(at);
             let scheme = before.bytes().rev().take_while(u8::is_ascii_alphabetic).count();
             self.add(&before[..at - scheme]);
@@ -106,22 +116,57 @@ impl Text {
     }
 }
 
-/// A hash of every stretch, each made of the one before.
+/// A hash of every stretch, each made of the one before. That takes a multiplication's time for each, so several parts
+/// of the text are gone through at once.
 fn hashes(bytes: &[u8]) -> Vec<u32> {
-    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
-    let Some(first) = bytes.get(..STRETCH) else {
-        return Vec::new();
-    };
-    let oldest = (0..STRETCH).fold(1_u64, |power, _| power.wrapping_mul(BASE));
-    let next = |hash: u64, byte: u8| hash.wrapping_mul(BASE).wrapping_add(u64::from(byte) + 1);
-    let mut hash = first.iter().fold(0, |hash, byte| next(hash, *byte));
-    let mut hashes = Vec::with_capacity(bytes.len() - STRETCH + 1);
-    hashes.push(mixed(hash));
-    for (old, new) in bytes.iter().zip(&bytes[STRETCH..]) {
-        hash = next(hash, *new).wrapping_sub((u64::from(*old) + 1).wrapping_mul(oldest));
-        hashes.push(mixed(hash));
+    let count = (bytes.len() + 1).saturating_sub(STRETCH);
+    let part = count / PARTS;
+    let mut rolling: [Rolling; PARTS] = std::array::from_fn(|index| Rolling::at(bytes, index * part));
+    let mut hashes = vec![0; count];
+    for at in 0..part {
+        for (index, rolling) in rolling.iter_mut().enumerate() {
+            let place = index * part + at;
+            hashes[place] = mixed(rolling.0);
+            rolling.roll(bytes, place);
+        }
+    }
+    let mut last = Rolling::at(bytes, PARTS * part);
+    for (place, hash) in hashes.iter_mut().enumerate().skip(PARTS * part) {
+        *hash = mixed(last.0);
+        last.roll(bytes, place);
     }
     hashes
+}
+
+/// Parts of a text that are gone through at once.
+const PARTS: usize = 4;
+
+/// The hash of a stretch, before its bits are mixed.
+struct Rolling(u64);
+
+impl Rolling {
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    /// What the first byte of a stretch was multiplied with once the next one is there.
+    const OLDEST: u64 = Self::BASE.wrapping_pow(STRETCH as u32);
+
+    /// Of the stretch that begins at `place`, or of what is left there.
+    fn at(bytes: &[u8], place: usize) -> Self {
+        let stretch = bytes.iter().skip(place).take(STRETCH);
+        Self(stretch.fold(0, |hash, byte| Self::next(hash, *byte)))
+    }
+
+    /// From the stretch at `place` to the next one, where there is one.
+    #[inline]
+    fn roll(&mut self, bytes: &[u8], place: usize) {
+        if let (Some(old), Some(new)) = (bytes.get(place), bytes.get(place + STRETCH)) {
+            let oldest = (u64::from(*old) + 1).wrapping_mul(Self::OLDEST);
+            self.0 = Self::next(self.0, *new).wrapping_sub(oldest);
+        }
+    }
+
+    const fn next(hash: u64, byte: u8) -> u64 {
+        hash.wrapping_mul(Self::BASE).wrapping_add(byte as u64 + 1)
+    }
 }
 
 /// Low bits of the sum depend on few bytes; these depend on all. Half a hash tells texts apart well enough.
@@ -141,27 +186,33 @@ fn winnowed(hashes: &[u32], window: usize) -> Vec<u32> {
     if window == 0 {
         return Vec::new();
     }
-    let mut from_here = hashes.to_vec();
-    for block in from_here.chunks_mut(window) {
-        for position in (1..block.len()).rev() {
-            block[position - 1] = block[position - 1].min(block[position]);
+    let mut kept = vec![0; hashes.len() - window + 1];
+    let (mut end, mut last) = (0, None);
+    // Whether one is another than the one before can hardly be foreseen: each is written, and the next one over it.
+    let mut keep = |smallest: u32| {
+        kept[end] = smallest;
+        end += usize::from(last != Some(smallest));
+        last = Some(smallest);
+    };
+    // Of the block before: the smallest one from each place on.
+    let mut from_there: Vec<u32> = Vec::new();
+    for block in hashes.chunks(window) {
+        let mut up_to_here = u32::MAX;
+        for (hash, from_there) in block.iter().zip(from_there.iter().skip(1)) {
+            up_to_here = up_to_here.min(*hash);
+            keep(up_to_here.min(*from_there));
+        }
+        let mut smallest = u32::MAX;
+        from_there.resize(block.len(), 0);
+        for (from_here, hash) in from_there.iter_mut().zip(block).rev() {
+            smallest = smallest.min(*hash);
+            *from_here = smallest;
+        }
+        if block.len() == window {
+            keep(smallest);
         }
     }
-    let mut kept = Vec::new();
-    let mut up_to_here = u32::MAX;
-    for (last, hash) in hashes.iter().enumerate() {
-        up_to_here = match last.is_multiple_of(window) {
-            true => *hash,
-            false => up_to_here.min(*hash),
-        };
-        let Some(first) = (last + 1).checked_sub(window) else {
-            continue;
-        };
-        let smallest = up_to_here.min(from_here[first]);
-        if kept.last() != Some(&smallest) {
-            kept.push(smallest);
-        }
-    }
+    kept.truncate(end);
     kept
 }
 
@@ -266,6 +317,24 @@ mod tests {
             let copy = &text[from..from + STRETCH + FOUND_AGAIN * WINDOW - 1];
             let shared = output(&text).shared(&argument(&format!("{before}{copy}{behind}")));
             prop_assert!(shared >= FOUND_AGAIN, "{shared} of {copy}");
+        }
+
+        #[test]
+        fn each_stretch_has_the_hash_of_its_letters(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let plainly: Vec<u32> = bytes.windows(STRETCH).map(|stretch| mixed(Rolling::at(stretch, 0).0)).collect();
+            prop_assert_eq!(hashes(&bytes), plainly);
+        }
+
+        #[test]
+        fn the_smallest_of_each_window_is_kept(
+            hashes in prop::collection::vec(0..50_u32, 0..200), window in 1_usize..40,
+        ) {
+            let mut plainly: Vec<u32> = hashes
+                .windows(window.min(hashes.len()).max(1))
+                .filter_map(|window| window.iter().min().copied())
+                .collect();
+            plainly.dedup();
+            prop_assert_eq!(winnowed(&hashes, window), plainly);
         }
 
         #[test]
