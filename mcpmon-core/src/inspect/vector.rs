@@ -78,6 +78,39 @@ pub(super) fn bits<K: Kind>(blocks: &[[u8; BLOCK]], told: &mut [u64; MANY]) {
     plain::bits::<K>(blocks, told);
 }
 
+/// What there is in a text that makes a closer look necessary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Glance {
+    /// A character beyond ASCII.
+    pub(super) beyond_ascii: bool,
+    /// The character that begins a terminal's command.
+    pub(super) escape: bool,
+    /// A backslash, a percent sign or an ampersand: what other characters are written with.
+    pub(super) notation: bool,
+}
+
+/// What there is in a text.
+#[inline]
+pub(super) fn glance(text: &[u8]) -> Glance {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { avx2::glance(text) };
+    }
+    plain::glance(text)
+}
+
+/// Whether any of these pairs of bytes stands in a text.
+#[inline]
+pub(super) fn has_pair(text: &[u8], pairs: &[[u8; 2]]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { avx2::has_pair(text, pairs) };
+    }
+    plain::has_pair(text, pairs)
+}
+
 /// Sets of grams of six and of four bytes, whatever their case, by their hashes: what is in them is always told, and
 /// some of what is not.
 pub(super) struct Grams {
@@ -202,7 +235,7 @@ const fn long_of(first: [u8; LANE], last: [u8; LANE]) -> u32 {
 }
 
 mod plain {
-    use super::{BLOCK, Grams, Kind, LOOKED, Looks, MANY, READ, STEP, folded, is, long_of, place};
+    use super::{BLOCK, Glance, Grams, Kind, LOOKED, Looks, MANY, READ, STEP, folded, is, long_of, place};
 
     pub(super) fn bits<K: Kind>(blocks: &[[u8; BLOCK]], told: &mut [u64; MANY]) {
         /// Brings the lowest bits of eight bytes together in the highest byte.
@@ -214,6 +247,19 @@ mod plain {
                 bits << 8 | u64::from_le_bytes(*eight).wrapping_mul(TOGETHER) >> 56
             });
         }
+    }
+
+    pub(super) fn glance(text: &[u8]) -> Glance {
+        Glance {
+            beyond_ascii: !text.is_ascii(),
+            escape: memchr::memchr(0x1b, text).is_some(),
+            notation: memchr::memchr3(b'\\', b'%', b'&', text).is_some(),
+        }
+    }
+
+    pub(super) fn has_pair(text: &[u8], pairs: &[[u8; 2]]) -> bool {
+        let stands = |pair: &[u8; 2]| memchr::memmem::find(text, pair).is_some();
+        pairs.iter().any(stands)
     }
 
     pub(super) fn looks(grams: &Grams, text: &[u8; READ]) -> Looks {
@@ -238,7 +284,9 @@ mod avx2 {
         _mm256_srli_epi16, _mm256_srli_epi32, _mm256_xor_si256,
     };
 
-    use super::{BLOCK, FACTOR, FOLD, Grams, Hashes, Kind, LOOKED, Looks, MANY, MOVED, READ, STEP};
+    use super::{
+        BLOCK, FACTOR, FOLD, Glance, Grams, Hashes, Kind, LOOKED, Looks, MANY, MOVED, READ, STEP, plain,
+    };
 
     /// Bytes of a vector.
     const WIDTH: usize = size_of::<__m256i>();
@@ -319,6 +367,55 @@ mod avx2 {
             };
             *told = !(others(first) | others(second) << WIDTH);
         }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn glance(text: &[u8]) -> Glance {
+        let (vectors, rest) = text.as_chunks::<WIDTH>();
+        let mut seen = [_mm256_setzero_si256(); 3];
+        let sign = |byte: u8| _mm256_set1_epi8(byte.cast_signed());
+        let (escape, backslash, percent, ampersand) = (sign(0x1b), sign(b'\\'), sign(b'%'), sign(b'&'));
+        for vector in vectors {
+            let bytes = load(vector);
+            let [beyond, escapes, notations] = seen;
+            let notation = _mm256_or_si256(
+                _mm256_or_si256(
+                    _mm256_cmpeq_epi8(bytes, backslash),
+                    _mm256_cmpeq_epi8(bytes, percent),
+                ),
+                _mm256_cmpeq_epi8(bytes, ampersand),
+            );
+            seen = [
+                _mm256_or_si256(beyond, bytes),
+                _mm256_or_si256(escapes, _mm256_cmpeq_epi8(bytes, escape)),
+                _mm256_or_si256(notations, notation),
+            ];
+        }
+        // What is seen sets the highest bit of a byte.
+        let [beyond_ascii, escape, notation] = seen.map(|seen| _mm256_movemask_epi8(seen) != 0);
+        let last = plain::glance(rest);
+        Glance {
+            beyond_ascii: beyond_ascii | last.beyond_ascii,
+            escape: escape | last.escape,
+            notation: notation | last.notation,
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn has_pair(text: &[u8], pairs: &[[u8; 2]]) -> bool {
+        let (vectors, _) = text.as_chunks::<WIDTH>();
+        let (after, _) = text.get(1..).unwrap_or_default().as_chunks::<WIDTH>();
+        let mut seen = _mm256_setzero_si256();
+        for pair in pairs {
+            let [one, other] = pair.map(|byte| _mm256_set1_epi8(byte.cast_signed()));
+            for (first, second) in vectors.iter().zip(after) {
+                let first = _mm256_cmpeq_epi8(load(first), one);
+                let second = _mm256_cmpeq_epi8(load(second), other);
+                seen = _mm256_or_si256(seen, _mm256_and_si256(first, second));
+            }
+        }
+        let read = vectors.len().min(after.len()) * WIDTH;
+        _mm256_movemask_epi8(seen) != 0 || plain::has_pair(&text[read..], pairs)
     }
 
     #[target_feature(enable = "avx2")]
@@ -432,6 +529,32 @@ mod tests {
             prop_assert_eq!(looks, plain::looks(&grams, text));
             prop_assert!(long.iter().all(|look| places(looks.long).any(|at| at == place(*look))));
             prop_assert!(short.iter().all(|look| places(looks.short).any(|at| at == place(*look))));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_glance_sees_what_there_is(
+            length in 0..200_usize, byte in any::<u8>(), at in 0..200_usize,
+        ) {
+            let mut text = vec![b'a'; length];
+            if let Some(place) = text.get_mut(at) {
+                *place = byte;
+            }
+            let expected = Glance {
+                beyond_ascii: text.iter().any(|byte| *byte >= 0x80),
+                escape: text.contains(&0x1b),
+                notation: text.iter().any(|byte| b"\\%&".contains(byte)),
+            };
+            prop_assert_eq!(glance(&text), expected);
+            prop_assert_eq!(plain::glance(&text), expected);
+        }
+
+        #[test]
+        fn pairs_are_seen_wherever_they_stand(text in "[a!\\[<|]{0,4}a{0,80}[a!\\[<|]{0,4}a{0,80}[!\\[<|]{0,3}") {
+            let stands = text.contains("![") || text.contains("<|");
+            prop_assert_eq!(has_pair(text.as_bytes(), &[*b"![", *b"<|"]), stands);
+            prop_assert_eq!(plain::has_pair(text.as_bytes(), &[*b"![", *b"<|"]), stands);
         }
     }
 

@@ -73,7 +73,7 @@ pub(in crate::inspect) fn may_encode(text: &str) -> bool {
 }
 
 /// Whether there is a run, or letters set apart: one look for both.
-fn has_runs(bytes: &[u8]) -> bool {
+pub(in crate::inspect) fn has_runs(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     let (mut encoding, mut letters) = ([0; MANY], [0; MANY]);
     let (mut encoding_before, mut letters_before) = (0, 0);
@@ -114,7 +114,9 @@ const fn alternating(letters: u64) -> u64 {
 /// What introduces an escape.
 const MARKERS: [&str; 4] = ["\\u", "\\x", "%", "&#"];
 
-fn has_escapes(text: &str) -> bool {
+/// Whether enough escapes stand in a text to be worth decoding; none do without a backslash, a percent sign or an
+/// ampersand.
+pub(in crate::inspect) fn has_escapes(text: &str) -> bool {
     memchr::memchr3(b'\\', b'%', b'&', text.as_bytes()).is_some()
         && MARKERS.iter().any(|marker| is_escaped(text, marker))
 }

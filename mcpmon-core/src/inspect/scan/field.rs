@@ -14,10 +14,13 @@ use super::{
     sighted::Sighted,
     standing::Manner,
 };
-use crate::inspect::normalise::{
-    decode::{self, Layer},
-    raw::{self, Unseen},
-    skeleton::Skeleton,
+use crate::inspect::{
+    normalise::{
+        decode::{self, Layer},
+        raw::{self, Unseen},
+        skeleton::Skeleton,
+    },
+    vector,
 };
 
 /// Decoded texts within decoded texts.
@@ -285,10 +288,12 @@ fn is_among(tools: &[&str], name: &str) -> bool {
 
 /// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
 pub(super) fn may_say(text: &str) -> bool {
-    !text.is_ascii()
-        || memchr::memchr(0x1b, text.as_bytes()).is_some()
+    let seen = vector::glance(text.as_bytes());
+    seen.beyond_ascii
+        || seen.escape
         || ENGINE.is_anchored(text)
-        || decode::may_encode(text)
+        || seen.notation && decode::has_escapes(text)
+        || decode::has_runs(text.as_bytes())
 }
 
 /// Whether a span touches any of `parts`.

@@ -28,8 +28,9 @@ pub(in crate::inspect) struct Literals {
     /// any other.
     first: Grams<BRIEF>,
     second: Grams<BRIEF>,
-    /// Those too short for a gram.
+    /// Those too short for a gram, and those of two bytes among them once more.
     shortest: Vec<(u16, memmem::Finder<'static>)>,
+    pairs: Vec<[u8; 2]>,
 }
 
 /// Literals known by so many of their bytes.
@@ -156,6 +157,7 @@ impl Literals {
             short: Grams::new(of(short), rarest::<SHORT>),
             first: Grams::new(of(brief.clone()), first_of),
             second: Grams::new(of(brief), second_of),
+            pairs: of(2..=2).map(|(_, text)| [text[0], text[1]]).collect(),
             shortest: of(0..=BRIEF - 1).map(finder).collect(),
             texts,
         }
@@ -184,9 +186,11 @@ impl Literals {
     }
 
     fn visit(&self, text: &[u8], hit: &mut impl FnMut(usize, usize) -> ControlFlow<()>) -> ControlFlow<()> {
-        for (literal, finder) in &self.shortest {
-            for start in finder.find_iter(text) {
-                hit(start, usize::from(*literal))?;
+        if self.pairs.len() < self.shortest.len() || vector::has_pair(text, &self.pairs) {
+            for (literal, finder) in &self.shortest {
+                for start in finder.find_iter(text) {
+                    hit(start, usize::from(*literal))?;
+                }
             }
         }
         let mut from = 0;
