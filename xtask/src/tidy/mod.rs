@@ -119,6 +119,12 @@ mod tests {
                         .map(|print| format!("{}: {print}", module.join("::"))),
                 );
             }
+            if module[0] == "mcpmon_core"
+                && *module != house::UNSAFE_IN_CORE
+                && house::is_unsafe(&source.tokens)
+            {
+                violations.push(format!("{}: unsafe code in the core", module.join("::")));
+            }
         }
         assert!(modules.len() >= 4, "the sources were not found");
         assert_none(&violations);
