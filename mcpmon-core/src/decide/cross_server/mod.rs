@@ -5,6 +5,8 @@ mod shadow;
 mod window;
 
 #[cfg(test)]
+mod plain;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tightened;
@@ -94,21 +96,17 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// More calls of one server than are usual. Those that were refused count: they were asked for.
     fn burst(&self, burst: Burst) -> Option<Crossing> {
-        let own: Vec<&RecentCall> = self
-            .within(burst.window)
-            .filter(|known| known.server == self.call.server)
-            .collect();
-        let most = usize::try_from(burst.max_calls).unwrap_or(usize::MAX);
-        if own.len() < most {
+        let server = &self.call.server;
+        let count = self.window.count_of(server, self.call.at, burst.window);
+        if count < usize::try_from(burst.max_calls).unwrap_or(usize::MAX) {
             return None;
         }
+        let own = self.within(burst.window).filter(|known| known.server == *server);
         let reason = format!(
-            "server {} was called {} times within {}",
-            self.call.server,
-            own.len(),
+            "server {server} was called {count} times within {}",
             seconds(burst.window)
         );
-        Some(self.crossing(CrossServerRule::Burst, reason, &own, Vec::new()))
+        Some(self.crossing(CrossServerRule::Burst, reason, &latest(own), Vec::new()))
     }
 
     /// Another server was read, and now something is sent.
@@ -116,7 +114,7 @@ impl<'a> Scene<'a> {
         if self.call.category != ToolCategory::Send {
             return None;
         }
-        let reads: Vec<&RecentCall> = self.within(within).filter(|known| self.is_read(known)).collect();
+        let reads = latest(self.within(within).filter(|known| self.is_read(known)));
         let since = |at: Timestamp| self.call.at.since(at) <= within;
         let evidence = self.evidence(since);
         let reason = |of: &str| {
@@ -140,24 +138,24 @@ impl<'a> Scene<'a> {
             true => at >= turn,
             false => self.call.at.since(at) <= flow.window,
         };
-        let is_of_turn = |known: &RecentCall| match (&known.turn, &self.call.turn) {
-            _ if !flow.same_turn_only => is_near(known.at),
+        let own_turn = self.call.turn.as_ref().filter(|_| flow.same_turn_only);
+        let is_of_turn = |known: &RecentCall| match (&known.turn, own_turn) {
             (Some(turn), Some(own)) => turn == own,
             (Some(_) | None, _) => is_near(known.at),
         };
-        let reads: Vec<&RecentCall> = self
-            .window
-            .calls()
-            .filter(|known| self.is_read(known) && is_of_turn(known))
-            .collect();
-        let evidence = match (flow.same_turn_only, &self.call.turn) {
+        // A turn that has a name may have begun at any time.
+        let calls = self.window.calls();
+        let mut reads = calls
+            .take_while(|known| own_turn.is_some() || is_near(known.at))
+            .filter(|known| self.is_read(known) && is_of_turn(known));
+        let told = latest(reads.by_ref());
+        let evidence = match own_turn {
             // Where turns are known by name, results belong to the turn of what was read.
-            (true, Some(_)) if reads.is_empty() => Vec::new(),
-            (true, Some(_)) => {
-                let first = reads.last().map_or(self.call.at, |read| read.at);
-                self.evidence(|at| at >= first)
+            Some(_) => {
+                let first = reads.last().or(told.last().copied());
+                first.map_or_else(Vec::new, |first| self.evidence(|at| at >= first.at))
             }
-            (true, None) | (false, _) => self.evidence(is_near),
+            None => self.evidence(is_near),
         };
         let when = match flow.same_turn_only {
             true => "in the same turn".to_owned(),
@@ -171,7 +169,7 @@ impl<'a> Scene<'a> {
                 self.call.category.as_str()
             )
         };
-        self.passed_on(CrossServerRule::CrossServerFlow, &reads, evidence, reason)
+        self.passed_on(CrossServerRule::CrossServerFlow, &told, evidence, reason)
     }
 
     /// Something of another server can have been passed on.
@@ -204,38 +202,31 @@ impl<'a> Scene<'a> {
         Some(self.crossing(rule, reason, reads, evidence))
     }
 
-    /// What speaks for it that something sensitive, or just what was read, is passed on.
+    /// What speaks for it that something sensitive, or just what was read, is passed on. What is near is so from some
+    /// time on.
     fn evidence(&self, is_near: impl Fn(Timestamp) -> bool) -> Vec<Evidence> {
-        let mut evidence = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut add = |kind, server: &ServerId, tool: &str, count| {
-            if evidence.len() < MAX_RELATED && seen.insert((kind, server.clone(), tool.to_owned())) {
-                evidence.push(Evidence {
-                    kind,
-                    server_id: server.clone(),
-                    tool_name: tool.to_owned(),
-                    count,
-                });
+        let mut found = Found::default();
+        let outputs = self.window.outputs().take_while(|output| is_near(output.at));
+        for output in outputs.filter(|output| output.server != self.call.server) {
+            if found.is_full() {
+                break;
             }
-        };
-        let outputs = self.window.outputs();
-        for output in outputs.filter(|output| output.server != self.call.server && is_near(output.at)) {
             for label in &output.labels {
-                add((*label).into(), &output.server, &output.tool, 1);
+                found.add((*label).into(), &output.server, &output.tool, 1);
             }
             let shared = output.print.shared(&self.call.arguments);
             if shared >= FOUND_AGAIN {
                 let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-                add(EvidenceKind::Overlap, &output.server, &output.tool, shared);
+                found.add(EvidenceKind::Overlap, &output.server, &output.tool, shared);
             }
         }
-        let calls = self.window.calls();
-        for known in calls.filter(|known| self.can_have_read(known) && is_near(known.at)) {
+        let calls = self.window.calls().take_while(|known| is_near(known.at));
+        for known in calls.filter(|known| !known.labels.is_empty() && self.can_have_read(known)) {
             for label in &known.labels {
-                add((*label).into(), &known.server, &known.tool, 1);
+                found.add((*label).into(), &known.server, &known.tool, 1);
             }
         }
-        evidence
+        found.evidence
     }
 
     /// Calls within a time, latest first.
@@ -243,7 +234,7 @@ impl<'a> Scene<'a> {
         let now = self.call.at;
         self.window
             .calls()
-            .filter(move |known| now.since(known.at) <= window)
+            .take_while(move |known| now.since(known.at) <= window)
     }
 
     fn is_read(&self, known: &RecentCall) -> bool {
@@ -286,14 +277,39 @@ impl<'a> Scene<'a> {
             rule,
             blocks: blocks(decision, &evidence),
             reason,
-            related: related
-                .iter()
-                .take(MAX_RELATED)
-                .map(|call| related_call(call))
-                .collect(),
+            related: related.iter().map(|call| related_call(call)).collect(),
             evidence,
         }
     }
+}
+
+/// What speaks for a match: each thing once, and no more than are told.
+#[derive(Default)]
+struct Found {
+    evidence: Vec<Evidence>,
+    seen: BTreeSet<(EvidenceKind, ServerId, String)>,
+}
+
+impl Found {
+    const fn is_full(&self) -> bool {
+        self.evidence.len() >= MAX_RELATED
+    }
+
+    fn add(&mut self, kind: EvidenceKind, server: &ServerId, tool: &str, count: u32) {
+        if !self.is_full() && self.seen.insert((kind, server.clone(), tool.to_owned())) {
+            self.evidence.push(Evidence {
+                kind,
+                server_id: server.clone(),
+                tool_name: tool.to_owned(),
+                count,
+            });
+        }
+    }
+}
+
+/// Those calls that are told, of all that a match goes by: no more of them are looked for.
+fn latest<'a>(calls: impl Iterator<Item = &'a RecentCall>) -> Vec<&'a RecentCall> {
+    calls.take(MAX_RELATED).collect()
 }
 
 fn was_read(server: &ServerId, tool: &str) -> String {

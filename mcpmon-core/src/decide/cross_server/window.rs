@@ -1,6 +1,9 @@
 //! What happened in a session a short while ago. Bounded in time, in number, and in bytes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    time::Duration,
+};
 
 use super::super::rate_limit::{self, Level};
 use crate::{
@@ -24,6 +27,8 @@ const MAX_BUCKETS: usize = 1024;
 pub struct Window {
     /// By time.
     calls: VecDeque<RecentCall>,
+    /// When each server was called, by time: of all that are in `calls`.
+    times: BTreeMap<ServerId, VecDeque<Timestamp>>,
     /// By time.
     outputs: VecDeque<RecentOutput>,
     call_bytes: usize,
@@ -84,21 +89,16 @@ impl Window {
                     self.fill(&call, left);
                 }
                 self.call_bytes += bytes_of_call(&call);
-                match self.calls.back().is_none_or(|last| last.at <= call.at) {
-                    true => self.calls.push_back(call),
-                    false => {
-                        let position = self.calls.partition_point(|known| known.at <= call.at);
-                        self.calls.insert(position, call);
-                    }
-                }
+                let times = self.times.entry(call.server.clone()).or_default();
+                insert(times, call.at, |known| *known);
+                insert(&mut self.calls, call, |known| known.at);
                 while self.calls.len() > MAX_CALLS || self.call_bytes > MAX_CALL_BYTES {
                     self.drop_call();
                 }
             }
             Recent::Output(output) => {
                 self.output_bytes += bytes_of_output(&output);
-                let position = self.outputs.partition_point(|known| known.at <= output.at);
-                self.outputs.insert(position, output);
+                insert(&mut self.outputs, output, |known| known.at);
                 while self.outputs.len() > MAX_OUTPUTS || self.output_bytes > MAX_OUTPUT_BYTES {
                     self.drop_output();
                 }
@@ -122,6 +122,13 @@ impl Window {
         self.outputs.iter().rev()
     }
 
+    /// How often a server was called within a time, without a look at every call.
+    pub(super) fn count_of(&self, server: &ServerId, now: Timestamp, within: Duration) -> usize {
+        let count =
+            |times: &VecDeque<Timestamp>| times.len() - times.partition_point(|at| now.since(*at) > within);
+        self.times.get(server).map_or(0, count)
+    }
+
     /// Forgets what no rule reaches any more.
     fn prune(&mut self, now: Timestamp, policy: &Policy) {
         let reach = policy.cross_server.reach();
@@ -143,8 +150,16 @@ impl Window {
     }
 
     fn drop_call(&mut self) {
-        if let Some(call) = self.calls.pop_front() {
-            self.call_bytes -= bytes_of_call(&call);
+        let Some(call) = self.calls.pop_front() else {
+            return;
+        };
+        self.call_bytes -= bytes_of_call(&call);
+        // The oldest of all is the oldest of its server.
+        if let Entry::Occupied(mut times) = self.times.entry(call.server) {
+            times.get_mut().pop_front();
+            if times.get().is_empty() {
+                times.remove();
+            }
         }
     }
 
@@ -176,6 +191,18 @@ impl Window {
         let known = self.buckets.entry(call.server.clone()).or_insert(level);
         if known.at < level.at || known.at == level.at && known.left > left {
             *known = level;
+        }
+    }
+}
+
+/// Puts `one` behind all that are no later; nearly always at the end.
+fn insert<T>(among: &mut VecDeque<T>, one: T, at: impl Fn(&T) -> Timestamp) {
+    let time = at(&one);
+    match among.back().is_none_or(|last| at(last) <= time) {
+        true => among.push_back(one),
+        false => {
+            let position = among.partition_point(|known| at(known) <= time);
+            among.insert(position, one);
         }
     }
 }
