@@ -476,6 +476,11 @@ impl Judge {
         }
     }
 
+    /// Whether no other process makes calls in the session.
+    const fn is_alone(&self) -> bool {
+        self.others.is_empty() && !self.twins
+    }
+
     fn carry_out(&mut self, judgement: Judgement) -> Verdict {
         for event in judgement.events {
             self.push(event);
@@ -503,7 +508,11 @@ impl Judge {
                 Order::ShareResult { mut output, result } => {
                     // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
                     // then what was in them.
-                    let result = match self.recorder.status().queued > MANY_QUEUED {
+                    let waiting = match self.is_alone() {
+                        true => self.recorder.status().queued,
+                        false => self.recorder.waits_ahead(),
+                    };
+                    let result = match waiting > MANY_QUEUED {
                         true => {
                             output.labels.push(Label::Unread);
                             Box::default()
@@ -525,13 +534,12 @@ impl Judge {
                 | Order::KillProcess { .. }
                 | Order::Refuse { .. } => continue,
             };
-            // Nobody asks for what is shared by a server that is alone.
-            let is_shared_soon = matches!(entry, Entry::Recent(..) | Entry::Unread(..))
-                && self.others.is_empty()
-                && !self.twins;
-            let put = match is_shared_soon {
-                true => self.recorder.put_soon(entry),
-                false => self.recorder.put(entry),
+            let is_shared = matches!(entry, Entry::Recent(..) | Entry::Unread(..));
+            let put = match (is_shared, self.is_alone()) {
+                (false, _) => self.recorder.put(entry),
+                (true, false) => self.recorder.put_ahead(entry),
+                // Nobody asks for it.
+                (true, true) => self.recorder.put_soon(entry),
             };
             if put.is_err() && self.loss.is_news(Instant::now()) {
                 tracing::error!(

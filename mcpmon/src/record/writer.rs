@@ -102,7 +102,7 @@ impl Writer {
             .chain(self.outlets.losses(now()))
             .map(|event| self.identify(event))
             .collect();
-        entries.reserve(batch.count);
+        entries.reserve(batch.ahead + batch.count);
         for message in batch.messages.drain(..) {
             entries.push(match message {
                 Message::Event(event, process) => self.identify(of_process(event, process)),
@@ -139,7 +139,7 @@ impl Writer {
         if let Outcome::Written { .. } = outcome {
             self.journal.settle(kept);
         }
-        self.queue.settle(batch.count, outcome);
+        self.queue.settle(batch.count, batch.ahead, outcome);
         self.outlets.tell(&entries);
         self.events_until_retention = self
             .events_until_retention

@@ -3,6 +3,9 @@
 //! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
 //! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. The room
 //! that it emptied is filled next, so that pushing asks nobody for memory. What does not fit is counted by kind.
+//!
+//! What others of the session have to know at once goes ahead of all that: it wakes the writer, and what was recorded
+//! before it waits for its own time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -132,8 +135,10 @@ pub(super) struct Batch {
     /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
     /// the interval passed without any.
     pub(super) messages: Vec<Message>,
-    /// How many they count for.
+    /// How many they count for, without those that went ahead.
     pub(super) count: usize,
+    /// How many of them, the first ones, went ahead of others.
+    pub(super) ahead: usize,
     /// What did not fit since the last time, by kind.
     pub(super) overflow: BTreeMap<&'static str, u64>,
 }
@@ -161,12 +166,17 @@ pub(super) struct Queue {
 struct State {
     filling: Heap,
     full: VecDeque<Heap>,
+    /// What goes ahead of all that.
+    ahead: Vec<Message>,
     /// Room that was emptied.
     spare: Option<Vec<Message>>,
     queued: usize,
     /// Messages ever taken in, and those of them that were written or given up.
     accepted: u64,
     settled: u64,
+    /// The same of what went ahead.
+    ahead_accepted: u64,
+    ahead_settled: u64,
     /// How many were settled when a batch was given up last.
     given_up: u64,
     overflow: BTreeMap<&'static str, u64>,
@@ -175,6 +185,8 @@ struct State {
     writer_sleeps: bool,
     /// Whether the writer looks again soon, for there was something the last time.
     is_brisk: bool,
+    /// Since when it waits for more than what goes ahead.
+    waits_since: Option<Instant>,
     written: u64,
     lost: u64,
     last_error: Option<String>,
@@ -258,6 +270,25 @@ impl Queue {
         self.take_entry(entry, |state| !state.is_brisk)
     }
 
+    /// Takes in what others have to know at once: it goes ahead of what was taken in before.
+    pub(super) fn push_ahead(&self, entry: Entry) -> Result<(), Refused> {
+        let message = Message::Entry(Box::new(entry));
+        let mut state = self.lock();
+        if !state.has_room(self.capacity) {
+            return Err(Refused);
+        }
+        state.ahead.push(message);
+        state.queued += 1;
+        state.ahead_accepted += 1;
+        self.wake_writer(state);
+        Ok(())
+    }
+
+    /// How much of what others have to know at once waits.
+    pub(super) fn ahead(&self) -> usize {
+        self.lock().ahead.len()
+    }
+
     fn take_entry(&self, entry: Entry, is_urgent: fn(&State) -> bool) -> Result<(), Refused> {
         let message = Message::Entry(Box::new(entry));
         let state = self.lock();
@@ -272,19 +303,36 @@ impl Queue {
     /// Waits for the next batch, at most one interval; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
+        let patience = match state.is_brisk {
+            true => SOON.min(self.interval),
+            false => self.interval,
+        };
+        let until = *state.waits_since.get_or_insert_with(Instant::now) + patience;
         if !state.is_due() {
             state.writer_sleeps = true;
-            let patience = match state.is_brisk {
-                true => SOON.min(self.interval),
-                false => self.interval,
-            };
+            let patience = until.saturating_duration_since(Instant::now());
             (state, _) = self
                 .wake
                 .wait_timeout_while(state, patience, |state| !state.is_due())
                 .unwrap_or_else(PoisonError::into_inner);
             state.writer_sleeps = false;
         }
-        let Heap { messages, count } = match state.full.pop_front() {
+        let mut messages = std::mem::take(&mut state.ahead);
+        let ahead = messages.len();
+        state.queued -= ahead;
+        if ahead > 0 && !state.is_rest_due() && Instant::now() < until {
+            return Some(Batch {
+                messages,
+                count: 0,
+                ahead,
+                overflow: BTreeMap::new(),
+            });
+        }
+        state.waits_since = None;
+        let Heap {
+            messages: rest,
+            count,
+        } = match state.full.pop_front() {
             Some(batch) => batch,
             // Its room is for what comes next: whoever records makes none.
             None if state.filling.messages.is_empty() => Heap::default(),
@@ -293,15 +341,20 @@ impl Queue {
                 state.begin_another(size)
             }
         };
-        if messages.is_empty() && state.closed && state.overflow.is_empty() {
+        if rest.is_empty() && ahead == 0 && state.closed && state.overflow.is_empty() {
             return None;
         }
         state.queued -= count;
-        state.is_brisk = !messages.is_empty();
+        state.is_brisk = !rest.is_empty();
         state.urgent &= state.queued > 0;
+        match ahead {
+            0 => messages = rest,
+            _ => messages.extend(rest),
+        }
         Some(Batch {
             messages,
             count,
+            ahead,
             overflow: std::mem::take(&mut state.overflow),
         })
     }
@@ -323,10 +376,11 @@ impl Queue {
         drop((spare, filled));
     }
 
-    /// Says what became of a batch that counts for so many messages.
-    pub(super) fn settle(&self, count: usize, outcome: Outcome) {
+    /// Says what became of a batch that counts for so many messages, beside those that went ahead.
+    pub(super) fn settle(&self, count: usize, ahead: usize, outcome: Outcome) {
         let mut state = self.lock();
         state.settled += count as u64;
+        state.ahead_settled += ahead as u64;
         match outcome {
             Outcome::Written { events } => {
                 state.written += events;
@@ -371,20 +425,23 @@ impl Queue {
     pub(super) fn flush(&self, timeout: Duration) -> Result<(), u64> {
         let deadline = Instant::now() + timeout;
         let mut state = self.lock();
-        let target = state.accepted;
-        while state.settled < target {
+        let (target, ahead) = (state.accepted, state.ahead_accepted);
+        loop {
+            let unsettled = target.saturating_sub(state.settled) + ahead.saturating_sub(state.ahead_settled);
+            if unsettled == 0 {
+                return Ok(());
+            }
             state.urgent = true;
             self.wake.notify_one();
             let remaining = deadline.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
-                return Err(target - state.settled);
+                return Err(unsettled);
             }
             (state, _) = self
                 .progress
                 .wait_timeout(state, remaining)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(())
     }
 
     /// How many messages were ever taken in.
@@ -427,7 +484,11 @@ impl Queue {
             let batch = state.begin_another(size);
             state.full.push_back(batch);
         }
-        // One wake-up for each time the writer sleeps, however many urgent events there are.
+        self.wake_writer(state);
+    }
+
+    /// One wake-up for each time the writer sleeps, however many urgent events there are.
+    fn wake_writer(&self, mut state: MutexGuard<'_, State>) {
         if state.writer_sleeps && state.is_due() {
             state.writer_sleeps = false;
             drop(state);
@@ -447,6 +508,11 @@ impl State {
     }
 
     fn is_due(&self) -> bool {
+        !self.ahead.is_empty() || self.is_rest_due()
+    }
+
+    /// Whether what does not go ahead is due before its time.
+    fn is_rest_due(&self) -> bool {
         !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
     }
 

@@ -99,7 +99,7 @@ fn what_is_told_once_more_counts_for_as_many_as_it_is() {
     assert!(queue.lock().is_due(), "a batch is full");
     let batch = queue.take().unwrap();
     assert_eq!((batch.messages.len(), batch.count), (2, 16));
-    queue.settle(batch.count, Outcome::Written { events: 16 });
+    queue.settle(batch.count, batch.ahead, Outcome::Written { events: 16 });
     assert_eq!((queue.status().queued, queue.flush(Duration::ZERO)), (0, Ok(())));
 }
 
@@ -181,4 +181,61 @@ fn a_flush_without_a_writer_says_what_is_left() {
     assert_eq!(queue.flush(Duration::ZERO), Ok(()));
     queue.push_event(sample::started("a", 2), None);
     assert_eq!(queue.flush(Duration::ZERO), Err(1));
+}
+
+fn names(batch: &Batch) -> Vec<&'static str> {
+    let name = |message: &Message| match message {
+        Message::Entry(_) => "entry",
+        _ => "event",
+    };
+    batch.messages.iter().map(name).collect()
+}
+
+#[test]
+fn what_goes_ahead_is_due_at_once_and_leaves_the_rest_its_time() {
+    let queue = Queue::new(100, 100, LONG);
+    queue.push_event(sample::started("a", 2), None);
+    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    assert!(queue.lock().is_due());
+    let batch = queue.take().unwrap();
+    assert_eq!((names(&batch), batch.count, batch.ahead), (vec!["entry"], 0, 1));
+    assert!(!queue.lock().is_due(), "the event waits");
+    assert_eq!((queue.status().queued, queue.ahead()), (1, 0));
+    assert_eq!(sizes(&queue), [1]);
+}
+
+#[test]
+fn what_goes_ahead_again_and_again_does_not_hold_up_the_rest() {
+    let queue = Queue::new(1000, 100, Duration::from_millis(2));
+    queue.push_event(sample::started("a", 2), None);
+    let deadline = Instant::now() + LONG;
+    loop {
+        queue.push_ahead(Entry::ForgetRunning).unwrap();
+        let batch = queue.take().unwrap();
+        if batch.count > 0 {
+            assert_eq!((names(&batch), batch.ahead), (vec!["entry", "event"], 1));
+            return;
+        }
+        assert!(Instant::now() < deadline, "the event is never written");
+    }
+}
+
+#[test]
+fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
+    let queue = Queue::new(100, 100, LONG);
+    queue.push_event(sample::started("a", 2), None);
+    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    assert_eq!(queue.flush(Duration::ZERO), Err(2));
+    queue.lock().urgent = false;
+    let first = queue.take().unwrap();
+    queue.settle(first.count, first.ahead, Outcome::Written { events: 0 });
+    assert_eq!(queue.flush(Duration::ZERO), Err(1), "the event is not there yet");
+    let second = queue.take().unwrap();
+    // What comes after a flush began is not waited for.
+    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    queue.settle(second.count, second.ahead, Outcome::Written { events: 1 });
+    assert_eq!(queue.flush(Duration::ZERO), Err(1));
+    let third = queue.take().unwrap();
+    queue.settle(third.count, third.ahead, Outcome::Written { events: 0 });
+    assert_eq!(queue.flush(Duration::ZERO), Ok(()));
 }

@@ -251,6 +251,20 @@ impl Recorder {
         self.0.queue.push_soon(entry)
     }
 
+    /// Keeps `entry` at once, ahead of what was recorded before: others of its session have to know.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_ahead(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push_ahead(entry)
+    }
+
+    /// How much waits of what goes ahead.
+    #[must_use]
+    pub fn waits_ahead(&self) -> usize {
+        self.0.queue.ahead()
+    }
+
     /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
     ///
     /// # Errors
