@@ -84,6 +84,11 @@ pub enum Request {
         /// Who it is.
         hello: Hello,
     },
+    /// A wrapper that introduced itself brings what is to be kept: the connection is for that from here on.
+    Records {
+        /// Who it is.
+        hello: Hello,
+    },
     /// A `mcpmon run` introduces itself: its session lasts as long as the connection.
     Run {
         /// Who it is.
@@ -95,7 +100,9 @@ impl Request {
     /// Whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
-            Self::Status | Self::SelfTest | Self::Wrap { .. } | Self::Run { .. } => false,
+            Self::Status | Self::SelfTest | Self::Wrap { .. } | Self::Records { .. } | Self::Run { .. } => {
+                false
+            }
             Self::ResetPins { .. }
             | Self::TrustPins { .. }
             | Self::TrustExecutable { .. }
@@ -240,6 +247,9 @@ pub(crate) async fn serve(
                     drop(slot);
                     match outcome {
                         Ok(Some((stream, Guest::Wrapper(hello)))) => wrappers.serve(stream, hello).await,
+                        Ok(Some((stream, Guest::Records(hello)))) => {
+                            wrappers.serve_records(stream, hello).await;
+                        }
                         Ok(Some((stream, Guest::Run(hello)))) => runs.serve(stream, hello).await,
                         Ok(None) => {}
                         Err(error) => tracing::debug!(%error, "a client of the control socket was too slow"),
@@ -257,6 +267,7 @@ pub(crate) async fn serve(
 /// Who keeps a connection.
 enum Guest {
     Wrapper(Hello),
+    Records(Hello),
     Run(RunHello),
 }
 
@@ -265,6 +276,7 @@ impl Guest {
     fn of(request: &Request) -> Option<Self> {
         match request {
             Request::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
+            Request::Records { hello } => Some(Self::Records(hello.clone())),
             Request::Run { hello } => Some(Self::Run(hello.clone())),
             Request::Status
             | Request::SelfTest

@@ -33,7 +33,7 @@ impl ThroughDaemon {
 
     fn send(&self, entries: &[Entry]) -> Result<(), LinkError> {
         for say in lines(entries) {
-            match self.link.say_later(&say)? {
+            match self.link.keep(&say)? {
                 Hear::Done => {}
                 Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
                 Hear::State(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {

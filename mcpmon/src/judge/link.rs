@@ -1,11 +1,12 @@
-//! The wrapper's end of its connection to the daemon. It lasts as long as the wrapper: its end is the leave.
+//! The wrapper's end of its connections to the daemon. One is for what is asked, and lasts as long as the wrapper: its
+//! end is the leave. The other is for what is to be kept, made with the first of it: no call waits for a disk.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::{fd::AsFd as _, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -19,7 +20,7 @@ use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
 /// Longest wait for an answer. The daemon writes to its store meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The connection, shared by the judge and the recorder's writer.
+/// The connections, shared by the judge and the recorder's writer.
 #[derive(Clone, Debug)]
 pub(super) struct Link(Arc<Shared>);
 
@@ -27,20 +28,15 @@ pub(super) struct Link(Arc<Shared>);
 struct Shared {
     path: PathBuf,
     hello: Mutex<Hello>,
-    stream: Mutex<Option<BufReader<UnixStream>>>,
+    stream: Mutex<Option<Stream>>,
     is_up: AtomicBool,
     /// The same connection, for a look at it while somebody waits for an answer.
     probe: Mutex<Option<UnixStream>>,
-    turns: Turns,
+    /// The one for what is to be kept.
+    records: Mutex<Option<Stream>>,
 }
 
-/// Whose turn it is. A call waits for what the judge asks: records let it go first, so that it waits for no more than
-/// the one exchange that is under way.
-#[derive(Debug, Default)]
-struct Turns {
-    waiting: Mutex<usize>,
-    served: Condvar,
-}
+type Stream = BufReader<UnixStream>;
 
 /// Why there is no connection, or none any more.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +60,12 @@ pub(super) enum LinkError {
 
 /// The first line: a request among those of the control socket.
 #[derive(Serialize)]
-#[serde(tag = "request", rename = "wrap")]
-struct Introduction<'a> {
-    hello: &'a Hello,
+#[serde(tag = "request", rename_all = "snake_case")]
+enum Introduction<'a> {
+    /// Joins.
+    Wrap { hello: &'a Hello },
+    /// Of one that joined.
+    Records { hello: &'a Hello },
 }
 
 impl Link {
@@ -78,12 +77,12 @@ impl Link {
         let link = Self(Arc::new(Shared {
             path: path.to_owned(),
             hello: Mutex::new(hello),
-            stream: Mutex::new(None),
+            stream: Mutex::default(),
             is_up: AtomicBool::new(false),
-            probe: Mutex::new(None),
-            turns: Turns::default(),
+            probe: Mutex::default(),
+            records: Mutex::default(),
         }));
-        let state = link.connect(&mut link.lock())?;
+        let state = link.join(&mut lock(&link.0.stream))?;
         Ok((link, state))
     }
 
@@ -92,7 +91,7 @@ impl Link {
         if !self.0.is_up.load(Ordering::Relaxed) {
             return false;
         }
-        let probe = self.0.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let probe = lock(&self.0.probe);
         probe.as_ref().is_some_and(is_open)
     }
 
@@ -101,30 +100,32 @@ impl Link {
     /// # Errors
     /// Where the daemon is not there, does not answer in time, or refuses.
     pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
-        self.0.turns.wait();
-        let stream = self.lock();
-        self.0.turns.serve();
-        self.say_on(stream, say)
+        let mut stream = lock(&self.0.stream);
+        if stream.is_none() {
+            self.join(&mut stream)?;
+        }
+        self.exchange(&mut stream, say)
     }
 
-    /// The same for what nobody waits for: after whatever somebody does.
+    /// The same for what is to be kept: whoever says something else does not wait for it.
     ///
     /// # Errors
     /// Where the daemon is not there, does not answer in time, or refuses.
-    pub(super) fn say_later(&self, say: &Say) -> Result<Hear, LinkError> {
-        self.0.turns.pass();
-        self.say_on(self.lock(), say)
-    }
-
-    fn say_on(
-        &self,
-        mut stream: MutexGuard<'_, Option<BufReader<UnixStream>>>,
-        say: &Say,
-    ) -> Result<Hear, LinkError> {
-        if stream.is_none() {
-            self.connect(&mut stream)?;
+    pub(super) fn keep(&self, say: &Say) -> Result<Hear, LinkError> {
+        let mut stream = lock(&self.0.records);
+        let outcome = match stream.is_some() {
+            true => self.on(&mut stream, say),
+            false => self.connect_records().and_then(|connected| {
+                *stream = Some(connected);
+                self.on(&mut stream, say)
+            }),
+        };
+        if outcome.is_err() {
+            // Who does not keep is away for whoever asks, too.
+            *lock(&self.0.stream) = None;
+            self.note_down();
         }
-        self.exchange(&mut stream, say)
+        outcome
     }
 
     /// Says which process was started to serve, now and whenever the daemon is connected again.
@@ -132,7 +133,7 @@ impl Link {
     /// # Errors
     /// Where the daemon is not there, does not answer in time, or refuses.
     pub(super) fn serves(&self, process: Started) -> Result<(), LinkError> {
-        self.0.hello.lock().unwrap_or_else(PoisonError::into_inner).child = Some(process);
+        lock(&self.0.hello).child = Some(process);
         self.say(&Say::Serves { process }).map(drop)
     }
 
@@ -141,7 +142,54 @@ impl Link {
         &self.0.path
     }
 
-    fn connect(&self, stream: &mut Option<BufReader<UnixStream>>) -> Result<State, LinkError> {
+    /// Connects, and joins the session.
+    fn join(&self, stream: &mut Option<Stream>) -> Result<State, LinkError> {
+        let connected = self.connect()?;
+        let probe = connected
+            .get_ref()
+            .try_clone()
+            .map_err(|source| self.broken(source))?;
+        *lock(&self.0.probe) = Some(probe);
+        *stream = Some(connected);
+        let hello = lock(&self.0.hello).clone();
+        let mut heard = self.exchange(stream, &Introduction::Wrap { hello: &hello })?;
+        if let Hear::Challenge(nonce) = heard {
+            heard = self.exchange(stream, &Say::Repeat { nonce })?;
+        }
+        match heard {
+            Hear::State(state) => {
+                self.0.is_up.store(true, Ordering::Relaxed);
+                Ok(*state)
+            }
+            Hear::Done | Hear::Unkept(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
+                *stream = None;
+                self.note_down();
+                Err(self.broken(io::ErrorKind::InvalidData.into()))
+            }
+        }
+    }
+
+    /// Connects for what is to be kept: of one that joined, again where that connection is gone.
+    fn connect_records(&self) -> Result<Stream, LinkError> {
+        if !self.is_up() {
+            let mut stream = lock(&self.0.stream);
+            if !self.is_up() {
+                self.join(&mut stream)?;
+            }
+        }
+        let mut stream = Some(self.connect()?);
+        let hello = lock(&self.0.hello).clone();
+        let mut heard = self.on(&mut stream, &Introduction::Records { hello: &hello })?;
+        if let Hear::Challenge(nonce) = heard {
+            heard = self.on(&mut stream, &Say::Repeat { nonce })?;
+        }
+        match (heard, stream) {
+            (Hear::Done, Some(stream)) => Ok(stream),
+            _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    fn connect(&self) -> Result<Stream, LinkError> {
         let path = &self.0.path;
         let connected = UnixStream::connect(path).map_err(|source| {
             let is_nobody = matches!(
@@ -157,57 +205,35 @@ impl Link {
             .set_read_timeout(Some(PATIENCE))
             .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
             .map_err(|source| self.broken(source))?;
-        let probe = connected.try_clone().map_err(|source| self.broken(source))?;
-        *self.0.probe.lock().unwrap_or_else(PoisonError::into_inner) = Some(probe);
-        *stream = Some(BufReader::new(connected));
-        let hello = self
-            .0
-            .hello
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let mut heard = self.exchange(stream, &Introduction { hello: &hello })?;
-        if let Hear::Challenge(nonce) = heard {
-            heard = self.exchange(stream, &Say::Repeat { nonce })?;
+        Ok(BufReader::new(connected))
+    }
+
+    /// An exchange on the connection that tells whether the daemon is there.
+    fn exchange(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
+        let outcome = self.on(stream, say);
+        if outcome.is_err() {
+            self.note_down();
         }
-        match heard {
-            Hear::State(state) => {
-                self.0.is_up.store(true, Ordering::Relaxed);
-                Ok(*state)
-            }
-            Hear::Done | Hear::Unkept(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
-                self.close(stream);
-                Err(self.broken(io::ErrorKind::InvalidData.into()))
-            }
-        }
+        outcome
     }
 
     /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
-    fn exchange(
-        &self,
-        stream: &mut Option<BufReader<UnixStream>>,
-        say: &impl Serialize,
-    ) -> Result<Hear, LinkError> {
+    fn on(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
         let outcome = match stream {
             Some(stream) => converse(stream, say),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
-        match outcome {
-            Ok(Hear::Error(cause)) => {
-                self.close(stream);
-                Err(LinkError::Refused(cause))
-            }
-            Ok(heard) => Ok(heard),
-            Err(source) => {
-                self.close(stream);
-                Err(self.broken(source))
-            }
-        }
+        let error = match outcome {
+            Ok(Hear::Error(cause)) => LinkError::Refused(cause),
+            Ok(heard) => return Ok(heard),
+            Err(source) => self.broken(source),
+        };
+        *stream = None;
+        Err(error)
     }
 
-    fn close(&self, stream: &mut Option<BufReader<UnixStream>>) {
-        *stream = None;
-        *self.0.probe.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn note_down(&self) {
+        *lock(&self.0.probe) = None;
         self.0.is_up.store(false, Ordering::Relaxed);
     }
 
@@ -217,39 +243,14 @@ impl Link {
             source,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<BufReader<UnixStream>>> {
-        // A stream that a panic left in the middle of an answer is found out by what comes next on it.
-        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Turns {
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somebody waits for the connection.
-    fn wait(&self) {
-        *self.lock() += 1;
-    }
-
-    /// And has it.
-    fn serve(&self) {
-        *self.lock() -= 1;
-        self.served.notify_all();
-    }
-
-    /// Lets those pass who wait; no longer than an exchange may take.
-    fn pass(&self) {
-        let waited = self
-            .served
-            .wait_timeout_while(self.lock(), PATIENCE, |waiting| *waiting > 0);
-        drop(waited);
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A stream that a panic left in the middle of an answer is found out by what comes next on it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn converse(stream: &mut BufReader<UnixStream>, say: &impl Serialize) -> io::Result<Hear> {
+fn converse(stream: &mut Stream, say: &impl Serialize) -> io::Result<Hear> {
     let mut line = serde_json::to_vec(say)?;
     line.push(b'\n');
     stream.get_mut().write_all(&line)?;
@@ -277,7 +278,7 @@ fn is_open(stream: &UnixStream) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::net::UnixListener, sync::atomic::AtomicUsize, thread};
+    use std::{os::unix::net::UnixListener, sync::mpsc, thread};
 
     use mcpmon_core::model::{Digest, PinKey, ServerId};
 
@@ -296,73 +297,78 @@ mod tests {
         }
     }
 
-    fn state() -> Say {
-        Say::State {
-            policy: Digest::of(b""),
-        }
+    fn answer(stream: &mut Stream, heard: &Hear) {
+        let mut answer = serde_json::to_vec(heard).expect("JSON");
+        answer.push(b'\n');
+        stream.get_mut().write_all(&answer).expect("the wrapper listens");
     }
 
-    /// A daemon that takes its time with every record: it counts them.
-    fn answer(listener: &UnixListener, records: &AtomicUsize) {
+    fn said(stream: &mut Stream) -> Option<String> {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("the wrapper speaks");
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// A daemon that keeps nothing until it is told to.
+    fn records(listener: &UnixListener, disk: mpsc::Receiver<()>, kept: mpsc::Sender<()>) {
         let (stream, _) = listener.accept().expect("a wrapper");
         let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
-            let heard = match line.contains("keep") {
-                true => {
-                    thread::sleep(Duration::from_millis(5));
-                    records.fetch_add(1, Ordering::SeqCst);
-                    Hear::Done
-                }
-                false => Hear::Checked(Box::default()),
-            };
-            let mut answer = serde_json::to_vec(&heard).expect("JSON");
-            answer.push(b'\n');
-            stream.get_mut().write_all(&answer).expect("the wrapper listens");
-            line.clear();
+        let introduction = said(&mut stream).expect("who it is");
+        assert!(
+            introduction.starts_with("{\"request\":\"records\""),
+            "{introduction}"
+        );
+        answer(&mut stream, &Hear::Done);
+        while said(&mut stream).is_some() {
+            kept.send(()).expect("the test goes on");
+            disk.recv().expect("the test goes on");
+            answer(&mut stream, &Hear::Done);
         }
     }
 
     #[test]
-    fn who_is_waited_for_waits_for_one_exchange() {
+    fn who_is_waited_for_waits_for_no_record() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).expect("a socket");
-        let records = AtomicUsize::new(0);
-        let is_over = AtomicBool::new(false);
+        let (turns, disk) = mpsc::channel();
+        let (kept, begun) = mpsc::channel();
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let link = Link(Arc::new(Shared {
+            path: path.clone(),
+            hello: Mutex::new(hello()),
+            probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
+            stream: Mutex::new(Some(BufReader::new(ours))),
+            is_up: AtomicBool::new(true),
+            records: Mutex::default(),
+        }));
         thread::scope(|scope| {
-            scope.spawn(|| answer(&listener, &records));
-            let stream = UnixStream::connect(&path).expect("the daemon");
-            let link = Link(Arc::new(Shared {
-                path: path.clone(),
-                hello: Mutex::new(hello()),
-                stream: Mutex::new(Some(BufReader::new(stream))),
-                is_up: AtomicBool::new(true),
-                probe: Mutex::new(None),
-                turns: Turns::default(),
-            }));
-            let (writer, is_over) = (link.clone(), &is_over);
+            scope.spawn(move || records(&listener, disk, kept));
+            scope.spawn(|| {
+                let mut stream = BufReader::new(theirs);
+                while said(&mut stream).is_some() {
+                    answer(&mut stream, &Hear::Checked(Box::default()));
+                }
+            });
+            let writer = link.clone();
             let writes = scope.spawn(move || {
-                let keep = || Say::Keep {
+                let keep = Say::Keep {
                     events: Vec::new(),
                     rescued: Vec::new(),
                     definitions: Vec::new(),
                     forget: Vec::new(),
                     recent: Vec::new(),
                 };
-                while !is_over.load(Ordering::SeqCst) {
-                    writer.say_later(&keep()).expect("an answer");
-                }
+                writer.keep(&keep).expect("it is kept")
             });
-            for _ in 0..20 {
-                let before = records.load(Ordering::SeqCst);
-                link.say(&state()).expect("an answer");
-                let between = records.load(Ordering::SeqCst) - before;
-                assert!(between <= 2, "{between} records went first");
-                thread::sleep(Duration::from_millis(3));
-            }
-            is_over.store(true, Ordering::SeqCst);
-            writes.join().expect("it ends");
+            begun.recv().expect("a record is on its way");
+            let state = Say::State {
+                policy: Digest::of(b""),
+            };
+            link.say(&state).expect("an answer, while the record is not kept");
+            assert!(!writes.is_finished());
+            turns.send(()).expect("the disk goes on");
+            assert_eq!(writes.join().expect("it ends"), Hear::Done);
             drop(link);
         });
     }

@@ -88,7 +88,9 @@ impl Daemon {
             Request::Decide { subject, word } => self.decide(subject, word).await,
             Request::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
-            Request::Wrap { .. } | Request::Run { .. } => Answer::Error("it keeps its connection".to_owned()),
+            Request::Wrap { .. } | Request::Records { .. } | Request::Run { .. } => {
+                Answer::Error("it keeps its connection".to_owned())
+            }
         };
         // The client may have left.
         drop(asked.reply.send(answer));

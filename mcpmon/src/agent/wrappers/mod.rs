@@ -61,6 +61,8 @@ struct Shared {
     /// Servers of wrappers that left, latest last.
     left: Mutex<VecDeque<Left>>,
     places: Shares,
+    /// For their records: what they bring is told apart from what they ask.
+    record_places: Shares,
 }
 
 /// A wrapper that is connected.
@@ -102,6 +104,7 @@ impl Wrappers {
             hosted: Mutex::default(),
             left: Mutex::default(),
             places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            record_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
         })))
     }
 
@@ -113,6 +116,18 @@ impl Wrappers {
         let place = uid.ok().and_then(|uid| self.0.places.take(Owner::User(uid)).ok());
         match place {
             Some(_) => service::serve(self, stream, hello).await,
+            None => service::refuse(stream, &Refusal::TooMany).await,
+        }
+    }
+
+    /// Takes in what a wrapper that is served has to be kept, until it leaves.
+    pub(crate) async fn serve_records(self, stream: UnixStream, hello: Hello) {
+        let uid = stream.peer_cred().map(|peer| peer.uid());
+        let place = uid
+            .ok()
+            .and_then(|uid| self.0.record_places.take(Owner::User(uid)).ok());
+        match place {
+            Some(_) => service::serve_records(self, stream, hello).await,
             None => service::refuse(stream, &Refusal::TooMany).await,
         }
     }

@@ -27,6 +27,9 @@ pub(crate) enum Refusal {
         "this process does not run the daemon's own program; start it with the mcpmon that runs as the daemon"
     )]
     Stranger,
+    /// It brings records of nobody who joined.
+    #[error("this process is not the wrapper of this server: it has to introduce itself first")]
+    NotJoined,
     /// It speaks for another user.
     #[error("a wrapper speaks for its own user")]
     OtherUser,
@@ -56,6 +59,49 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
     }
 }
 
+/// Takes in what a wrapper has to be kept that said `hello` before, until it leaves.
+pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
+    let outcome = recognised(&wrappers, &mut stream, &hello).await;
+    match outcome {
+        Ok((number, member)) => {
+            let mut stream = BufReader::new(stream);
+            if answer(&mut stream, &Hear::Done).await.is_ok() {
+                converse(&wrappers, &mut stream, number, &member).await;
+            }
+        }
+        Err(refusal) => refuse(stream, &refusal).await,
+    }
+}
+
+/// Which of those who joined this is.
+async fn recognised(
+    wrappers: &Wrappers,
+    stream: &mut UnixStream,
+    hello: &Hello,
+) -> Result<(u64, Member), Refusal> {
+    let peer = peer_of(wrappers, stream, hello).await?;
+    let is_meant = |member: &Member| {
+        let session = hello.session.as_ref();
+        member.process == peer
+            && member.identity == hello.identity
+            && session.is_none_or(|session| *session == member.session)
+    };
+    let connected = lock(&wrappers.0.connected);
+    let mut known = connected.iter().map(|(number, known)| (*number, &known.member));
+    let known = known.find(|(_, member)| is_meant(member));
+    known
+        .map(|(number, member)| (number, member.clone()))
+        .ok_or(Refusal::NotJoined)
+}
+
+/// The process at the other end, which speaks for its own user.
+async fn peer_of(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<ProcessId, Refusal> {
+    if hello.identity.uid != stream.peer_cred()?.uid() {
+        return Err(Refusal::OtherUser);
+    }
+    Ok(wrappers.verified(stream).await?.0)
+}
+
 /// Tells a wrapper why it is not served.
 pub(super) async fn refuse(stream: UnixStream, refusal: &Refusal) {
     tracing::warn!(%refusal, "a wrapper is refused");
@@ -70,10 +116,7 @@ async fn admit(
     stream: &mut UnixStream,
     hello: Hello,
 ) -> Result<(u64, Member, State), Refusal> {
-    if hello.identity.uid != stream.peer_cred()?.uid() {
-        return Err(Refusal::OtherUser);
-    }
-    let (peer, _) = wrappers.verified(stream).await?;
+    let peer = peer_of(wrappers, stream, &hello).await?;
     let session = hello
         .session
         .unwrap_or_else(|| SessionId::new(format!("pid-{}", peer.pid)));
@@ -289,6 +332,9 @@ impl Wrappers {
     /// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not,
     /// so that it may be kept twice and is not lost.
     async fn keep(&self, entries: Vec<Entry>) -> Hear {
+        if entries.is_empty() {
+            return Hear::Done; // what happened in the session is not for the store
+        }
         let recorder = self.0.recorder.clone();
         match tokio::task::spawn_blocking(move || recorder.put_all(entries, FLUSH)).await {
             Ok(Ok(())) => Hear::Done,

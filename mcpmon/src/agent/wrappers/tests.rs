@@ -1,6 +1,11 @@
 //! Judges that talk to the daemon's end of the socket. Both are this very program, as they are in life.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, BufReader, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
 
 use mcpmon_core::{
     model::{
@@ -18,7 +23,10 @@ use super::*;
 use crate::{
     agent::{control, runs::Runs},
     config::{LocalConfig, Search, Trust, load_sources},
-    judge::{Judge, Options},
+    judge::{
+        Judge, Options,
+        protocol::{Hear, Say},
+    },
     record::{Access, Filter, Reader, Settings, StoredEvent, sample},
 };
 
@@ -241,6 +249,45 @@ fn nobody_speaks_for_another_user() {
     let cause = refused.expect("it is told").data["cause"].to_string();
     assert!(cause.contains("a wrapper speaks for its own user"), "{cause}");
     assert_eq!(host.wrappers.len(), 0);
+}
+
+/// What the daemon says to one that brings records of `server`.
+fn bring_records(host: &Host, server: &str) -> Hear {
+    let stream = std::os::unix::net::UnixStream::connect(host.path("daemon.sock")).expect("the daemon");
+    let mut stream = BufReader::new(stream);
+    let hello = Hello {
+        identity: host.options(server).conversation.identity,
+        session: Some(SessionId::new("s1")),
+        agent: None,
+        child: None,
+    };
+    let mut exchange = |said: String| {
+        writeln!(stream.get_mut(), "{said}").expect("it listens");
+        let mut heard = String::new();
+        stream.read_line(&mut heard).expect("it answers");
+        serde_json::from_str(&heard).expect("an answer")
+    };
+    let introduction = serde_json::json!({"request": "records", "hello": hello});
+    match exchange(introduction.to_string()) {
+        Hear::Challenge(nonce) => {
+            let repeated = serde_json::to_string(&Say::Repeat { nonce });
+            exchange(repeated.expect("plain"))
+        }
+        heard => heard,
+    }
+}
+
+#[test]
+fn records_are_taken_from_those_who_joined() {
+    let host = Host::new("version: 1\n");
+    let judge = host.judge("files");
+    assert_eq!(bring_records(&host, "files"), Hear::Done);
+    let Hear::Error(cause) = bring_records(&host, "mail") else {
+        panic!("nobody joined as that")
+    };
+    assert!(cause.contains("introduce itself first"), "{cause}");
+    assert_eq!(host.wrappers.len(), 1, "it is still the same wrapper");
+    judge.close(NOW);
 }
 
 #[test]
