@@ -1,7 +1,7 @@
 //! The calls of a session in the user's own store: what others did is read, a call is checked and counted, in one
 //! transaction. The window itself is in memory; the store brings what is new.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use mcpmon_core::{
     decide::cross_server::Window,
@@ -10,9 +10,6 @@ use mcpmon_core::{
 };
 
 use crate::record::{Access, Store, StoreError};
-
-/// Longest wait for another process that checks a call.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The calls of a session, as the store has them.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ impl Calls {
         let store = match &mut self.store {
             Some(store) => store,
             None => {
-                let store = Store::open(&self.path, Access::default())?.with_patience(PATIENCE)?;
+                let store = Store::open(&self.path, Access::default())?.with_somebody_waiting()?;
                 self.store.insert(store)
             }
         };

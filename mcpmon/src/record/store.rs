@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
@@ -192,12 +193,14 @@ impl Store {
         others
     }
 
-    /// Waits so long at most for another process's lock.
+    /// Waits half a second at most for another's lock, and looks for it often: somebody waits for this.
     ///
     /// # Errors
     /// Where SQLite fails.
-    pub fn with_patience(mut self, patience: Duration) -> Result<Self, StoreError> {
-        self.write_outside(|connection| connection.busy_timeout(patience))?;
+    pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
+        let path = self.path.clone();
+        let set = self.connection.busy_handler(Some(looks_again));
+        set.map_err(|source| StoreError::Sqlite { path, source })?;
         Ok(self)
     }
 
@@ -423,6 +426,18 @@ impl StoreError {
     }
 }
 
+/// Waits before another look at a lock. Left alone SQLite waits a millisecond, and nearly all locks are held for less.
+fn looks_again(looks: i32) -> bool {
+    let pause = match looks {
+        ..40 => 50,
+        40..88 => 1_000,
+        88..133 => 10_000,
+        133.. => return false,
+    };
+    thread::sleep(Duration::from_micros(pause));
+    true
+}
+
 fn put_events<'e>(
     transaction: &Transaction<'_>,
     events: impl IntoIterator<Item = &'e StoredEvent>,
@@ -488,6 +503,15 @@ mod tests {
         ] {
             assert_eq!(pragma(&store, name), value, "{name}");
         }
+    }
+
+    #[test]
+    fn with_somebody_waiting_a_lock_is_waited_for_half_a_second() {
+        let pauses = (0..).take_while(|looks| looks_again(*looks));
+        let began = std::time::Instant::now();
+        assert_eq!(pauses.count(), 133);
+        let waited = began.elapsed();
+        assert!(waited >= Duration::from_millis(500), "{waited:?}");
     }
 
     #[test]
