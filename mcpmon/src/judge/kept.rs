@@ -2,17 +2,13 @@
 
 use std::{io, path::PathBuf};
 
-use mcpmon_core::model::{DefinitionKey, DefinitionRecord, Recent, Timestamp};
-use serde_json::{Map, Value};
+use mcpmon_core::model::{Recent, Timestamp};
 
 use super::{
-    link::{Link, LinkError},
+    link::{Line, Link, LinkError},
     protocol::{Hear, MAX_SAID, Say},
 };
 use crate::record::{Access, Destination, Entry, Limits, Progress, Store, StoreError, json};
-
-/// Bytes of a line for what it carries.
-const ROOM: usize = MAX_SAID - 1024;
 
 /// The daemon, with the user's own store behind it.
 #[derive(Debug)]
@@ -32,8 +28,8 @@ impl ThroughDaemon {
     }
 
     fn send(&self, entries: &[Entry]) -> Result<(), LinkError> {
-        for say in lines(entries) {
-            match self.link.keep(&say)? {
+        for line in lines(entries) {
+            match self.link.keep(&line)? {
                 Hear::Done => {}
                 Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
                 Hear::State(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
@@ -82,50 +78,39 @@ impl Destination for ThroughDaemon {
     }
 }
 
-/// What one line carries.
-#[derive(Default)]
-struct Line {
-    events: Vec<Map<String, Value>>,
-    rescued: Vec<Map<String, Value>>,
-    definitions: Vec<DefinitionRecord>,
-    forget: Vec<DefinitionKey>,
-    recent: Vec<Recent>,
-    size: usize,
-}
-
-impl Line {
-    fn say(self) -> Say {
-        Say::Keep {
-            events: self.events,
-            rescued: self.rescued,
-            definitions: self.definitions,
-            forget: self.forget,
-            recent: self.recent,
+/// What is to be kept in as few lines as it fits into. An entry that fits into none is left out: nobody could read the
+/// line.
+fn lines(entries: &[Entry]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut rest = vec![entries];
+    while let Some(entries) = rest.pop() {
+        let Some(say) = say(entries) else { continue };
+        match Line::of(&say) {
+            Ok(line) if line.len() <= MAX_SAID => lines.push(line),
+            Ok(_) if entries.len() > 1 => {
+                let (first, second) = entries.split_at(entries.len() / 2);
+                rest.extend([second, first]);
+            }
+            Ok(_) => tracing::warn!("a record is too large for the daemon"),
+            Err(error) => tracing::warn!(%error, "a record cannot be told to the daemon"),
         }
     }
+    lines
 }
 
-/// As few lines as the entries fit into. One that fits into none is left out: nobody could read the line.
-fn lines(entries: &[Entry]) -> Vec<Say> {
-    let mut full = Vec::new();
-    let mut line = Line::default();
+/// What the daemon is to keep of these; `None` where that is nothing.
+fn say(entries: &[Entry]) -> Option<Say> {
+    let (mut events, mut rescued) = (Vec::new(), Vec::new());
+    let (mut definitions, mut forget) = (Vec::new(), Vec::new());
+    let mut recent = Vec::new();
     for entry in entries {
-        let size = size(entry);
-        if size > ROOM {
-            tracing::warn!("a record is too large for the daemon");
-            continue;
-        }
-        if line.size + size > ROOM {
-            full.push(std::mem::take(&mut line).say());
-        }
-        line.size += size;
         match entry {
-            Entry::Event(event) => line.events.push(json::to_json(event)),
-            Entry::Rescued(event) => line.rescued.push(json::to_json(event)),
-            Entry::Definition(record) => line.definitions.push(record.clone()),
-            Entry::ForgetDefinition(key) => line.forget.push(key.clone()),
-            Entry::Recent(_, recent) => line.recent.push((**recent).clone()),
-            Entry::Unread(_, output, _) => line.recent.push(Recent::Output((**output).clone())),
+            Entry::Event(event) => events.push(json::to_json(event)),
+            Entry::Rescued(event) => rescued.push(json::to_json(event)),
+            Entry::Definition(record) => definitions.push(record.clone()),
+            Entry::ForgetDefinition(key) => forget.push(key.clone()),
+            Entry::Recent(_, happened) => recent.push((**happened).clone()),
+            Entry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
             // The end of the connection says who leaves; the rest is the daemon's own business.
             Entry::Leave(..)
             | Entry::PutPin(_)
@@ -138,31 +123,20 @@ fn lines(entries: &[Entry]) -> Vec<Say> {
             | Entry::ShortenBodies(_) => {}
         }
     }
-    if line.size > 0 {
-        full.push(line.say());
-    }
-    full
-}
-
-/// Bytes an entry takes in a line; 0 where it is not sent.
-fn size(entry: &Entry) -> usize {
-    let json = match entry {
-        Entry::Event(event) | Entry::Rescued(event) => serde_json::to_string(&json::to_json(event)),
-        Entry::Definition(record) => serde_json::to_string(record),
-        Entry::ForgetDefinition(key) => serde_json::to_string(key),
-        Entry::Recent(_, recent) => serde_json::to_string(recent),
-        Entry::Unread(_, output, _) => serde_json::to_string(output),
-        Entry::Leave(..)
-        | Entry::PutPin(_)
-        | Entry::DeletePins(_)
-        | Entry::DeletePinSet(..)
-        | Entry::Declare(_)
-        | Entry::ForgetRunning
-        | Entry::PolicyChanged
-        | Entry::Body(_)
-        | Entry::ShortenBodies(_) => return 0,
-    };
-    json.map_or(0, |json| json.len() + 1)
+    let counts = [
+        events.len(),
+        rescued.len(),
+        definitions.len(),
+        forget.len(),
+        recent.len(),
+    ];
+    counts.iter().any(|count| *count > 0).then_some(Say::Keep {
+        events,
+        rescued,
+        definitions,
+        forget,
+        recent,
+    })
 }
 
 #[cfg(test)]
@@ -177,10 +151,7 @@ mod tests {
     }
 
     fn lengths(entries: &[Entry]) -> Vec<usize> {
-        lines(entries)
-            .iter()
-            .map(|say| serde_json::to_string(say).expect("plain values").len())
-            .collect()
+        lines(entries).iter().map(Line::len).collect()
     }
 
     #[test]
@@ -200,7 +171,9 @@ mod tests {
 
     #[test]
     fn what_fits_into_no_line_does_not_take_the_rest_with_it() {
-        let sent = lines(&[event(MAX_SAID), event(10)]);
-        assert!(matches!(&sent[..], [Say::Keep { events, .. }] if events.len() == 1));
+        let sent = lines(&[event(10), event(MAX_SAID), event(10), event(10)]);
+        let whole = Line::of(&say(&[event(10)]).expect("one")).expect("plain");
+        let two = Line::of(&say(&[event(10), event(10)]).expect("two")).expect("plain");
+        assert_eq!(sent, [whole, two]);
     }
 }

@@ -38,6 +38,25 @@ struct Shared {
 
 type Stream = BufReader<UnixStream>;
 
+/// Something to say, as it goes over a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line(Vec<u8>);
+
+impl Line {
+    /// # Errors
+    /// Where it has no JSON form.
+    pub(super) fn of(say: &impl Serialize) -> serde_json::Result<Self> {
+        let mut line = serde_json::to_vec(say)?;
+        line.push(b'\n');
+        Ok(Self(line))
+    }
+
+    /// Bytes of it.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Why there is no connection, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
@@ -111,13 +130,13 @@ impl Link {
     ///
     /// # Errors
     /// Where the daemon is not there, does not answer in time, or refuses.
-    pub(super) fn keep(&self, say: &Say) -> Result<Hear, LinkError> {
+    pub(super) fn keep(&self, line: &Line) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.records);
         let outcome = match stream.is_some() {
-            true => self.on(&mut stream, say),
+            true => self.on(&mut stream, line),
             false => self.connect_records().and_then(|connected| {
                 *stream = Some(connected);
-                self.on(&mut stream, say)
+                self.on(&mut stream, line)
             }),
         };
         if outcome.is_err() {
@@ -179,9 +198,10 @@ impl Link {
         }
         let mut stream = Some(self.connect()?);
         let hello = lock(&self.0.hello).clone();
-        let mut heard = self.on(&mut stream, &Introduction::Records { hello: &hello })?;
+        let introduction = self.line_of(&Introduction::Records { hello: &hello })?;
+        let mut heard = self.on(&mut stream, &introduction)?;
         if let Hear::Challenge(nonce) = heard {
-            heard = self.on(&mut stream, &Say::Repeat { nonce })?;
+            heard = self.on(&mut stream, &self.line_of(&Say::Repeat { nonce })?)?;
         }
         match (heard, stream) {
             (Hear::Done, Some(stream)) => Ok(stream),
@@ -210,7 +230,7 @@ impl Link {
 
     /// An exchange on the connection that tells whether the daemon is there.
     fn exchange(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
-        let outcome = self.on(stream, say);
+        let outcome = self.line_of(say).and_then(|line| self.on(stream, &line));
         if outcome.is_err() {
             self.note_down();
         }
@@ -218,9 +238,9 @@ impl Link {
     }
 
     /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
-    fn on(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
+    fn on(&self, stream: &mut Option<Stream>, line: &Line) -> Result<Hear, LinkError> {
         let outcome = match stream {
-            Some(stream) => converse(stream, say),
+            Some(stream) => converse(stream, line),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         let error = match outcome {
@@ -230,6 +250,10 @@ impl Link {
         };
         *stream = None;
         Err(error)
+    }
+
+    fn line_of(&self, say: &impl Serialize) -> Result<Line, LinkError> {
+        Line::of(say).map_err(|error| self.broken(error.into()))
     }
 
     fn note_down(&self) {
@@ -250,10 +274,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn converse(stream: &mut Stream, say: &impl Serialize) -> io::Result<Hear> {
-    let mut line = serde_json::to_vec(say)?;
-    line.push(b'\n');
-    stream.get_mut().write_all(&line)?;
+fn converse(stream: &mut Stream, line: &Line) -> io::Result<Hear> {
+    stream.get_mut().write_all(&line.0)?;
     let mut answer = Vec::new();
     stream
         .by_ref()
@@ -359,6 +381,7 @@ mod tests {
                     forget: Vec::new(),
                     recent: Vec::new(),
                 };
+                let keep = Line::of(&keep).expect("plain");
                 writer.keep(&keep).expect("it is kept")
             });
             begun.recv().expect("a record is on its way");

@@ -29,9 +29,14 @@ pub struct Hello {
     pub(crate) child: Option<Started>,
 }
 
-/// What a wrapper says.
+/// What a wrapper says. What it is comes before what is in it, so that it is read in one go.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(
+    tag = "say",
+    content = "content",
+    rename_all = "snake_case",
+    deny_unknown_fields
+)]
 pub(crate) enum Say {
     /// What to keep.
     Keep {

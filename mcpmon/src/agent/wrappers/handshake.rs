@@ -11,7 +11,7 @@ use mcpmon_core::model::ProcessId;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::PassCred};
 use tokio::{io::AsyncWriteExt as _, io::Interest, net::UnixStream, time::timeout};
 
-use crate::judge::protocol::Hear;
+use crate::judge::protocol::{Hear, Say};
 
 /// How long a wrapper may take to repeat the number.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,8 +29,9 @@ pub(super) async fn challenge(stream: &mut UnixStream, peer: ProcessId) -> io::R
     question.push(b'\n');
     stream.write_all(&question).await?;
     let (line, sender) = timeout(PATIENCE, line_of(stream)).await??;
-    let wanted = format!("{{\"say\":\"repeat\",\"nonce\":\"{nonce}\"}}\n");
-    if line != wanted.as_bytes() || sender != Some(peer.pid) {
+    let mut wanted = serde_json::to_vec(&Say::Repeat { nonce })?;
+    wanted.push(b'\n');
+    if line != wanted || sender != Some(peer.pid) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "another process speaks than the one that connected",
@@ -92,8 +93,8 @@ mod tests {
         let Ok(Hear::Challenge(nonce)) = serde_json::from_str(&question) else {
             panic!("no challenge: {question}");
         };
-        let answer = format!("{{\"say\":\"repeat\",\"nonce\":\"{nonce}\"}}\n");
-        (&mut &*socket).write_all(answer.as_bytes()).expect("written");
+        let answer = serde_json::to_string(&Say::Repeat { nonce }).expect("plain");
+        writeln!(&mut &*socket, "{answer}").expect("written");
     }
 
     async fn challenged(
@@ -133,7 +134,7 @@ mod tests {
                 .read_line(&mut question)
                 .expect("a question");
             socket
-                .write_all(b"{\"say\":\"repeat\",\"nonce\":\"1\"}\n")
+                .write_all(b"{\"say\":\"repeat\",\"content\":{\"nonce\":\"1\"}}\n")
                 .expect("written");
         });
         assert_eq!(

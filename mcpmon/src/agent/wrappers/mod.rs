@@ -4,6 +4,7 @@ mod calls;
 mod handshake;
 mod hosted;
 mod peer;
+mod records;
 mod service;
 
 #[cfg(test)]

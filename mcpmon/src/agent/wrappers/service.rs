@@ -2,13 +2,13 @@
 
 use std::{io, sync::Arc};
 
-use mcpmon_core::model::{DefinitionRecord, PinKey, ProcessId, Recent, SessionId};
+use mcpmon_core::model::{DefinitionRecord, ProcessId, SessionId};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
 
-use super::{Connected, FLUSH, Wrappers, handshake, lock};
+use super::{Connected, FLUSH, Wrappers, handshake, lock, records};
 use crate::{
     agent::{clock, host},
     judge::{
@@ -16,7 +16,7 @@ use crate::{
         protocol::{Hear, MAX_SAID, Say, State},
         shared,
     },
-    record::{Entry, Member, StoreError, json},
+    record::{Entry, Member, StoreError},
 };
 
 /// Why a wrapper is not served.
@@ -63,10 +63,10 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
 pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
     let outcome = recognised(&wrappers, &mut stream, &hello).await;
     match outcome {
-        Ok((number, member)) => {
+        Ok(member) => {
             let mut stream = BufReader::new(stream);
             if answer(&mut stream, &Hear::Done).await.is_ok() {
-                converse(&wrappers, &mut stream, number, &member).await;
+                records::take(&wrappers, &mut stream, &member).await;
             }
         }
         Err(refusal) => refuse(stream, &refusal).await,
@@ -74,11 +74,7 @@ pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, he
 }
 
 /// Which of those who joined this is.
-async fn recognised(
-    wrappers: &Wrappers,
-    stream: &mut UnixStream,
-    hello: &Hello,
-) -> Result<(u64, Member), Refusal> {
+async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<Member, Refusal> {
     let peer = peer_of(wrappers, stream, hello).await?;
     let is_meant = |member: &Member| {
         let session = hello.session.as_ref();
@@ -87,11 +83,9 @@ async fn recognised(
             && session.is_none_or(|session| *session == member.session)
     };
     let connected = lock(&wrappers.0.connected);
-    let mut known = connected.iter().map(|(number, known)| (*number, &known.member));
-    let known = known.find(|(_, member)| is_meant(member));
-    known
-        .map(|(number, member)| (number, member.clone()))
-        .ok_or(Refusal::NotJoined)
+    let mut members = connected.values().map(|known| &known.member);
+    let meant = members.find(|member| is_meant(member));
+    meant.cloned().ok_or(Refusal::NotJoined)
 }
 
 /// The process at the other end, which speaks for its own user.
@@ -152,23 +146,10 @@ async fn admit(
 
 async fn converse(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, number: u64, member: &Member) {
     let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut *stream)
-            .take(MAX_SAID as u64)
-            .read_until(b'\n', &mut line)
-            .await
-        {
-            Ok(_) if line.last() == Some(&b'\n') => {}
-            Ok(_) => return,
-            Err(error) => {
-                tracing::debug!(%error, "a wrapper broke off");
-                return;
-            }
-        }
+    while next(stream, &mut line).await {
         let heard = match serde_json::from_slice::<Say>(&line) {
             Ok(say) => hear(wrappers, say, number, member).await,
-            Err(error) => Hear::Error(format!("it is not understood: {error}")),
+            Err(error) => misunderstood(&error),
         };
         if answer(stream, &heard).await.is_err() {
             return;
@@ -176,42 +157,24 @@ async fn converse(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, numbe
     }
 }
 
+/// Reads another line, where there is one.
+pub(super) async fn next(stream: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> bool {
+    line.clear();
+    let read = stream.take(MAX_SAID as u64).read_until(b'\n', line).await;
+    if let Err(error) = read {
+        tracing::debug!(%error, "a wrapper broke off");
+        return false;
+    }
+    line.last() == Some(&b'\n')
+}
+
+pub(super) fn misunderstood(error: &serde_json::Error) -> Hear {
+    Hear::Error(format!("it is not understood: {error}"))
+}
+
 async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> Hear {
     match say {
-        Say::Keep {
-            events,
-            rescued,
-            definitions,
-            forget,
-            recent,
-        } => {
-            let is_own = |recent: &Recent| *recent.server() == member.identity.server && recent.is_bounded();
-            if !recent.iter().all(is_own) {
-                return Hear::Error("a wrapper speaks for its own server".to_owned());
-            }
-            let mut entries = Vec::new();
-            for (fields, entry) in events
-                .into_iter()
-                .map(|fields| (fields, Entry::Event as fn(_) -> _))
-                .chain(
-                    rescued
-                        .into_iter()
-                        .map(|fields| (fields, Entry::Rescued as fn(_) -> _)),
-                )
-            {
-                match json::from_json(fields) {
-                    Some(event) => entries.push(entry(event)),
-                    None => return Hear::Error("one of the events is none".to_owned()),
-                }
-            }
-            entries.extend(definitions.into_iter().map(Entry::Definition));
-            entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
-            if !entries.iter().all(|entry| is_of(entry, &member.identity)) {
-                return Hear::Error("a wrapper speaks for its own server".to_owned());
-            }
-            wrappers.0.sessions.take(clock::now(), member, recent);
-            wrappers.keep(entries).await
-        }
+        Say::Keep { .. } => Hear::Error("what is to be kept has a connection of its own".to_owned()),
         Say::Check { call } if call.server != member.identity.server || !call.is_bounded() => {
             Hear::Error("a wrapper speaks for its own server".to_owned())
         }
@@ -241,28 +204,6 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
     }
 }
 
-/// What a wrapper may say of whom.
-fn is_of(entry: &Entry, identity: &PinKey) -> bool {
-    match entry {
-        Entry::Definition(record) => record.key.identity == *identity,
-        Entry::ForgetDefinition(key) => key.identity == *identity,
-        // Of a wrapper that was killed: it may have been that of another server.
-        Entry::Rescued(_) => true,
-        Entry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
-        Entry::Leave(..)
-        | Entry::PutPin(_)
-        | Entry::DeletePins(_)
-        | Entry::DeletePinSet(..)
-        | Entry::Declare(_)
-        | Entry::Recent(..)
-        | Entry::Unread(..)
-        | Entry::ForgetRunning
-        | Entry::PolicyChanged
-        | Entry::Body(_)
-        | Entry::ShortenBodies(_) => false,
-    }
-}
-
 fn is_child(child: ProcessId, parent: ProcessId) -> bool {
     host::is_alive(child) && host::stat(child.pid).is_some_and(|stat| stat.parent == parent.pid)
 }
@@ -279,7 +220,7 @@ fn leave(wrappers: &Wrappers, number: u64, member: Member) {
     }
 }
 
-async fn answer(stream: &mut BufReader<UnixStream>, heard: &Hear) -> io::Result<()> {
+pub(super) async fn answer(stream: &mut BufReader<UnixStream>, heard: &Hear) -> io::Result<()> {
     let mut line = serde_json::to_vec(heard)?;
     line.push(b'\n');
     stream.get_mut().write_all(&line).await
@@ -327,20 +268,6 @@ impl Wrappers {
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
         connected.insert(number, wrapper);
         number
-    }
-
-    /// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not,
-    /// so that it may be kept twice and is not lost.
-    async fn keep(&self, entries: Vec<Entry>) -> Hear {
-        if entries.is_empty() {
-            return Hear::Done; // what happened in the session is not for the store
-        }
-        let recorder = self.0.recorder.clone();
-        match tokio::task::spawn_blocking(move || recorder.put_all(entries, FLUSH)).await {
-            Ok(Ok(())) => Hear::Done,
-            Ok(Err(unkept)) => Hear::Unkept(format!("{unkept}; see `mcpmon status`")),
-            Err(error) => Hear::Unkept(error.to_string()),
-        }
     }
 
     pub(super) fn state(

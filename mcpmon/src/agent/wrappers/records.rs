@@ -1,0 +1,116 @@
+//! What a wrapper brings to be kept, on a connection that it has for that: nobody waits for the disk but who waits for
+//! nothing else.
+
+use mcpmon_core::model::{PinKey, Recent};
+use tokio::{io::BufReader, net::UnixStream};
+
+use super::{
+    FLUSH, Wrappers,
+    service::{answer, misunderstood, next},
+};
+use crate::{
+    agent::clock,
+    judge::protocol::{Hear, Say},
+    record::{Entry, Member, StoredEvent, json},
+};
+
+/// Longest line that is read where calls are checked. It takes less time than to hand it to another thread.
+const SHORT: usize = 8 << 10;
+
+/// Takes in what `member` has to be kept until it leaves.
+pub(super) async fn take(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, member: &Member) {
+    let mut line = Vec::new();
+    while next(stream, &mut line).await {
+        let heard = match line.len() <= SHORT {
+            true => match read(wrappers, &line, member) {
+                Ok(entries) if entries.is_empty() => Hear::Done, // all of it was for the session
+                Ok(entries) => in_the_background(wrappers, move |wrappers| keep(wrappers, entries)).await,
+                Err(refused) => refused,
+            },
+            false => {
+                let (member, line) = (member.clone(), std::mem::take(&mut line));
+                let work = move |wrappers: &Wrappers| match read(wrappers, &line, &member) {
+                    Ok(entries) => keep(wrappers, entries),
+                    Err(refused) => refused,
+                };
+                in_the_background(wrappers, work).await
+            }
+        };
+        if answer(stream, &heard).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn in_the_background(
+    wrappers: &Wrappers,
+    work: impl FnOnce(&Wrappers) -> Hear + Send + 'static,
+) -> Hear {
+    let wrappers = wrappers.clone();
+    let done = tokio::task::spawn_blocking(move || work(&wrappers)).await;
+    done.unwrap_or_else(|error| Hear::Unkept(error.to_string()))
+}
+
+/// What of a line is for the store. What happened in the session is known from here on.
+fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>, Hear> {
+    let refused = |cause: &str| Hear::Error(cause.to_owned());
+    let say = serde_json::from_slice::<Say>(line).map_err(|error| misunderstood(&error))?;
+    let Say::Keep {
+        events,
+        rescued,
+        definitions,
+        forget,
+        recent,
+    } = say
+    else {
+        return Err(refused("here is only said what is to be kept"));
+    };
+    let is_own = |recent: &Recent| *recent.server() == member.identity.server && recent.is_bounded();
+    let mut entries = Vec::with_capacity(events.len());
+    let told = events
+        .into_iter()
+        .map(|fields| (fields, Entry::Event as fn(StoredEvent) -> Entry));
+    let rescued = rescued.into_iter().map(|fields| (fields, Entry::Rescued as _));
+    for (fields, entry) in told.chain(rescued) {
+        let event = json::from_json(fields).ok_or_else(|| refused("one of the events is none"))?;
+        entries.push(entry(event));
+    }
+    entries.extend(definitions.into_iter().map(Entry::Definition));
+    entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
+    if !recent.iter().all(is_own) || !entries.iter().all(|entry| is_of(entry, &member.identity)) {
+        return Err(refused("a wrapper speaks for its own server"));
+    }
+    wrappers.0.sessions.take(clock::now(), member, recent);
+    Ok(entries)
+}
+
+/// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not, so that
+/// it may be kept twice and is not lost.
+fn keep(wrappers: &Wrappers, entries: Vec<Entry>) -> Hear {
+    match wrappers.0.recorder.put_all(entries, FLUSH) {
+        Ok(()) => Hear::Done,
+        Err(unkept) => Hear::Unkept(format!("{unkept}; see `mcpmon status`")),
+    }
+}
+
+/// What a wrapper may say of whom.
+fn is_of(entry: &Entry, identity: &PinKey) -> bool {
+    match entry {
+        Entry::Definition(record) => record.key.identity == *identity,
+        Entry::ForgetDefinition(key) => key.identity == *identity,
+        // Of a wrapper that was killed: it may have been that of another server.
+        Entry::Rescued(_) => true,
+        Entry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
+        Entry::Leave(..)
+        | Entry::PutPin(_)
+        | Entry::DeletePins(_)
+        | Entry::DeletePinSet(..)
+        | Entry::Declare(_)
+        | Entry::Recent(..)
+        | Entry::Unread(..)
+        | Entry::ForgetRunning
+        | Entry::PolicyChanged
+        | Entry::Body(_)
+        | Entry::ShortenBodies(_) => false,
+    }
+}
