@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use crate::{Options, daemon::Daemon, strict};
 
-/// The default policy with a rate that no run reaches: calls are counted, and none is refused. A daemon has no proxy:
-/// the port of another one may be in use.
-pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
+/// The default policy with a rate and a burst that no run reaches: calls are counted, and none is refused or told of,
+/// though here they come as fast as they can. A daemon has no proxy: the port of another one may be in use.
+pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}, cross_server: {burst: {max_calls: 1000000000}}}\n";
 /// Where no daemon listens.
 pub(crate) const NO_DAEMON: &str = "no-daemon";
 /// Policies under which the others let everything through, as mcpmon's lets this through.
