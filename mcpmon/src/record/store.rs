@@ -21,8 +21,9 @@ use super::{
     servers, sessions,
 };
 
-/// Longest wait for another process's lock.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Looks at another's lock before it is given up: two seconds of them, and half a second where somebody waits.
+const LOOKS: i32 = 283;
+const LOOKS_MEANWHILE: i32 = 133;
 
 /// Pages that are kept in memory, KiB: what one batch touches.
 const CACHE: i64 = 512;
@@ -193,13 +194,13 @@ impl Store {
         others
     }
 
-    /// Waits half a second at most for another's lock, and looks for it often: somebody waits for this.
+    /// Waits half a second at most for another's lock: somebody waits for this.
     ///
     /// # Errors
     /// Where SQLite fails.
     pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
         let path = self.path.clone();
-        let set = self.connection.busy_handler(Some(looks_again));
+        let set = self.connection.busy_handler(Some(looks_again::<LOOKS_MEANWHILE>));
         set.map_err(|source| StoreError::Sqlite { path, source })?;
         Ok(self)
     }
@@ -426,16 +427,22 @@ impl StoreError {
     }
 }
 
-/// Waits before another look at a lock. Left alone SQLite waits a millisecond, and nearly all locks are held for less.
-fn looks_again(looks: i32) -> bool {
-    let pause = match looks {
+/// How long a lock is left alone before another look at it. SQLite's own first pause is a millisecond, and nearly all
+/// locks are held for less.
+const fn pause(looks: i32) -> Duration {
+    Duration::from_micros(match looks {
         ..40 => 50,
         40..88 => 1_000,
-        88..133 => 10_000,
-        133.. => return false,
-    };
-    thread::sleep(Duration::from_micros(pause));
-    true
+        88.. => 10_000,
+    })
+}
+
+fn looks_again<const LOOKS: i32>(looks: i32) -> bool {
+    let is_patient = looks < LOOKS;
+    if is_patient {
+        thread::sleep(pause(looks));
+    }
+    is_patient
 }
 
 fn put_events<'e>(
@@ -454,7 +461,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let prepare = || {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.busy_handler(Some(looks_again::<LOOKS>))?;
         connection.pragma_update(None, "trusted_schema", false)?;
         schema::migrate(&mut connection)?;
         // Each answers with the value it now has.
@@ -498,7 +505,6 @@ mod tests {
             ("auto_vacuum", "Integer(2)"),
             ("foreign_keys", "Integer(1)"),
             ("trusted_schema", "Integer(0)"),
-            ("busy_timeout", "Integer(2000)"),
             ("cache_size", "Integer(-512)"),
         ] {
             assert_eq!(pragma(&store, name), value, "{name}");
@@ -506,12 +512,11 @@ mod tests {
     }
 
     #[test]
-    fn with_somebody_waiting_a_lock_is_waited_for_half_a_second() {
-        let pauses = (0..).take_while(|looks| looks_again(*looks));
-        let began = std::time::Instant::now();
-        assert_eq!(pauses.count(), 133);
-        let waited = began.elapsed();
-        assert!(waited >= Duration::from_millis(500), "{waited:?}");
+    fn a_lock_is_looked_at_often_and_waited_for_two_seconds_or_half_a_one() {
+        let waited = |looks| (0..looks).map(pause).sum::<Duration>().as_millis();
+        assert_eq!((waited(LOOKS), waited(LOOKS_MEANWHILE)), (2000, 500));
+        assert_eq!(waited(40), 2, "as often as that at first");
+        assert!(looks_again::<3>(2) && !looks_again::<3>(3));
     }
 
     #[test]
