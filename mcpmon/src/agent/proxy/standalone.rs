@@ -146,8 +146,11 @@ impl Standalone {
         self.hosted.stop();
         let recorded = self.recorder.close();
         if recorded.lost > 0 {
-            let cause = recorded.last_error.unwrap_or_default();
-            tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
+            tracing::error!(
+                lost = recorded.lost,
+                cause = recorded.cause(),
+                "not everything was recorded"
+            );
         }
     }
 }

@@ -221,8 +221,11 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     judge.exited(now, started, ended(closing.as_ref().ok()));
     let recorded = judge.close(now);
     if recorded.lost > 0 {
-        let cause = recorded.last_error.unwrap_or_default();
-        tracing::error!(lost = recorded.lost, cause, "not everything was recorded");
+        tracing::error!(
+            lost = recorded.lost,
+            cause = recorded.cause(),
+            "not everything was recorded"
+        );
     }
     match closing? {
         Closing::Ended(end) => Ok(end.repeat()),

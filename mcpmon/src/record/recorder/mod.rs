@@ -79,6 +79,15 @@ pub struct RecorderStatus {
     pub last_error: Option<String>,
 }
 
+impl RecorderStatus {
+    /// Why something is missing in the store.
+    #[must_use]
+    pub fn cause(&self) -> &str {
+        let too_much = "more was to be recorded than could be written in time";
+        self.last_error.as_deref().unwrap_or(too_much)
+    }
+}
+
 /// Some of what was recorded is not in the store yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
