@@ -36,7 +36,10 @@ fn seen(name: &str) -> Cow<'_, str> {
 
 /// A command of mcpmon that a shell reads as it is meant, whatever the names in it are.
 pub(super) fn command(words: &[&str]) -> String {
-    let mut command = "mcpmon".to_owned();
+    const PROGRAM: &str = "mcpmon";
+    let length = |word: &&str| 1 + word.len();
+    let mut command = String::with_capacity(PROGRAM.len() + words.iter().map(length).sum::<usize>());
+    command.push_str(PROGRAM);
     for word in words {
         command.push(' ');
         command.push_str(&quoted(word));
