@@ -15,8 +15,7 @@ const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
 /// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
 const MOST_OUTPUTS: u32 = 4096;
 const MOST_CALLS: u32 = 1 << 16;
-/// Rows between two looks for what is too old: each look reads all rows, so there are few of them for the most that are
-/// kept.
+/// Rows between two looks for too many calls, and for those that are too old.
 const BETWEEN_LOOKS: i64 = 4096;
 /// Rows between two looks for too many results, which are long and have an index.
 const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
@@ -53,7 +52,7 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
         .execute(params![session.key().as_str(), recent.at().0, is_output, what])?;
     let row = connection.last_insert_rowid();
     if row % BETWEEN_LOOKS == 0 {
-        prune(connection, recent.at())?;
+        prune_oldest(connection, recent.at())?;
     } else if row % BETWEEN_LOOKS_AT_OUTPUTS == 0 {
         prune_outputs(connection)?;
     }
@@ -80,26 +79,59 @@ fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::
     Ok(happened)
 }
 
-/// Removes what no rule reaches any more: neither from now nor from the latest that happened.
+/// Removes what no rule reaches any more: neither from now nor from the latest that happened. Reads all rows.
 pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     let latest: Option<i64> = connection
         .prepare_cached("SELECT max(at) FROM recent")?
         .query_row([], |row| row.get(0))?;
     let now = Timestamp(latest.map_or(now.0, |latest| latest.min(now.0)));
-    let before = |kept: Duration| {
-        now.0
-            .saturating_sub(i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX))
-    };
     connection
         .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
-        .execute([before(CALLS_KEPT), before(OUTPUTS_KEPT)])?;
+        .execute([before(now, CALLS_KEPT), before(now, OUTPUTS_KEPT)])?;
+    prune_calls(connection, MOST_CALLS)?;
+    prune_outputs(connection)
+}
+
+/// Removes the same, as far as it was added before anything younger: nearly all is added as it happens. The rows that
+/// stay are not read: whoever adds waits for this.
+fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "DELETE FROM recent WHERE NOT is_output AND seq <= \
-                 (SELECT seq FROM recent WHERE NOT is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+            "DELETE FROM recent WHERE NOT is_output AND seq < \
+                 (SELECT seq FROM recent WHERE NOT is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
         )?
-        .execute([MOST_CALLS])?;
+        .execute([before(now, CALLS_KEPT)])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE is_output AND seq < \
+                 (SELECT seq FROM recent WHERE is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
+        )?
+        .execute([before(now, OUTPUTS_KEPT)])?;
+    prune_calls(connection, MOST_CALLS)?;
     prune_outputs(connection)
+}
+
+fn before(now: Timestamp, kept: Duration) -> i64 {
+    now.0
+        .saturating_sub(i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Removes the oldest of too many calls. Rows are counted in their indexes, which are much shorter than they are.
+fn prune_calls(connection: &Connection, most: u32) -> rusqlite::Result<()> {
+    let count =
+        |what| -> rusqlite::Result<i64> { connection.prepare_cached(what)?.query_row([], |row| row.get(0)) };
+    let outputs = count("SELECT count(*) FROM recent WHERE is_output")?;
+    let calls = count("SELECT count(*) FROM recent")? - outputs;
+    let excess = calls - i64::from(most);
+    if excess > 0 {
+        connection
+            .prepare_cached(
+                "DELETE FROM recent WHERE seq IN \
+                     (SELECT seq FROM recent WHERE NOT is_output ORDER BY seq LIMIT ?1)",
+            )?
+            .execute([excess])?;
+    }
+    Ok(())
 }
 
 /// Removes the oldest of too many results.
@@ -193,6 +225,65 @@ mod tests {
             .unwrap();
         let rest = [call(60 * minute), call(61 * minute), call(75 * minute)];
         assert_eq!(seen(&mut store, "s1", 0), rest);
+    }
+
+    #[test]
+    fn what_is_too_old_is_removed_while_more_is_added() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        let minute = 60 * sample::SECOND;
+        let left = |store: &mut Store, now: i64| {
+            store
+                .write(|transaction| prune_oldest(transaction, Timestamp(now * minute)))
+                .unwrap();
+            seen(store, "s1", 0)
+        };
+        store
+            .write(|transaction| {
+                for recent in [call(0), output(0), call(55 * minute), output(55 * minute)] {
+                    put(transaction, &session, &recent)?;
+                }
+                put(transaction, &session, &call(0)) // told late
+            })
+            .unwrap();
+        assert_eq!(left(&mut store, 9).len(), 5, "all of it is young");
+        let rest = [call(0), call(55 * minute), output(55 * minute), call(0)];
+        assert_eq!(left(&mut store, 60), rest);
+        assert_eq!(
+            left(&mut store, 61),
+            rest[1..],
+            "what is behind a younger one goes with that"
+        );
+        store
+            .write(|transaction| prune(transaction, Timestamp(61 * minute)))
+            .unwrap();
+        assert_eq!(
+            seen(&mut store, "s1", 0),
+            rest[1..],
+            "the latest is not an hour from it"
+        );
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_calls_go() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        store
+            .write(|transaction| {
+                for at in 0..10 {
+                    put(transaction, &session, &call(at))?;
+                    put(transaction, &session, &output(at))?;
+                }
+                prune_calls(transaction, 10)?;
+                prune_calls(transaction, 3)
+            })
+            .unwrap();
+        let calls: Vec<Recent> = seen(&mut store, "s1", 0)
+            .into_iter()
+            .filter(|recent| matches!(recent, Recent::Call(_)))
+            .collect();
+        assert_eq!(calls, [call(7), call(8), call(9)]);
+        assert_eq!(seen(&mut store, "s1", 0).len(), 13, "results are not counted");
     }
 
     #[test]
