@@ -1,7 +1,5 @@
 //! Results are read for what is sensitive in them on their way to the store, while no client waits.
 
-use std::borrow::Cow;
-
 use mcpmon_core::{
     decide::cross_server,
     model::{Recent, Timestamp},
@@ -14,8 +12,13 @@ use crate::record::{Destination, Entry, Limits, Progress, StoreError};
 pub(super) struct Reading<D>(pub(super) D);
 
 impl<D: Destination> Destination for Reading<D> {
+    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+        let read = entries.into_iter().filter_map(read).collect();
+        self.0.prepare(read)
+    }
+
     fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        self.0.keep(&read(entries))
+        self.0.keep(entries)
     }
 
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
@@ -27,16 +30,11 @@ impl<D: Destination> Destination for Reading<D> {
     }
 }
 
-fn read(entries: &[Entry]) -> Cow<'_, [Entry]> {
-    if !entries.iter().any(|entry| matches!(entry, Entry::Unread(..))) {
-        return Cow::Borrowed(entries);
-    }
-    let read = entries.iter().filter_map(|entry| {
-        let Entry::Unread(session, output, result) = entry else {
-            return Some(entry.clone());
-        };
-        let output = cross_server::read_result((**output).clone(), result)?;
-        Some(Entry::Recent(session.clone(), Box::new(Recent::Output(output))))
-    });
-    Cow::Owned(read.collect())
+/// An entry as it is kept: of a result what is in it, if there is anything.
+fn read(entry: Entry) -> Option<Entry> {
+    let Entry::Unread(session, output, result) = entry else {
+        return Some(entry);
+    };
+    let output = cross_server::read_result(*output, &result)?;
+    Some(Entry::Recent(session, Box::new(Recent::Output(output))))
 }

@@ -79,6 +79,11 @@ pub enum Progress {
 
 /// Where a recorder's writer takes what was recorded.
 pub trait Destination: Send {
+    /// Does with `entries` what is to be done once, however often they are taken there before they are kept.
+    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+        entries
+    }
+
     /// Keeps `entries`, in their order: all of them, or none.
     ///
     /// # Errors

@@ -135,6 +135,7 @@ impl Writer {
             .iter()
             .filter(|entry| matches!(entry, Entry::Event(_) | Entry::Rescued(_)))
             .count() as u64;
+        let entries = self.destination.prepare(entries);
         let outcome = self.carry_out(&entries, events);
         if let Outcome::Written { .. } = outcome {
             self.journal.settle(kept);
