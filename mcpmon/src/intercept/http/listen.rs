@@ -32,6 +32,7 @@ use super::{
     admission::Entry,
     chunks::Room,
     gate::Gate,
+    homes::Homes,
     mcp,
     peer::{Peer, Peers},
     serve::Proxy,
@@ -205,8 +206,9 @@ impl Lane {
         let room = Room::new(settings.room);
         let mcp = settings.mcp.clone();
         let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
+        let homes = Homes::default();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let lanes = (0..threads.min(MOST_LANES)).map(|_| {
+        let lanes = (0..threads.min(MOST_LANES)).map(|lane| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
                 .thread_name(THREAD)
@@ -222,6 +224,8 @@ impl Lane {
                 upstream: Upstream::new()?,
                 exchanges: Arc::clone(exchanges),
                 mcp: mcp.clone(),
+                lane,
+                homes: homes.clone(),
             };
             let proxy = Arc::new(proxy);
             Ok(Self { runtime, proxy })
@@ -345,8 +349,7 @@ impl Bound {
                             peer: peers.of(client, here),
                             ..entry.clone()
                         };
-                        let admitted = gate.admit(stream, entry.peer.owner());
-                        let (Some((stream, slot)), Some(door)) = (admitted, emptiest(&doors)) else {
+                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
                             continue;
                         };
                         // Whoever asks first who it is should not have to wait.
@@ -354,6 +357,9 @@ impl Bound {
                             let peer = entry.peer.clone();
                             tokio::task::spawn_blocking(move || peer.who());
                         }
+                        let Some(door) = door(&doors, &entry.peer) else {
+                            continue;
+                        };
                         let open = move || TcpStream::from_std(stream.into_std()?);
                         door.serve(entry, open, slot, graceful.watcher());
                     }
@@ -367,7 +373,7 @@ impl Bound {
                             peer: at_socket(&stream),
                         };
                         let admitted = gate.admit(stream, entry.peer.owner());
-                        let (Some((stream, slot)), Some(door)) = (admitted, emptiest(&doors)) else {
+                        let (Some((stream, slot)), Some(door)) = (admitted, door(&doors, &entry.peer)) else {
                             continue;
                         };
                         let open = move || UnixStream::from_std(stream.into_std()?);
@@ -445,10 +451,12 @@ struct Door {
     open: Arc<()>,
 }
 
-/// Where the next connection is taken: where the fewest are. Of several that is the first, which accepted it and is
-/// awake.
-fn emptiest(doors: &[Door]) -> Option<&Door> {
-    doors.iter().min_by_key(|door| Arc::strong_count(&door.open))
+/// Where the next connection of `peer` is taken: where its process is at home, else where the fewest are. Of several that
+/// is the first, which accepted it and is awake.
+fn door<'d>(doors: &'d [Door], peer: &Peer) -> Option<&'d Door> {
+    let homes = &doors.first()?.proxy.homes;
+    let home = homes.of(peer).and_then(|lane| doors.get(lane));
+    home.or_else(|| doors.iter().min_by_key(|door| Arc::strong_count(&door.open)))
 }
 
 impl Door {

@@ -14,6 +14,7 @@ pub mod client;
 mod coding;
 mod gate;
 mod headers;
+mod homes;
 mod listen;
 pub mod mcp;
 mod peer;

@@ -23,7 +23,9 @@ use super::{
     body::{Judged, Outgoing},
     chunks::{Chunks, ReadError, Room, Share, causes, gather},
     coding::Coding,
-    headers, mcp,
+    headers,
+    homes::Homes,
+    mcp,
     target::{Provider, Target, target},
     trouble::Trouble,
     upstream::{Sent, Upstream, whole},
@@ -59,6 +61,9 @@ pub(super) struct Proxy {
     pub(super) exchanges: Arc<dyn Exchanges>,
     /// The MCP servers.
     pub(super) mcp: Option<Arc<mcp::Proxy>>,
+    /// Which of the lanes this is.
+    pub(super) lane: usize,
+    pub(super) homes: Homes,
 }
 
 impl Proxy {
@@ -67,7 +72,9 @@ impl Proxy {
         let (parts, body) = request.into_parts();
         let uri = parts.uri.clone();
         if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(uri.path())) {
-            return mcp.answer(entry, route, parts, body, &self.upstream).await;
+            let answer = mcp.answer(entry, route, parts, body, &self.upstream).await;
+            self.homes.settle(&entry.peer, self.lane);
+            return answer;
         }
         match self.forward(entry, parts, body).await {
             Ok(response) => response,

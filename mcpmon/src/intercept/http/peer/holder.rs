@@ -19,8 +19,9 @@ const START: usize = 22 - 3;
 /// Longest search.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Open files of a process that are looked at by somebody who has no time: to look at them takes about as long as to
-/// have another thread do it.
+/// have another thread do it. They are the latest of those that it may have.
 const NEAR_FILES: usize = 32;
+const NEAR_NUMBERS: usize = 512;
 
 /// The process that has the socket `inode` of `uid` open: one of `recent`, else the first that is found. Only those
 /// can be found whose files may be looked at: all of them by root, else those of the own user.
@@ -35,7 +36,7 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     // A number that another process was given in between names one that has not got the socket.
     candidates.find_map(|pid| {
         let process = identify(pid)?;
-        has_open(pid, &link, MOST_FILES, begun).then_some(process)
+        has_open(pid, &link, [MOST_FILES; 2], begun).then_some(process)
     })
 }
 
@@ -43,7 +44,7 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
 pub(super) fn near(inode: u32, uid: u32, pid: u32) -> Option<ProcessId> {
     let link = format!("socket:[{inode}]");
     let process = may_be_of(pid, uid).then(|| identify(pid))??;
-    has_open(pid, &link, NEAR_FILES, Instant::now()).then_some(process)
+    has_open(pid, &link, [NEAR_NUMBERS, NEAR_FILES], Instant::now()).then_some(process)
 }
 
 /// Identity of the process that has `pid` now.
@@ -76,15 +77,18 @@ fn may_be_of(pid: u32, uid: u32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| [uid, 0].contains(&metadata.uid()))
 }
 
-fn has_open(pid: u32, link: &str, most: usize, begun: Instant) -> bool {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-    let mut files = entries.take(most).enumerate();
-    files.any(|(number, entry)| {
-        let is_late = number % 1024 == 1023 && begun.elapsed() >= PATIENCE;
-        !is_late
-            && entry
-                .and_then(|entry| fs::read_link(entry.path()))
-                .is_ok_and(|target| target.as_os_str() == link)
+/// Whether it is among the files of a process, of which at most so many are counted and at most so many looked at.
+fn has_open(pid: u32, link: &str, [counted, most]: [usize; 2], begun: Instant) -> bool {
+    let place = format!("/proc/{pid}/fd");
+    let entries = fs::read_dir(&place).into_iter().flatten().take(counted);
+    let numbers: Vec<u32> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // They are told in their order, and what is new has mostly the last one.
+    let mut files = numbers.iter().rev().take(most).enumerate();
+    files.any(|(count, number)| {
+        let is_late = count % 1024 == 1023 && begun.elapsed() >= PATIENCE;
+        !is_late && fs::read_link(format!("{place}/{number}")).is_ok_and(|target| target.as_os_str() == link)
     })
 }
 

@@ -265,6 +265,33 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_of_many_connections_is_seen_at_once() {
+        const MANY: usize = 65;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let script = format!(
+            "for n in {{1..{MANY}}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; done; read -r line <&$fd"
+        );
+        let mut child = Command::new("bash")
+            .args(["-c", &script])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("bash");
+        let accepted: Vec<_> = (0..MANY).map(|_| listener.accept().expect("a client")).collect();
+        let peers = Peers::default();
+        let peer = |at: usize| {
+            let (stream, from) = &accepted[at];
+            peers.of(*from, stream.local_addr().expect("an address"))
+        };
+        peers.note(child.id());
+        assert!(peer(MANY - 1).is_near());
+        assert!(!peer(0).is_near(), "it has many others since");
+        assert_eq!(peer(0).who().process, holder::identify(child.id()), "it is found");
+        drop(accepted);
+        child.wait().expect("it ends");
+    }
+
+    #[test]
     fn a_listener_is_no_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let here = listener.local_addr().expect("an address");
