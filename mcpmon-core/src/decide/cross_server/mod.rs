@@ -152,7 +152,7 @@ impl<'a> Scene<'a> {
         let evidence = match own_turn {
             // Where turns are known by name, results belong to the turn of what was read.
             Some(_) => {
-                let first = reads.last().or(told.last().copied());
+                let first = reads.last().or_else(|| told.last().copied());
                 first.map_or_else(Vec::new, |first| self.evidence(|at| at >= first.at))
             }
             None => self.evidence(is_near),

@@ -268,13 +268,12 @@ fn bring_records(host: &Host, server: &str) -> Hear {
         serde_json::from_str(&heard).expect("an answer")
     };
     let introduction = serde_json::json!({"request": "records", "hello": hello});
-    match exchange(introduction.to_string()) {
-        Hear::Challenge(nonce) => {
-            let repeated = serde_json::to_string(&Say::Repeat { nonce });
-            exchange(repeated.expect("plain"))
-        }
-        heard => heard,
-    }
+    let heard = exchange(introduction.to_string());
+    let Hear::Challenge(nonce) = heard else {
+        return heard;
+    };
+    let repeated = serde_json::to_string(&Say::Repeat { nonce });
+    exchange(repeated.expect("plain"))
 }
 
 #[test]

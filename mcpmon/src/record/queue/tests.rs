@@ -186,7 +186,7 @@ fn a_flush_without_a_writer_says_what_is_left() {
 fn names(batch: &Batch) -> Vec<&'static str> {
     let name = |message: &Message| match message {
         Message::Entry(_) => "entry",
-        _ => "event",
+        Message::Event(..) | Message::Unworded(_) | Message::Retold(..) | Message::Kept(_) => "event",
     };
     batch.messages.iter().map(name).collect()
 }
