@@ -72,6 +72,8 @@ const SWAP: usize = 5;
 const TWO_SLIPS: usize = 8;
 /// Names above this length are compared as a whole; in shorter ones, more edits make another name.
 const LONG: usize = 16;
+/// Slips that are told apart from another word.
+const SLIPS: usize = 2;
 
 /// A name, taken apart.
 struct Name {
@@ -174,18 +176,19 @@ fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> 
     let (a, b) = differing.unwrap_or((mine, theirs));
     let length = a.chars().count().max(b.chars().count());
     let shorter = a.chars().count().min(b.chars().count());
-    let distance = strsim::osa_distance(a, b);
-    let edits = strsim::levenshtein(a, b);
-    if distance == 1 && edits == 2 && shorter >= SWAP {
-        return Some("transposition");
+    if least_distance(a, b) <= SLIPS {
+        let distance = strsim::osa_distance(a, b);
+        if distance == 1 && shorter >= SWAP && strsim::levenshtein(a, b) == 2 {
+            return Some("transposition");
+        }
+        if distance == 1 && length >= SLIP && shorter >= SWAP {
+            return Some("edit");
+        }
+        if distance == SLIPS && length >= TWO_SLIPS && same_start(a, b) {
+            return Some("edits");
+        }
     }
-    if distance == 1 && length >= SLIP && shorter >= SWAP {
-        return Some("edit");
-    }
-    if distance == 2 && length >= TWO_SLIPS && same_start(a, b) {
-        return Some("edits");
-    }
-    (length > LONG && score(&name.folded, &known.folded) >= threshold).then_some("levenshtein")
+    (length > LONG && scores(&name.folded, &known.folded, threshold)).then_some("levenshtein")
 }
 
 /// The one word in which names of as many words differ.
@@ -200,9 +203,30 @@ fn differing<'a>(a: &'a [String], b: &'a [String]) -> Option<(&'a str, &'a str)>
 
 /// 1 minus the edit distance by the longer one's length; a swap of neighbours is one edit. Names are short.
 fn score(a: &str, b: &str) -> f64 {
+    scored(a, b, strsim::osa_distance(a, b))
+}
+
+/// Whether the score is no less than a threshold.
+fn scores(a: &str, b: &str, threshold: f64) -> bool {
+    scored(a, b, least_distance(a, b)) >= threshold && score(a, b) >= threshold
+}
+
+fn scored(a: &str, b: &str, distance: usize) -> f64 {
     let length = a.chars().count().max(b.chars().count());
     let count = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
-    1.0 - count(strsim::osa_distance(a, b)) / count(length.max(1))
+    1.0 - count(distance) / count(length.max(1))
+}
+
+/// What the edit distance is at least: an edit makes a name longer or shorter by one letter, and at most one letter of
+/// those it has another. Told much sooner: most names of a long list have nothing in common.
+fn least_distance(a: &str, b: &str) -> usize {
+    let letters = |name: &str| {
+        name.chars()
+            .fold(0_u64, |letters, c| letters | 1 << (u32::from(c) % 64))
+    };
+    let apart = (letters(a) ^ letters(b)).count_ones() as usize;
+    let longer = a.chars().count().abs_diff(b.chars().count());
+    longer.max(apart.div_ceil(2))
 }
 
 /// Whether two words begin alike: a slip is seldom at the start, and other words often differ there.
@@ -218,6 +242,7 @@ fn sorted(words: &[String]) -> Vec<&String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use test_case::test_case;
 
     use super::*;
@@ -264,6 +289,20 @@ mod tests {
                 None,
                 "{name}"
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_distance_is_no_more_than_the_distance(a in "[a-zа-я.-]{0,12}", b in "[a-zа-я.-]{0,12}") {
+            prop_assert!(least_distance(&a, &b) <= strsim::osa_distance(&a, &b));
+        }
+
+        #[test]
+        fn names_that_are_near_have_a_small_one(name in "[a-h]{6,12}", at in 0_usize..6, c in "[a-z]") {
+            let mut near = name.clone();
+            near.replace_range(at..=at, &c);
+            prop_assert!(least_distance(&name, &near) <= 1);
         }
     }
 }

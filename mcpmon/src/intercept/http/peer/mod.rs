@@ -190,6 +190,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use std::{
+        io::Read as _,
         net::{TcpListener, TcpStream},
         process::{Command, Stdio},
     };
@@ -270,14 +271,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let script = format!(
-            "for n in {{1..{MANY}}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; done; read -r line <&$fd"
+            "for n in {{1..{MANY}}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; done; echo; read -r line <&$fd"
         );
         let mut child = Command::new("bash")
             .args(["-c", &script])
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("bash");
         let accepted: Vec<_> = (0..MANY).map(|_| listener.accept().expect("a client")).collect();
+        // A connection has its number once the shell has moved it there.
+        let mut told = child.stdout.take().expect("a pipe");
+        told.read_exact(&mut [0]).expect("the shell is done");
         let peers = Peers::default();
         let peer = |at: usize| {
             let (stream, from) = &accepted[at];
