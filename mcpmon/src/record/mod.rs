@@ -15,6 +15,7 @@ mod journal;
 pub mod json;
 mod kills;
 mod launches;
+mod locks;
 mod names;
 mod outlets;
 mod page;

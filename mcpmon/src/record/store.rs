@@ -1,10 +1,6 @@
 //! The database opened for writing: one transaction per batch.
 
-use std::{
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use mcpmon_core::model::{
     DefinitionKey, DefinitionRecord, Event, Kill, Kills, PinKey, Recent, ServerId, SessionId, Timestamp,
@@ -16,16 +12,10 @@ use super::{
     definitions::{self, Put},
     forgotten,
     generation::Counter,
-    kills, pins, recent, row, schema,
+    kills, locks, pins, recent, row, schema,
     schema::SchemaError,
     servers, sessions,
 };
-
-/// Looks at another's lock before it is given up: two seconds of them, and half a second where somebody waits.
-const LOOKS: i32 = 343;
-const LOOKS_MEANWHILE: i32 = 193;
-/// How late the kernel may wake somebody who waits for a lock, nanoseconds: by itself it takes as long as most are held.
-const SLACK: u64 = 1_000;
 
 /// Pages that are kept in memory, KiB: what one batch touches.
 const CACHE: i64 = 512;
@@ -201,12 +191,9 @@ impl Store {
     /// # Errors
     /// Where SQLite fails.
     pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
-        // Of this thread, which is the one that waits.
-        if let Err(error) = nix::sys::prctl::set_timerslack(SLACK) {
-            tracing::debug!(%error, "waits for the store are longer than they need be");
-        }
+        locks::wake_in_time();
         let path = self.path.clone();
-        let set = self.connection.busy_handler(Some(looks_again::<LOOKS_MEANWHILE>));
+        let set = self.connection.busy_handler(Some(locks::look_again_meanwhile));
         set.map_err(|source| StoreError::Sqlite { path, source })?;
         Ok(self)
     }
@@ -433,24 +420,6 @@ impl StoreError {
     }
 }
 
-/// How long a lock is left alone before another look at it. SQLite's own first pause is a millisecond, and nearly all
-/// locks are held for less.
-const fn pause(looks: i32) -> Duration {
-    Duration::from_micros(match looks {
-        ..100 => 20,
-        100..148 => 1_000,
-        148.. => 10_000,
-    })
-}
-
-fn looks_again<const LOOKS: i32>(looks: i32) -> bool {
-    let is_patient = looks < LOOKS;
-    if is_patient {
-        thread::sleep(pause(looks));
-    }
-    is_patient
-}
-
 fn put_events<'e>(
     transaction: &Transaction<'_>,
     events: impl IntoIterator<Item = &'e StoredEvent>,
@@ -467,7 +436,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let prepare = || {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_handler(Some(looks_again::<LOOKS>))?;
+        connection.busy_handler(Some(locks::look_again))?;
         connection.pragma_update(None, "trusted_schema", false)?;
         schema::migrate(&mut connection)?;
         // Each answers with the value it now has.
@@ -479,10 +448,23 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "cache_spill", UNSPILLED)?;
         Ok(connection)
     };
-    prepare().map_err(|source| StoreError::Schema {
-        path: path.to_owned(),
-        source,
-    })
+    // Two who make a new file's log at once would wait for each other: SQLite refuses them without a look at the lock.
+    let is_locked = |error: &SchemaError| match error {
+        SchemaError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy),
+        SchemaError::Foreign | SchemaError::Newer { .. } | SchemaError::Older { .. } => false,
+    };
+    let mut looks = 0;
+    loop {
+        match prepare() {
+            Err(error) if is_locked(&error) && locks::look_again(looks) => looks += 1,
+            outcome => {
+                return outcome.map_err(|source| StoreError::Schema {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -518,11 +500,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_looked_at_often_and_waited_for_two_seconds_or_half_a_one() {
-        let waited = |looks| (0..looks).map(pause).sum::<Duration>().as_millis();
-        assert_eq!((waited(LOOKS), waited(LOOKS_MEANWHILE)), (2000, 500));
-        assert_eq!(waited(100), 2, "as often as that at first");
-        assert!(looks_again::<3>(2) && !looks_again::<3>(3));
+    fn many_may_open_a_new_store_at_once() {
+        for _ in 0..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("store.db");
+            std::thread::scope(|scope| {
+                let open = || Store::open(&path, Access::default());
+                let opening: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+                for opened in opening {
+                    opened.join().expect("no panic").expect("it is opened");
+                }
+            });
+        }
     }
 
     #[test]
