@@ -497,6 +497,20 @@ mod tests {
     }
 
     #[test]
+    fn each_block_is_told_apart() {
+        let blocks: [[u8; BLOCK]; MANY] = std::array::from_fn(|index| {
+            let mut block = [b' '; BLOCK];
+            block[index] = b'a';
+            block
+        });
+        let (mut here, mut plainly) = ([0; MANY], [0; MANY]);
+        bits::<Letter>(&blocks, &mut here);
+        plain::bits::<Letter>(&blocks, &mut plainly);
+        assert_eq!(here, std::array::from_fn(|index| 1 << index));
+        assert_eq!(here, plainly);
+    }
+
+    #[test]
     fn every_byte_is_told_alike_at_every_place() {
         for first in 0..=u8::MAX {
             let block = std::array::from_fn(|place| first.wrapping_add(place as u8));

@@ -8,8 +8,8 @@ use memchr::memmem;
 use super::pairs;
 use crate::inspect::vector::{self, LONG, LOOKED, Looks, SHORT, STEP};
 
-/// Groups that the literals of a table are looked up in.
-const GROUPS: usize = 1 << 11;
+/// Fewest groups that the literals of a table are looked up in: most of them are empty where there are few.
+const GROUPS: usize = 1 << 10;
 /// Bytes of a gram of which nothing more is certain.
 const BRIEF: usize = 3;
 /// What grams are multiplied with for their hashes.
@@ -35,13 +35,15 @@ pub(in crate::inspect) struct Literals {
 
 /// Literals known by so many of their bytes.
 struct Grams<const LENGTH: usize> {
+    /// What is left out of a product to get a group.
+    shift: u32,
     /// Where the entries of each group begin, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
 }
 
 /// A gram of a literal. Small, for texts lie between two looks at them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default)]
 struct Entry {
     /// What the literal has from there on, folded.
     bytes: u64,
@@ -73,41 +75,56 @@ impl Entry {
     }
 }
 
+/// The grams by which literals are recognised: what is read there, and the entry.
+type Placed = Vec<(u64, Entry)>;
+
+/// Of literals, where in each a gram may begin.
+fn placed<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Placed {
+    let mut placed = Vec::new();
+    for (literal, text) in literals {
+        places(text, &mut |gram, offset| {
+            placed.push((near(gram, 0), Entry::new(literal, text, offset)))
+        });
+    }
+    placed
+}
+
 impl<const LENGTH: usize> Grams<LENGTH> {
-    /// Of literals, where in each a gram may begin.
-    fn new<'t>(literals: impl Iterator<Item = (u16, &'t [u8])>, places: fn(&[u8], &mut Place<'_>)) -> Self {
-        // A whole sort would take several milliseconds at the start of every process.
-        let mut grouped: Vec<Vec<Entry>> = vec![Vec::new(); GROUPS];
-        for (literal, text) in literals {
-            places(text, &mut |gram, offset| {
-                grouped[Self::group_of(near(gram, 0))].push(Entry::new(literal, text, offset));
-            });
-        }
-        let mut groups = Vec::with_capacity(GROUPS + 1);
-        let mut entries: Vec<Entry> = Vec::new();
-        let end = |entries: &[Entry]| {
-            u16::try_from(entries.len()).expect("a few hundred literals have fewer grams")
+    /// Counted into their groups: this is done at the start of every process.
+    fn new(placed: Placed) -> Self {
+        let hashed = placed.len().next_power_of_two().max(GROUPS);
+        let mut grams = Self {
+            shift: u64::BITS - hashed.ilog2(),
+            groups: vec![0; hashed + 1],
+            entries: vec![Entry::default(); placed.len()],
         };
-        for mut group in grouped {
-            group.sort_unstable();
-            group.dedup();
-            groups.push(end(&entries));
-            entries.append(&mut group);
+        u16::try_from(placed.len()).expect("a few hundred literals have fewer grams");
+        for (near, _) in &placed {
+            let group = grams.group_of(*near);
+            grams.groups[group + 1] += 1;
         }
-        groups.push(end(&entries));
-        Self { groups, entries }
+        for group in 0..hashed {
+            grams.groups[group + 1] += grams.groups[group];
+        }
+        let mut next = grams.groups.clone();
+        for (near, entry) in placed {
+            let place = &mut next[grams.group_of(near)];
+            grams.entries[usize::from(*place)] = entry;
+            *place += 1;
+        }
+        grams
     }
 
     /// By the first bytes of `near`.
     #[inline]
-    const fn group_of(near: u64) -> usize {
+    const fn group_of(&self, near: u64) -> usize {
         let gram = near << (64 - 8 * LENGTH);
-        (gram.wrapping_mul(FACTOR) >> (64 - GROUPS.ilog2())) as usize
+        (gram.wrapping_mul(FACTOR) >> self.shift) as usize
     }
 
     /// The entries of the gram that stands where `near` was read.
     fn standing(&self, near: u64) -> impl Iterator<Item = &Entry> {
-        let group = Self::group_of(near);
+        let group = self.group_of(near);
         let entries = usize::from(self.groups[group])..usize::from(self.groups[group + 1]);
         // Most grams stand in other words, too.
         self.entries[entries]
@@ -125,38 +142,35 @@ impl Literals {
         };
         let (brief, short, long) = (BRIEF..=SHORT, SHORT..=LONG, LONG + 1..=usize::MAX);
         let finder = |(literal, text)| (literal, memmem::Finder::new(text));
+        let long = placed(of(long), rarest::<LONG>);
+        let short = placed(of(short), rarest::<SHORT>);
+        let (first, second) = (placed(of(brief.clone()), first_of), placed(of(brief), second_of));
         // What is brief may have any other byte beside it.
-        let others = (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
-        let room = |lengths| 2 * of(lengths).count();
-        let beside = room(brief.clone()) * others.clone().count();
-        let mut grams = vector::Grams::with_room(room(long.clone()), room(short.clone()) + beside);
-        let whole = "a place has a whole gram";
-        for (_, text) in of(long.clone()) {
-            rarest::<LONG>(text, &mut |gram, _| {
-                grams.add_long(*gram.first_chunk().expect(whole))
-            });
+        let others = || (0..=u8::MAX).filter(|byte| folded(*byte) == *byte);
+        let beside = others().count() * (first.len() + second.len());
+        let mut grams = vector::Grams::with_room(long.len(), short.len() + beside);
+        for (near, _) in &long {
+            let [a, b, c, d, e, f, ..] = near.to_le_bytes();
+            grams.add_long([a, b, c, d, e, f]);
         }
-        for (_, text) in of(short.clone()) {
-            rarest::<SHORT>(text, &mut |gram, _| {
-                grams.add_short(*gram.first_chunk().expect(whole))
-            });
+        for (near, _) in &short {
+            let [a, b, c, d, ..] = near.to_le_bytes();
+            grams.add_short([a, b, c, d]);
         }
-        for byte in others {
-            for (_, text) in of(brief.clone()) {
-                first_of(text, &mut |gram, _| {
-                    grams.add_short([gram[0], gram[1], gram[2], byte])
-                });
-                second_of(text, &mut |gram, _| {
-                    grams.add_short([byte, gram[0], gram[1], gram[2]])
-                });
-            }
+        for (near, _) in &first {
+            let [a, b, c, ..] = near.to_le_bytes();
+            others().for_each(|other| grams.add_short([a, b, c, other]));
+        }
+        for (near, _) in &second {
+            let [a, b, c, ..] = near.to_le_bytes();
+            others().for_each(|other| grams.add_short([other, a, b, c]));
         }
         Self {
             grams,
-            long: Grams::new(of(long), rarest::<LONG>),
-            short: Grams::new(of(short), rarest::<SHORT>),
-            first: Grams::new(of(brief.clone()), first_of),
-            second: Grams::new(of(brief), second_of),
+            long: Grams::new(long),
+            short: Grams::new(short),
+            first: Grams::new(first),
+            second: Grams::new(second),
             pairs: of(2..=2).map(|(_, text)| [text[0], text[1]]).collect(),
             shortest: of(0..=BRIEF - 1).map(finder).collect(),
             texts,
@@ -194,12 +208,16 @@ impl Literals {
             }
         }
         let mut from = 0;
-        while let Some(read) = vector::read(text, from) {
-            self.compare(text, from, self.grams.looks(read), hit)?;
+        while from < text.len() {
+            let looks = match vector::read(text, from) {
+                Some(read) => self.grams.looks(read),
+                // Looks end before what is read does: there may be one more of these.
+                None => self.grams.looks(&vector::rest(text, from)),
+            };
+            self.compare(text, from, looks, hit)?;
             from += LOOKED;
         }
-        let rest = vector::rest(text, from);
-        self.compare(text, from, self.grams.looks(&rest), hit)
+        ControlFlow::Continue(())
     }
 
     /// Tells what stands where these looks from a place on say that it may.
@@ -349,9 +367,23 @@ mod tests {
         (0..text.len()).flat_map(at).collect()
     }
 
+    #[test]
+    fn what_ends_a_text_is_found_however_long_it_is() {
+        let literals = Literals::new(TEXTS.to_vec());
+        for text in TEXTS {
+            for before in 0..400 {
+                let text = ["x".repeat(before).as_str(), text].concat();
+                let expected = plainly(text.as_bytes());
+                assert_eq!(literals.find(text.as_bytes()), expected, "{text}");
+                assert!(literals.is_in(text.as_bytes()), "{text}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn what_stands_there_is_found_and_nothing_else(
+            before in 0..300_usize,
             parts in prop::collection::vec(
                 prop_oneof![
                     prop::sample::select(&TEXTS[..]).prop_map(str::to_owned),
@@ -362,7 +394,7 @@ mod tests {
                 0..12,
             ),
         ) {
-            let text = parts.concat();
+            let text = ".".repeat(before) + &parts.concat();
             let literals = Literals::new(TEXTS.to_vec());
             prop_assert_eq!(literals.find(text.as_bytes()), plainly(text.as_bytes()));
             prop_assert_eq!(literals.is_in(text.as_bytes()), !plainly(text.as_bytes()).is_empty());
