@@ -132,19 +132,19 @@ impl Link {
     /// Where the daemon is not there, does not answer in time, or refuses.
     pub(super) fn keep(&self, line: &Line) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.records);
-        let outcome = match stream.is_some() {
-            true => self.on(&mut stream, line),
-            false => self.connect_records().and_then(|connected| {
-                *stream = Some(connected);
-                self.on(&mut stream, line)
-            }),
-        };
-        if outcome.is_err() {
+        if stream.is_some()
+            && let Ok(heard) = self.on(&mut stream, line)
+        {
+            return Ok(heard);
+        }
+        // A connection that is gone says nothing of the daemon: another one does.
+        let connected = self.connect_records().inspect_err(|_| {
             // Who does not keep is away for whoever asks, too.
             *lock(&self.0.stream) = None;
             self.note_down();
-        }
-        outcome
+        })?;
+        *stream = Some(connected);
+        self.on(&mut stream, line)
     }
 
     /// Says which process was started to serve, now and whenever the daemon is connected again.

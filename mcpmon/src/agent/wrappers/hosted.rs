@@ -43,8 +43,8 @@ pub(crate) struct Kept(pub(crate) Wrappers);
 
 impl Kept {
     /// What is not for the store is done.
-    fn sort(&self, entry: &Entry) -> Option<Entry> {
-        match entry {
+    fn sort(&self, entry: Entry) -> Option<Entry> {
+        match &entry {
             Entry::Recent(session, recent) => {
                 let server = recent.server();
                 let hosted = lock(&self.0.0.hosted);
@@ -61,7 +61,7 @@ impl Kept {
             }
             Entry::Leave(_, member) => {
                 lock(&self.0.0.hosted).retain(|other| other != member);
-                Some(entry.clone())
+                Some(entry)
             }
             Entry::Event(_)
             | Entry::Rescued(_)
@@ -75,15 +75,21 @@ impl Kept {
             | Entry::ForgetRunning
             | Entry::PolicyChanged
             | Entry::Body(_)
-            | Entry::ShortenBodies(_) => Some(entry.clone()),
+            | Entry::ShortenBodies(_) => Some(entry),
         }
     }
 }
 
 impl Destination for Kept {
+    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+        entries.into_iter().filter_map(|entry| self.sort(entry)).collect()
+    }
+
     fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        let rest = entries.iter().filter_map(|entry| self.sort(entry)).collect();
-        let kept = self.0.0.recorder.put_all(rest, FLUSH);
+        if entries.is_empty() {
+            return Ok(()); // all of it was for the session
+        }
+        let kept = self.0.0.recorder.put_all(entries.to_vec(), FLUSH);
         kept.map_err(|unkept| StoreError::Unreachable {
             who: "the daemon's writer".to_owned(),
             source: io::Error::other(unkept),

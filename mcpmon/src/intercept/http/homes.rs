@@ -16,9 +16,20 @@ const MOST: usize = 64;
 
 /// Lanes by process, the one that connected last first. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Homes(Arc<Mutex<VecDeque<(ProcessId, usize)>>>);
+pub(super) struct Homes {
+    lanes: usize,
+    known: Arc<Mutex<VecDeque<(ProcessId, usize)>>>,
+}
 
 impl Homes {
+    /// On so many lanes.
+    pub(super) fn of_lanes(lanes: usize) -> Self {
+        Self {
+            lanes,
+            ..Self::default()
+        }
+    }
+
     /// Where the next connection of `peer` is to be served, if one of its process speaks to MCP servers.
     pub(super) fn of(&self, peer: &Peer) -> Option<usize> {
         let process = process(peer)?;
@@ -29,7 +40,8 @@ impl Homes {
         Some(home.1)
     }
 
-    /// `peer` speaks to an MCP server on this lane: its process is at home there, unless it is elsewhere already.
+    /// `peer` speaks to an MCP server on this lane: its process is at home there, unless it is elsewhere already, or
+    /// fewer are at home on another.
     pub(super) fn settle(&self, peer: &Peer, lane: usize) {
         let Some(process) = process(peer) else {
             return;
@@ -38,13 +50,17 @@ impl Homes {
         if homes.iter().any(|(known, _)| *known == process) {
             return;
         }
+        let at_home = |lane: usize| homes.iter().filter(|(_, home)| *home == lane).count();
+        // The least, and this one before others.
+        let least = (0..self.lanes).min_by_key(|other| (at_home(*other), *other != lane));
+        let home = least.unwrap_or(lane);
         homes.truncate(MOST - 1);
-        homes.push_front((process, lane));
+        homes.push_front((process, home));
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(ProcessId, usize)>> {
         // No step of ours leaves it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,6 +94,18 @@ mod tests {
         let mut other = child();
         let peer = Peer::at_socket(None, Some(other.id()));
         assert_eq!(homes.of(&peer), None, "another process");
+        other.kill().expect("it is ours");
+        other.wait().expect("it ends");
+    }
+
+    #[test]
+    fn processes_are_at_home_on_all_lanes() {
+        let homes = Homes::of_lanes(2);
+        homes.settle(&own(), 0);
+        let mut other = child();
+        let peer = Peer::at_socket(None, Some(other.id()));
+        homes.settle(&peer, 0);
+        assert_eq!((homes.of(&own()), homes.of(&peer)), (Some(0), Some(1)));
         other.kill().expect("it is ours");
         other.wait().expect("it ends");
     }

@@ -206,9 +206,10 @@ impl Lane {
         let room = Room::new(settings.room);
         let mcp = settings.mcp.clone();
         let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
-        let homes = Homes::default();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let lanes = (0..threads.min(MOST_LANES)).map(|lane| {
+        let lanes = threads.min(MOST_LANES);
+        let homes = Homes::of_lanes(lanes);
+        let lanes = (0..lanes).map(|lane| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
                 .thread_name(THREAD)

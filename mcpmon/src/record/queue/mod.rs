@@ -318,6 +318,9 @@ impl Queue {
             state.writer_sleeps = false;
         }
         let mut messages = std::mem::take(&mut state.ahead);
+        if messages.len() > self.batch {
+            state.ahead = messages.split_off(self.batch);
+        }
         let ahead = messages.len();
         state.queued -= ahead;
         if ahead > 0 && !state.is_rest_due() && Instant::now() < until {
@@ -388,7 +391,10 @@ impl Queue {
             }
             Outcome::Dropped { events, error } => {
                 state.lost += events;
-                state.given_up = state.settled;
+                // What went ahead is nobody's who waits for a batch.
+                if count > 0 {
+                    state.given_up = state.settled;
+                }
                 state.last_error = Some(error);
             }
         }

@@ -80,15 +80,21 @@ fn may_be_of(pid: u32, uid: u32) -> bool {
 /// Whether it is among the files of a process, of which at most so many are counted and at most so many looked at.
 fn has_open(pid: u32, link: &str, [counted, most]: [usize; 2], begun: Instant) -> bool {
     let place = format!("/proc/{pid}/fd");
-    let entries = fs::read_dir(&place).into_iter().flatten().take(counted);
+    let in_time = |count: usize| count % 1024 != 1023 || begun.elapsed() < PATIENCE;
+    let entries = fs::read_dir(&place)
+        .into_iter()
+        .flatten()
+        .take(counted)
+        .enumerate();
     let numbers: Vec<u32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .take_while(|(count, _)| in_time(*count))
+        .filter_map(|(_, entry)| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     // They are told in their order, and what is new has mostly the last one.
-    let mut files = numbers.iter().rev().take(most).enumerate();
-    files.any(|(count, number)| {
-        let is_late = count % 1024 == 1023 && begun.elapsed() >= PATIENCE;
-        !is_late && fs::read_link(format!("{place}/{number}")).is_ok_and(|target| target.as_os_str() == link)
+    let files = numbers.iter().rev().take(most).enumerate();
+    let mut files = files.take_while(|(count, _)| in_time(*count));
+    files.any(|(_, number)| {
+        fs::read_link(format!("{place}/{number}")).is_ok_and(|target| target.as_os_str() == link)
     })
 }
 
