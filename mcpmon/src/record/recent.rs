@@ -92,8 +92,8 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     prune_outputs(connection)
 }
 
-/// Removes the same, as far as it was added before anything younger: nearly all is added as it happens. The rows that
-/// stay are not read: whoever adds waits for this.
+/// Removes the same, as far as it was added before anything younger: nearly all is added as it happens. Rows are
+/// read up to the first that stays, and counted by index: whoever adds waits for this.
 fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached(

@@ -112,7 +112,7 @@ impl Window {
         self.calls.is_empty() && self.outputs.is_empty() && self.buckets.is_empty()
     }
 
-    /// What happened no later than `at` and is not forgotten, latest first.
+    /// The calls that are not forgotten, latest first.
     pub(super) fn calls(&self) -> impl Iterator<Item = &RecentCall> {
         self.calls.iter().rev()
     }

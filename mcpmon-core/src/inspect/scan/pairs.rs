@@ -3,7 +3,7 @@
 /// Letters, the space, and all other characters.
 const KINDS: usize = 28;
 
-/// For each of the first what each of the second is as often as, from never to 7 for every fourth time, as powers of
+/// For each of the first what each of the second is as often as, from never to 8 for every second time, as powers of
 /// two. Counted in the documentation of a hundred npm and Python packages; other characters count as thirty kinds.
 const PAIRS: [&[u8; KINDS]; KINDS] = [
     b"0455024040265604065633223050",

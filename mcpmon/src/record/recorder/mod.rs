@@ -260,7 +260,8 @@ impl Recorder {
         self.0.queue.push_soon(entry)
     }
 
-    /// Keeps `entry` at once, ahead of what was recorded before: others of its session have to know.
+    /// Keeps `entry` as soon as no batch is under way, ahead of what was recorded before: others of its session have to
+    /// know.
     ///
     /// # Errors
     /// Where the queue is full or closed.
