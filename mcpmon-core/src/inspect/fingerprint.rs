@@ -6,6 +6,7 @@
 use super::{
     arguments::Arguments,
     normalise::decode,
+    vector,
     walk::{self, Part},
 };
 use crate::model::{Fingerprint, RawJson};
@@ -55,10 +56,10 @@ struct Text(Vec<u8>);
 impl Text {
     fn add(&mut self, text: &str) {
         let text = &text[..text.floor_char_boundary(MAX_TEXT.saturating_sub(self.0.len()))];
-        if text.is_ascii() {
-            return self.add_ascii(text.as_bytes());
-        }
         self.0.reserve(text.len());
+        if text.is_ascii() {
+            return vector::append_alphanumerics(text.as_bytes(), &mut self.0);
+        }
         let mut bytes = [0; 4];
         for c in text
             .chars()
@@ -67,18 +68,6 @@ impl Text {
         {
             self.0.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
         }
-    }
-
-    /// Each byte is written, and the next one over it where it does not count: no branch has to be foreseen.
-    fn add_ascii(&mut self, text: &[u8]) {
-        const LOWER: u8 = 0x20;
-        let mut end = self.0.len();
-        self.0.resize(end + text.len(), 0);
-        for byte in text {
-            self.0[end] = byte | LOWER;
-            end += usize::from(byte.is_ascii_alphanumeric());
-        }
-        self.0.truncate(end);
     }
 
     fn add_without_addresses(&mut self, text: &str) {
@@ -105,9 +94,9 @@ impl Text {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let hashes = hashes(&self.0);
-        let window = WINDOW.max(hashes.len() / (Fingerprint::MAX / 2));
-        let mut kept = winnowed(&hashes, window);
+        let count = (self.0.len() + 1).saturating_sub(STRETCH);
+        let window = WINDOW.max(count / (Fingerprint::MAX / 2));
+        let mut kept = stretches(&self.0, window);
         kept.sort_unstable();
         kept.dedup();
         // The smallest ones of both texts are the same ones.
@@ -116,104 +105,25 @@ impl Text {
     }
 }
 
-/// A hash of every stretch, each made of the one before. That takes a multiplication's time for each, so several parts
-/// of the text are gone through at once.
-fn hashes(bytes: &[u8]) -> Vec<u32> {
-    let count = (bytes.len() + 1).saturating_sub(STRETCH);
-    let part = count / PARTS;
-    let mut rolling: [Rolling; PARTS] = std::array::from_fn(|index| Rolling::at(bytes, index * part));
-    let mut hashes = vec![0; count];
-    for at in 0..part {
-        for (index, rolling) in rolling.iter_mut().enumerate() {
-            let place = index * part + at;
-            hashes[place] = mixed(rolling.0);
-            rolling.roll(bytes, place);
-        }
-    }
-    let mut last = Rolling::at(bytes, PARTS * part);
-    for (place, hash) in hashes.iter_mut().enumerate().skip(PARTS * part) {
-        *hash = mixed(last.0);
-        last.roll(bytes, place);
-    }
-    hashes
-}
-
-/// Parts of a text that are gone through at once.
-const PARTS: usize = 4;
-
-/// The hash of a stretch, before its bits are mixed.
-struct Rolling(u64);
-
-impl Rolling {
-    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
-    /// What the first byte of a stretch was multiplied with once the next one is there.
-    const OLDEST: u64 = Self::BASE.wrapping_pow(STRETCH as u32);
-
-    /// Of the stretch that begins at `place`, or of what is left there.
-    fn at(bytes: &[u8], place: usize) -> Self {
-        let stretch = bytes.iter().skip(place).take(STRETCH);
-        Self(stretch.fold(0, |hash, byte| Self::next(hash, *byte)))
-    }
-
-    /// From the stretch at `place` to the next one, where there is one.
-    #[inline]
-    fn roll(&mut self, bytes: &[u8], place: usize) {
-        if let (Some(old), Some(new)) = (bytes.get(place), bytes.get(place + STRETCH)) {
-            let oldest = (u64::from(*old) + 1).wrapping_mul(Self::OLDEST);
-            self.0 = Self::next(self.0, *new).wrapping_sub(oldest);
-        }
-    }
-
-    const fn next(hash: u64, byte: u8) -> u64 {
-        hash.wrapping_mul(Self::BASE).wrapping_add(byte as u64 + 1)
-    }
-}
-
-/// Low bits of the sum depend on few bytes; these depend on all. Half a hash tells texts apart well enough.
-const fn mixed(hash: u64) -> u32 {
-    let [a, b, c, d, ..] = (hash ^ (hash >> 32))
-        .wrapping_mul(0xd6e8_feb8_6659_fd93)
-        .to_be_bytes();
-    u32::from_be_bytes([a, b, c, d])
-}
-
-/// The smallest hash of each window. What a longer window keeps, a shorter one keeps too.
-///
-/// A window reaches over at most two blocks of its length: its smallest hash is the smallest of the end of the one
-/// and of the beginning of the other. That takes the same time whatever the text is.
-fn winnowed(hashes: &[u32], window: usize) -> Vec<u32> {
-    let window = window.min(hashes.len());
-    if window == 0 {
+/// A hash of each stretch that is kept: of so many in a row the one that begins with the smallest gram. What a longer
+/// window keeps, a shorter one keeps too.
+fn stretches(letters: &[u8], window: usize) -> Vec<u32> {
+    let Some(last) = letters.len().checked_sub(STRETCH) else {
         return Vec::new();
-    }
-    let mut kept = vec![0; hashes.len() - window + 1];
-    let (mut end, mut last) = (0, None);
-    // Whether one is another than the one before can hardly be foreseen: each is written, and the next one over it.
-    let mut keep = |smallest: u32| {
-        kept[end] = smallest;
-        end += usize::from(last != Some(smallest));
-        last = Some(smallest);
     };
-    // Of the block before: the smallest one from each place on.
-    let mut from_there: Vec<u32> = Vec::new();
-    for block in hashes.chunks(window) {
-        let mut up_to_here = u32::MAX;
-        for (hash, from_there) in block.iter().zip(from_there.iter().skip(1)) {
-            up_to_here = up_to_here.min(*hash);
-            keep(up_to_here.min(*from_there));
-        }
-        let mut smallest = u32::MAX;
-        from_there.resize(block.len(), 0);
-        for (from_here, hash) in from_there.iter_mut().zip(block).rev() {
-            smallest = smallest.min(*hash);
-            *from_here = smallest;
-        }
-        if block.len() == window {
-            keep(smallest);
-        }
-    }
-    kept.truncate(end);
-    kept
+    let places = vector::lowest(&letters[..last + vector::SHORT], window.min(last + 1));
+    let stretch = |place: u32| letters[place as usize..].first_chunk().map(hash);
+    places.into_iter().filter_map(stretch).collect()
+}
+
+/// Half a hash tells texts apart well enough.
+fn hash(stretch: &[u8; STRETCH]) -> u32 {
+    let word = |hash: u64, word: &[u8; 8]| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 32
+    };
+    let (words, _) = stretch.as_chunks();
+    words.iter().fold(0, word) as u32
 }
 
 #[cfg(test)]
@@ -320,27 +230,9 @@ mod tests {
         }
 
         #[test]
-        fn each_stretch_has_the_hash_of_its_letters(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let plainly: Vec<u32> = bytes.windows(STRETCH).map(|stretch| mixed(Rolling::at(stretch, 0).0)).collect();
-            prop_assert_eq!(hashes(&bytes), plainly);
-        }
-
-        #[test]
-        fn the_smallest_of_each_window_is_kept(
-            hashes in prop::collection::vec(0..50_u32, 0..200), window in 1_usize..40,
-        ) {
-            let mut plainly: Vec<u32> = hashes
-                .windows(window.min(hashes.len()).max(1))
-                .filter_map(|window| window.iter().min().copied())
-                .collect();
-            plainly.dedup();
-            prop_assert_eq!(winnowed(&hashes, window), plainly);
-        }
-
-        #[test]
-        fn what_a_long_window_keeps_a_short_one_keeps(hashes in prop::collection::vec(any::<u32>(), 0..300)) {
-            let short = winnowed(&hashes, 16);
-            for hash in winnowed(&hashes, 40).iter().filter(|_| hashes.len() >= 40) {
+        fn what_a_long_window_keeps_a_short_one_keeps(letters in "[a-c]{0,300}|[a-z0-9]{0,300}") {
+            let short = stretches(letters.as_bytes(), 16);
+            for hash in stretches(letters.as_bytes(), 40).iter().filter(|_| letters.len() >= 40 + STRETCH) {
                 prop_assert!(short.contains(hash));
             }
         }

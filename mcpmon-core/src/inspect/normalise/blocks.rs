@@ -23,6 +23,48 @@ pub(super) const fn runs(ones: u64) -> u64 {
     sixteen & four >> 16
 }
 
+/// Whether eight ones stand in a row in a byte, as they do in every stretch of [`RUN`] of them: most blocks have none.
+#[inline]
+pub(super) const fn may_run(ones: u64) -> bool {
+    const LOWEST: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGHEST: u64 = u64::from_ne_bytes([0x80; 8]);
+    (!ones).wrapping_sub(LOWEST) & ones & HIGHEST != 0
+}
+
+/// Looks for so many ones in a row, block by block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch<const LENGTH: usize> {
+    before: u64,
+}
+
+impl<const LENGTH: usize> Stretch<LENGTH> {
+    /// Whether as many end in this block.
+    #[inline]
+    pub(super) const fn goes_on(&mut self, ones: u64) -> bool {
+        let (before, here) = (self.before.leading_ones(), ones.trailing_ones());
+        self.before = ones;
+        here > 0 && (before + here) as usize >= LENGTH || Self::stands_in(ones)
+    }
+
+    #[inline]
+    const fn stands_in(ones: u64) -> bool {
+        if LENGTH >= RUN && !may_run(ones) {
+            return false;
+        }
+        let (mut starts, mut known) = (ones, 1);
+        while known < LENGTH {
+            let more = if known < LENGTH - known {
+                known
+            } else {
+                LENGTH - known
+            };
+            starts &= starts >> more;
+            known += more;
+        }
+        starts != 0
+    }
+}
+
 /// Where the first [`RUN`] bytes of a kind begin, from `from` on.
 pub(in crate::inspect) fn first_run<K: Kind>(bytes: &[u8], from: usize) -> Option<usize> {
     let (blocks, _) = bytes.get(from..)?.as_chunks::<BLOCK>();
@@ -31,6 +73,10 @@ pub(in crate::inspect) fn first_run<K: Kind>(bytes: &[u8], from: usize) -> Optio
     for many in blocks.chunks(MANY) {
         vector::bits::<K>(many, &mut told);
         for &bits in &told[..many.len()] {
+            if !may_run(before) && !may_run(bits) {
+                (at, before) = (at + BLOCK, bits);
+                continue;
+            }
             let across = runs(across(before, bits));
             if across != 0 {
                 return Some(at + across.trailing_zeros() as usize - RUN);
@@ -72,6 +118,25 @@ mod tests {
     use crate::inspect::vector::Letter;
 
     proptest! {
+        #[test]
+        fn a_stretch_is_seen_where_it_ends(
+            kinds in prop::collection::vec((0..5_usize, 0..64_u32), 1..6),
+        ) {
+            const KINDS: [u64; 5] = [0, u64::MAX, 0x0f0f_ffff_ff00_1ff0, u64::MAX << 53, u64::MAX >> 44];
+            let blocks: Vec<u64> = kinds.into_iter().map(|(kind, turn)| KINDS[kind].rotate_left(turn)).collect();
+            let bit = |place: usize| blocks[place / BLOCK] >> (place % BLOCK) & 1 != 0;
+            let mut long = Stretch::<RUN>::default();
+            let mut short = Stretch::<9>::default();
+            for (index, &block) in blocks.iter().enumerate() {
+                let stands = |length: usize| {
+                    let mut ends = (BLOCK * index..BLOCK * (index + 1)).filter(|end| end + 1 >= length);
+                    ends.any(|end| (end + 1 - length..=end).all(bit))
+                };
+                prop_assert_eq!(long.goes_on(block), stands(RUN));
+                prop_assert_eq!(short.goes_on(block), stands(9));
+            }
+        }
+
         #[test]
         fn stretches_are_found_as_by_looking_at_each_place(
             lengths in prop::collection::vec((0..45_usize, 1..4_usize), 0..16),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::blocks;
+use super::blocks::{self, Stretch};
 use crate::inspect::vector::{self, BLOCK, Encoding, Letter, MANY};
 
 /// Most decoded texts of one field: more than anybody hides one text behind.
@@ -76,25 +76,23 @@ pub(in crate::inspect) fn may_encode(text: &str) -> bool {
 pub(in crate::inspect) fn has_runs(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     let (mut encoding, mut letters) = ([0; MANY], [0; MANY]);
-    let (mut encoding_before, mut letters_before) = (0, 0);
-    let mut border = 0;
+    let (mut runs, mut changes) = (Stretch::<MIN_RUN>::default(), Stretch::<CHANGES>::default());
+    let mut letter_before = 0;
+    let mut border: usize = 0;
     for many in blocks.chunks(MANY) {
-        vector::bits::<Encoding>(many, &mut encoding);
-        vector::bits::<Letter>(many, &mut letters);
+        vector::bits_of_two::<Encoding, Letter>(many, &mut encoding, &mut letters);
         for (&encoding, &letters) in encoding.iter().zip(&letters).take(many.len()) {
-            let has_run =
-                blocks::runs(encoding) | blocks::runs(blocks::across(encoding_before, encoding)) != 0;
-            if has_run {
+            if runs.goes_on(encoding) {
                 return true;
             }
-            let mut within = blocks::places(alternating(letters)).map(|start| border + start);
-            let across = blocks::places(alternating(blocks::across(letters_before, letters)));
-            // Before the first block stands nothing.
-            let mut across = across.filter_map(|start| (border + start).checked_sub(MIN_RUN));
-            if across.any(|start| alternates(bytes, start)) || within.any(|start| alternates(bytes, start)) {
-                return true;
+            let changed = letters ^ (letters << 1 | letter_before);
+            letter_before = letters >> (BLOCK - 1);
+            if changes.goes_on(changed) {
+                let mut starts = border.saturating_sub(SPELLED)..border + BLOCK;
+                if starts.any(|start| alternates(bytes, start)) {
+                    return true;
+                }
             }
-            (encoding_before, letters_before) = (encoding, letters);
             border += BLOCK;
         }
     }
@@ -374,8 +372,9 @@ fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     (at..bytes.len()).find(|&start| alternates(bytes, start))
 }
 
-/// Bytes of the fewest letters set apart.
+/// Bytes of the fewest letters set apart, and how often a letter and none follow each other in them.
 const SPELLED: usize = 10;
+const CHANGES: usize = SPELLED - 1;
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
     bytes.get(start..start + SPELLED).is_some_and(|window| {
