@@ -18,45 +18,36 @@ const fn special(word: u64) -> u64 {
     (zeros | controls) & HIGH
 }
 
-/// Bytes that are looked at together in a long text.
-const BLOCK: usize = 64;
-
-/// Whether a block has no quote, backslash or control character. No branch in it, so that it becomes a few vector
-/// instructions.
-#[inline]
-fn is_plain(block: &[u8; BLOCK]) -> bool {
-    let special = |byte: u8| u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-    block.iter().fold(0, |any, byte| any | special(*byte)) == 0
-}
-
 /// Offset of the first quote, backslash or control character from `at` on.
 #[inline]
-pub(super) fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Most strings are short: the first word decides whether to go on in blocks.
-    if let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let marks = special(u64::from_le_bytes(*chunk));
-        if marks != 0 {
-            return Some(at + (marks.trailing_zeros() / 8) as usize);
+pub(super) fn next_special(bytes: &[u8], at: usize) -> Option<usize> {
+    // Most strings are short: the first word decides whether more is called for.
+    match bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        Some(chunk) => match special(u64::from_le_bytes(*chunk)) {
+            0 => next_special_far(bytes, at + 8),
+            marks => Some(at + (marks.trailing_zeros() / 8) as usize),
+        },
+        None => {
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            Some(at + bytes.get(at..)?.iter().position(is_special)?)
         }
-        at += 8;
     }
-    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>)
-        && is_plain(block)
-    {
-        at += BLOCK;
-    }
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let marks = special(u64::from_le_bytes(*chunk));
-        if marks != 0 {
-            return Some(at + (marks.trailing_zeros() / 8) as usize);
-        }
-        at += 8;
-    }
+}
+
+/// The same, for a text that is worth a call.
+fn next_special_far(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
-    let found = rest
-        .iter()
-        .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
-    Some(at + found)
+    let found = memchr::memchr2(b'"', b'\\', rest);
+    let before = &rest[..found.unwrap_or(rest.len())];
+    // No branch in it, so that it becomes a few vector instructions.
+    let has_control = before.iter().fold(false, |has, byte| has | (*byte < 0x20));
+    match has_control {
+        true => before
+            .iter()
+            .position(|byte| *byte < 0x20)
+            .map(|control| at + control),
+        false => Some(at + found?),
+    }
 }
 
 /// A string that was read: `end` is just past its closing quote.

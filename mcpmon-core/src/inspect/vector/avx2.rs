@@ -145,12 +145,10 @@ pub(super) fn glance(text: &[u8]) -> Glance {
     let Some(last) = text.last_chunk::<WIDTH>() else {
         return plain::glance(text);
     };
-    let (vectors, _) = text.as_chunks::<WIDTH>();
-    let mut seen = [_mm256_setzero_si256(); 3];
     let sign = |byte: u8| _mm256_set1_epi8(byte.cast_signed());
     let (escape, backslash, percent, ampersand) = (sign(0x1b), sign(b'\\'), sign(b'%'), sign(b'&'));
-    // The last vector may have bytes of the one before it.
-    for vector in vectors.iter().chain([last]) {
+    let mut seen = [_mm256_setzero_si256(); 3];
+    let mut look = |vector| {
         let bytes = load(vector);
         let [beyond, escapes, notations] = seen;
         let notation = _mm256_or_si256(
@@ -165,7 +163,10 @@ pub(super) fn glance(text: &[u8]) -> Glance {
             _mm256_or_si256(escapes, _mm256_cmpeq_epi8(bytes, escape)),
             _mm256_or_si256(notations, notation),
         ];
-    }
+    };
+    text.as_chunks().0.iter().for_each(&mut look);
+    // It may have bytes that were seen.
+    look(last);
     // What is seen sets the highest bit of a byte.
     let [beyond_ascii, escape, notation] = seen.map(|seen| _mm256_movemask_epi8(seen) != 0);
     Glance {
@@ -177,25 +178,27 @@ pub(super) fn glance(text: &[u8]) -> Glance {
 
 #[target_feature(enable = "avx2")]
 pub(super) fn has_pair(text: &[u8], pairs: &[[u8; 2]]) -> bool {
-    let (firsts, seconds) = match text {
-        [firsts @ .., _] if firsts.len() >= WIDTH => (firsts, &text[1..]),
-        _ => return plain::has_pair(text, pairs),
+    let (firsts, seconds) = (
+        &text[..text.len().saturating_sub(1)],
+        text.get(1..).unwrap_or_default(),
+    );
+    let (Some(last_first), Some(last_second)) = (firsts.last_chunk(), seconds.last_chunk()) else {
+        return plain::has_pair(text, pairs);
     };
-    let (last_firsts, last_seconds) = (firsts.last_chunk(), seconds.last_chunk());
-    let (firsts, seconds) = (firsts.as_chunks::<WIDTH>().0, seconds.as_chunks::<WIDTH>().0);
+    let (firsts, seconds) = (firsts.as_chunks().0, seconds.as_chunks().0);
     let mut seen = _mm256_setzero_si256();
     for pair in pairs {
         let [one, other] = pair.map(|byte| _mm256_set1_epi8(byte.cast_signed()));
-        // The last vector may have bytes of the one before it.
-        for (first, second) in firsts
-            .iter()
-            .chain(last_firsts)
-            .zip(seconds.iter().chain(last_seconds))
-        {
+        let mut look = |first, second| {
             let first = _mm256_cmpeq_epi8(load(first), one);
             let second = _mm256_cmpeq_epi8(load(second), other);
             seen = _mm256_or_si256(seen, _mm256_and_si256(first, second));
+        };
+        for (first, second) in firsts.iter().zip(seconds) {
+            look(first, second);
         }
+        // They may have bytes that were seen.
+        look(last_first, last_second);
     }
     _mm256_movemask_epi8(seen) != 0
 }
