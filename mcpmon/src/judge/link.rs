@@ -331,8 +331,8 @@ mod tests {
         (!line.is_empty()).then_some(line)
     }
 
-    /// A daemon that keeps nothing until it is told to.
-    fn records(listener: &UnixListener, disk: mpsc::Receiver<()>, kept: mpsc::Sender<()>) {
+    /// A connection for records, accepted.
+    fn accepted(listener: &UnixListener) -> Stream {
         let (stream, _) = listener.accept().expect("a wrapper");
         let mut stream = BufReader::new(stream);
         let introduction = said(&mut stream).expect("who it is");
@@ -341,6 +341,37 @@ mod tests {
             "{introduction}"
         );
         answer(&mut stream, &Hear::Done);
+        stream
+    }
+
+    /// A wrapper that joined at `path`, and the other end of its connection.
+    fn joined(path: &Path) -> (Link, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let link = Link(Arc::new(Shared {
+            path: path.to_owned(),
+            hello: Mutex::new(hello()),
+            probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
+            stream: Mutex::new(Some(BufReader::new(ours))),
+            is_up: AtomicBool::new(true),
+            records: Mutex::default(),
+        }));
+        (link, theirs)
+    }
+
+    fn nothing_to_keep() -> Line {
+        let keep = Say::Keep {
+            events: Vec::new(),
+            rescued: Vec::new(),
+            definitions: Vec::new(),
+            forget: Vec::new(),
+            recent: Vec::new(),
+        };
+        Line::of(&keep).expect("plain")
+    }
+
+    /// A daemon that keeps nothing until it is told to.
+    fn records(listener: &UnixListener, disk: mpsc::Receiver<()>, kept: mpsc::Sender<()>) {
+        let mut stream = accepted(listener);
         while said(&mut stream).is_some() {
             kept.send(()).expect("the test goes on");
             disk.recv().expect("the test goes on");
@@ -355,15 +386,7 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("a socket");
         let (turns, disk) = mpsc::channel();
         let (kept, begun) = mpsc::channel();
-        let (ours, theirs) = UnixStream::pair().expect("a pair");
-        let link = Link(Arc::new(Shared {
-            path: path.clone(),
-            hello: Mutex::new(hello()),
-            probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
-            stream: Mutex::new(Some(BufReader::new(ours))),
-            is_up: AtomicBool::new(true),
-            records: Mutex::default(),
-        }));
+        let (link, theirs) = joined(&path);
         thread::scope(|scope| {
             scope.spawn(move || records(&listener, disk, kept));
             scope.spawn(|| {
@@ -373,17 +396,7 @@ mod tests {
                 }
             });
             let writer = link.clone();
-            let writes = scope.spawn(move || {
-                let keep = Say::Keep {
-                    events: Vec::new(),
-                    rescued: Vec::new(),
-                    definitions: Vec::new(),
-                    forget: Vec::new(),
-                    recent: Vec::new(),
-                };
-                let keep = Line::of(&keep).expect("plain");
-                writer.keep(&keep).expect("it is kept")
-            });
+            let writes = scope.spawn(move || writer.keep(&nothing_to_keep()).expect("it is kept"));
             begun.recv().expect("a record is on its way");
             let state = Say::State {
                 policy: Digest::of(b""),
@@ -394,5 +407,49 @@ mod tests {
             assert_eq!(writes.join().expect("it ends"), Hear::Done);
             drop(link);
         });
+    }
+
+    #[test]
+    fn a_record_whose_connection_breaks_is_said_again_on_another() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (link, _theirs) = joined(&path);
+        thread::scope(|scope| {
+            let daemon = scope.spawn(|| {
+                let mut first = accepted(&listener);
+                said(&mut first).expect("a record");
+                answer(&mut first, &Hear::Done);
+                let unanswered = said(&mut first).expect("another one");
+                drop(first);
+                let mut second = accepted(&listener);
+                let again = said(&mut second).expect("the same");
+                answer(&mut second, &Hear::Done);
+                (unanswered, again)
+            });
+            for _ in 0..2 {
+                assert_eq!(link.keep(&nothing_to_keep()).expect("it is kept"), Hear::Done);
+            }
+            let (unanswered, again) = daemon.join().expect("it ends");
+            assert_eq!(unanswered, again);
+            assert!(link.is_up(), "whoever asks has lost nothing");
+        });
+    }
+
+    #[test]
+    fn a_record_that_nobody_takes_says_that_the_daemon_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (link, _theirs) = joined(&path);
+        thread::scope(|scope| {
+            let daemon = scope.spawn(move || said(&mut accepted(&listener)).expect("a record"));
+            let error = link.keep(&nothing_to_keep()).expect_err("unanswered");
+            assert!(matches!(error, LinkError::Io { .. }), "{error}");
+            daemon.join().expect("it ends");
+        });
+        let error = link.keep(&nothing_to_keep()).expect_err("nobody listens");
+        assert!(matches!(error, LinkError::NotRunning(_)), "{error}");
+        assert!(!link.is_up());
     }
 }
