@@ -239,3 +239,37 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     queue.settle(third.count, third.ahead, Outcome::Written { events: 0 });
     assert_eq!(queue.flush(Duration::ZERO), Ok(()));
 }
+
+#[test]
+fn of_what_goes_ahead_a_batch_is_taken_at_a_time() {
+    let queue = Queue::new(100, 2, LONG);
+    queue.push_event(sample::started("a", 2), None);
+    for _ in 0..5 {
+        queue.push_ahead(Entry::ForgetRunning).unwrap();
+    }
+    let taken: Vec<_> = (0..3)
+        .map(|_| queue.take().unwrap())
+        .map(|batch| (batch.messages.len(), batch.ahead))
+        .collect();
+    assert_eq!(taken, [(2, 2), (2, 2), (1, 1)]);
+    assert_eq!((queue.status().queued, queue.ahead()), (1, 0));
+    assert_eq!(sizes(&queue), [1]);
+}
+
+#[test]
+fn who_waits_for_a_batch_is_not_told_of_what_went_ahead() {
+    let queue = Queue::new(100, 100, LONG);
+    let dropped = || Outcome::Dropped {
+        events: 0,
+        error: "the disk is full".to_owned(),
+    };
+    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    let ahead = queue.take().unwrap();
+    queue.push(Entry::ForgetRunning).unwrap();
+    queue.settle(ahead.count, ahead.ahead, dropped());
+    assert_eq!(queue.given_up_since(0), None);
+    let batch = queue.take().unwrap();
+    queue.settle(batch.count, batch.ahead, dropped());
+    assert_eq!(queue.given_up_since(0).as_deref(), Some("the disk is full"));
+    assert_eq!(queue.given_up_since(queue.accepted()), None);
+}
