@@ -19,7 +19,7 @@ const LOCAL: [&str; 6] = [
 
 const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
-/// The only module of the core that may have unsafe code (ADR 0028).
+/// The only module of the core that may have unsafe code, with what is below it (ADR 0028).
 pub(super) const UNSAFE_IN_CORE: [&str; 3] = ["mcpmon_core", "inspect", "vector"];
 
 /// What is wrong with the text of any file of the repository.
