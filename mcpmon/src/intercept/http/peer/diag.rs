@@ -4,6 +4,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsRawFd as _, OwnedFd},
+    sync::{Mutex, PoisonError},
 };
 
 use nix::{
@@ -28,6 +29,8 @@ const NO_COOKIE: [u8; 8] = [0xff; 8];
 const HEADER: usize = 16;
 /// Bytes of `struct inet_diag_msg`.
 const ANSWER: usize = 72;
+/// Longest answer that is read, bytes: a socket has attributes behind it.
+const LONGEST: usize = 2048;
 /// Longest wait for the kernel, milliseconds.
 const PATIENCE: i64 = 200;
 
@@ -40,11 +43,35 @@ pub(super) struct Socket {
     pub(super) inode: u32,
 }
 
-/// The socket that is connected from `local` to `remote`; `None` where there is none.
-///
-/// # Errors
-/// Where the kernel does not say.
-pub(super) fn socket(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
+/// A way to ask the kernel, kept open between questions: to open one takes longer than to ask.
+#[derive(Debug, Default)]
+pub(super) struct Kernel(Mutex<Option<OwnedFd>>);
+
+impl Kernel {
+    /// The socket that is connected from `local` to `remote`; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the kernel does not say.
+    pub(super) fn socket(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
+        // A panic on the way leaves nothing here.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where an answer is missing, the next one may be to the question before: such a way is not kept.
+        let asked = kept
+            .take()
+            .and_then(|netlink| Some((ask(&netlink, local, remote).ok()?, netlink)));
+        let (found, netlink) = match asked {
+            Some(asked) => asked,
+            None => {
+                let netlink = way()?;
+                (ask(&netlink, local, remote)?, netlink)
+            }
+        };
+        *kept = Some(netlink);
+        Ok(found)
+    }
+}
+
+fn way() -> io::Result<OwnedFd> {
     let netlink = open(
         AddressFamily::Netlink,
         SockType::Datagram,
@@ -52,19 +79,22 @@ pub(super) fn socket(local: SocketAddr, remote: SocketAddr) -> io::Result<Option
         SockProtocol::NetlinkSockDiag,
     )?;
     setsockopt(&netlink, ReceiveTimeout, &TimeVal::milliseconds(PATIENCE))?;
+    Ok(netlink)
+}
+
+fn ask(netlink: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
     let kernel = NetlinkAddr::new(0, 0);
     let question = question(local, remote);
     sendto(netlink.as_raw_fd(), &question, &kernel, MsgFlags::empty())?;
-    let answer = receive(&netlink)?;
-    read(&answer, local, remote)
+    let mut room = [0; LONGEST];
+    read(receive(netlink, &mut room)?, local, remote)
 }
 
 /// What the kernel itself sends.
-fn receive(netlink: &OwnedFd) -> io::Result<Vec<u8>> {
-    let mut bytes = [0; 8192];
-    let (length, from) = recvfrom::<NetlinkAddr>(netlink.as_raw_fd(), &mut bytes)?;
+fn receive<'r>(netlink: &OwnedFd, room: &'r mut [u8]) -> io::Result<&'r [u8]> {
+    let (length, from) = recvfrom::<NetlinkAddr>(netlink.as_raw_fd(), room)?;
     match from.is_some_and(|from| from.pid() == 0) {
-        true => Ok(bytes[..length].to_vec()),
+        true => Ok(&room[..length]),
         false => Err(io::ErrorKind::PermissionDenied.into()),
     }
 }

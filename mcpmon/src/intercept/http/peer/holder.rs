@@ -4,11 +4,18 @@ use std::{
     fs::{self, File},
     io::Read as _,
     iter,
-    os::unix::fs::MetadataExt as _,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
     time::{Duration, Instant},
 };
 
 use mcpmon_core::model::ProcessId;
+use nix::{
+    fcntl::{OFlag, open, openat, readlinkat},
+    sys::stat::{Mode, fstat},
+};
 
 /// Open files that are looked at, of one process.
 const MOST_FILES: usize = 65_536;
@@ -26,7 +33,7 @@ const NEAR_NUMBERS: usize = 512;
 /// The process that has the socket `inode` of `uid` open: one of `recent`, else the first that is found. Only those
 /// can be found whose files may be looked at: all of them by root, else those of the own user.
 pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
-    let link = format!("socket:[{inode}]");
+    let link = link(inode);
     let begun = Instant::now();
     // Where it is one of those, nobody looks for all of them.
     let pids = recent.iter().copied().chain(iter::once_with(all).flatten());
@@ -36,22 +43,75 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     // A number that another process was given in between names one that has not got the socket.
     candidates.find_map(|pid| {
         let process = identify(pid)?;
-        has_open(pid, &link, [MOST_FILES; 2], begun).then_some(process)
+        open_as(&format!("/proc/{pid}/fd"), &link, [MOST_FILES; 2], begun).map(|_| process)
     })
 }
 
-/// The same, only where it is the process `pid` and has few files open.
-pub(super) fn near(inode: u32, uid: u32, pid: u32) -> Option<ProcessId> {
-    let link = format!("socket:[{inode}]");
-    let process = may_be_of(pid, uid).then(|| identify(pid))??;
-    has_open(pid, &link, [NEAR_NUMBERS, NEAR_FILES], Instant::now()).then_some(process)
+/// What the number of a file leads to that is this socket.
+fn link(inode: u32) -> String {
+    format!("socket:[{inode}]")
+}
+
+/// A process whose files are looked at again and again. While its directory is open, nothing that is read there is of
+/// another process, not even of one that was given its number.
+#[derive(Debug)]
+pub(super) struct Held {
+    directory: OwnedFd,
+    process: ProcessId,
+    /// Number of the file that was looked for last.
+    number: u32,
+}
+
+impl Held {
+    /// The process that has `pid` now.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let directory = open(format!("/proc/{pid}").as_str(), flags, Mode::empty()).ok()?;
+        let stat = openat(
+            &directory,
+            "stat",
+            OFlag::O_RDONLY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(Self {
+            process: identity(pid, stat.into())?,
+            directory,
+            number: 0,
+        })
+    }
+
+    pub(super) const fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Itself, if it has the socket `inode` of `uid` open, and few files.
+    pub(super) fn having(&mut self, inode: u32, uid: u32) -> Option<ProcessId> {
+        let owner = fstat(&self.directory).ok()?.st_uid;
+        let link = link(inode);
+        if !may_be(owner, uid) {
+            return None;
+        }
+        // Who closes a connection and opens another one has it under the same number.
+        let again = readlinkat(&self.directory, format!("fd/{}", self.number).as_str());
+        if again.is_ok_and(|target| target.as_os_str() == link.as_str()) {
+            return Some(self.process);
+        }
+        let place = format!("/proc/self/fd/{}/fd", self.directory.as_raw_fd());
+        self.number = open_as(&place, &link, [NEAR_NUMBERS, NEAR_FILES], Instant::now())?;
+        Some(self.process)
+    }
 }
 
 /// Identity of the process that has `pid` now.
 pub(super) fn identify(pid: u32) -> Option<ProcessId> {
+    identity(pid, File::open(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The same, by its `stat`.
+fn identity(pid: u32, mut file: File) -> Option<ProcessId> {
     // Read at once: the kernel makes the text anew with every read.
     let mut text = [0; LONGEST_STAT];
-    let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
     let length = file.read(&mut text).ok()?;
     Some(ProcessId {
         pid,
@@ -72,16 +132,20 @@ fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The files of a process that may not be looked into belong to root.
 fn may_be_of(pid: u32, uid: u32) -> bool {
-    fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| [uid, 0].contains(&metadata.uid()))
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| may_be(metadata.uid(), uid))
 }
 
-/// Whether it is among the files of a process, of which at most so many are counted and at most so many looked at.
-fn has_open(pid: u32, link: &str, [counted, most]: [usize; 2], begun: Instant) -> bool {
-    let place = format!("/proc/{pid}/fd");
+/// Whether a directory that `owner` has may be that of a process of `uid`: the files of one that may not be looked into
+/// belong to root.
+fn may_be(owner: u32, uid: u32) -> bool {
+    [uid, 0].contains(&owner)
+}
+
+/// Which of the files in `place` it is, of which at most so many are counted and at most so many looked at.
+fn open_as(place: &str, link: &str, [counted, most]: [usize; 2], begun: Instant) -> Option<u32> {
     let in_time = |count: usize| count % 1024 != 1023 || begun.elapsed() < PATIENCE;
-    let entries = fs::read_dir(&place)
+    let entries = fs::read_dir(place)
         .into_iter()
         .flatten()
         .take(counted)
@@ -93,9 +157,10 @@ fn has_open(pid: u32, link: &str, [counted, most]: [usize; 2], begun: Instant) -
     // They are told in their order, and what is new has mostly the last one.
     let files = numbers.iter().rev().take(most).enumerate();
     let mut files = files.take_while(|(count, _)| in_time(*count));
-    files.any(|(_, number)| {
+    let found = files.find(|(_, number)| {
         fs::read_link(format!("{place}/{number}")).is_ok_and(|target| target.as_os_str() == link)
-    })
+    });
+    found.map(|(_, number)| *number)
 }
 
 #[cfg(test)]

@@ -108,9 +108,9 @@ impl Peer {
 
     fn socket(&self) -> Option<diag::Socket> {
         let look = || {
-            let (Connection { client, here }, _) = self.0.connection.as_ref()?;
+            let (Connection { client, here }, peers) = self.0.connection.as_ref()?;
             // It may be closed by now.
-            diag::socket(*client, *here).unwrap_or_else(|error| {
+            peers.0.kernel.socket(*client, *here).unwrap_or_else(|error| {
                 tracing::debug!(%error, "the kernel does not tell whose connection it is");
                 None
             })
@@ -133,7 +133,16 @@ impl Peer {
 
 /// The other ends of a listener's connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Peers(Arc<Mutex<Vec<u32>>>);
+pub(super) struct Peers(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    kernel: diag::Kernel,
+    /// Those that connected before, the last one first.
+    recent: Mutex<Vec<u32>>,
+    /// The last one.
+    last: Mutex<Option<holder::Held>>,
+}
 
 impl Peers {
     /// Of a connection from `client`, accepted at `here`. One of another host is nobody.
@@ -161,8 +170,13 @@ impl Peers {
 
     /// The process that connected last, if it is the one.
     fn near(&self, socket: diag::Socket) -> Option<Who> {
-        let last = self.lock().first().copied()?;
-        let process = holder::near(socket.inode, socket.uid, last)?;
+        let pid = self.lock().first().copied()?;
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = last.take().filter(|held| held.pid() == pid);
+        let mut held = held.or_else(|| holder::Held::of(pid))?;
+        // What has not got it may have ended, and its number may be another one's: that one is held anew.
+        let process = held.having(socket.inode, socket.uid)?;
+        *last = Some(held);
         Some(Who {
             uid: Some(socket.uid),
             process: Some(process),
@@ -178,7 +192,7 @@ impl Peers {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
         // No step of ours leaves it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
