@@ -345,7 +345,10 @@ impl Bound {
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!(%error, "small writes may wait");
                         }
-                        let here = stream.local_addr().unwrap_or(address);
+                        let here = match address.ip().is_unspecified() {
+                            true => stream.local_addr().unwrap_or(address),
+                            false => address,
+                        };
                         let entry = Entry {
                             peer: peers.of(client, here),
                             ..entry.clone()
@@ -361,7 +364,11 @@ impl Bound {
                         let Some(door) = door(&doors, &entry.peer) else {
                             continue;
                         };
-                        let open = move || TcpStream::from_std(stream.into_std()?);
+                        let stays = door.is_first();
+                        let open = move || match stays {
+                            true => Ok(stream),
+                            false => TcpStream::from_std(stream.into_std()?),
+                        };
                         door.serve(entry, open, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
@@ -377,7 +384,11 @@ impl Bound {
                         let (Some((stream, slot)), Some(door)) = (admitted, door(&doors, &entry.peer)) else {
                             continue;
                         };
-                        let open = move || UnixStream::from_std(stream.into_std()?);
+                        let stays = door.is_first();
+                        let open = move || match stays {
+                            true => Ok(stream),
+                            false => UnixStream::from_std(stream.into_std()?),
+                        };
                         door.serve(entry, open, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
@@ -461,6 +472,11 @@ fn door<'d>(doors: &'d [Door], peer: &Peer) -> Option<&'d Door> {
 }
 
 impl Door {
+    /// Whether it is of the lane on which connections are accepted.
+    fn is_first(&self) -> bool {
+        self.proxy.lane == 0
+    }
+
     /// Serves the connection that `open` makes one of this lane.
     fn serve<S>(
         &self,
