@@ -185,6 +185,8 @@ struct State {
     writer_sleeps: bool,
     /// Whether the writer looks again soon, for there was something the last time.
     is_brisk: bool,
+    /// When it has to look at the latest, because of what is to be written soon.
+    soon: Option<Instant>,
     /// Since when it waits for more than what goes ahead.
     waits_since: Option<Instant>,
     written: u64,
@@ -262,22 +264,39 @@ impl Queue {
 
     /// Takes in what must not be lost unnoticed; it is written at once.
     pub(super) fn push(&self, entry: Entry) -> Result<(), Refused> {
-        self.take_entry(entry, |_| true)
+        let state = self.room_for_all()?;
+        self.add(state, Message::Entry(Box::new(entry)), true);
+        Ok(())
     }
 
-    /// The same, but written within [`SOON`]: the writer is woken only where it would look later than that.
+    /// The same, but written within [`SOON`], and hardly before: whoever records it has something else to do, for which
+    /// the writer would be in the way. It is told only where it would look later than that.
     pub(super) fn push_soon(&self, entry: Entry) -> Result<(), Refused> {
-        self.take_entry(entry, |state| !state.is_brisk)
+        let mut state = self.room_for_all()?;
+        let is_late = !state.is_brisk && state.soon.is_none() && SOON < self.interval;
+        if is_late {
+            state.soon = Some(Instant::now() + SOON);
+        }
+        let sleeps = state.writer_sleeps;
+        self.add(state, Message::Entry(Box::new(entry)), false);
+        if is_late && sleeps {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    fn room_for_all(&self) -> Result<MutexGuard<'_, State>, Refused> {
+        let state = self.lock();
+        match state.has_room(self.capacity) {
+            true => Ok(state),
+            false => Err(Refused),
+        }
     }
 
     /// Takes in what others have to know at once: it goes ahead of what was taken in before.
     pub(super) fn push_ahead(&self, entry: Entry) -> Result<(), Refused> {
-        let message = Message::Entry(Box::new(entry));
-        let mut state = self.lock();
-        if !state.has_room(self.capacity) {
-            return Err(Refused);
-        }
-        state.ahead.push(message);
+        let mut state = self.room_for_all()?;
+        state.ahead.push(Message::Entry(Box::new(entry)));
         state.queued += 1;
         state.ahead_accepted += 1;
         self.wake_writer(state);
@@ -289,17 +308,6 @@ impl Queue {
         self.lock().ahead.len()
     }
 
-    fn take_entry(&self, entry: Entry, is_urgent: fn(&State) -> bool) -> Result<(), Refused> {
-        let message = Message::Entry(Box::new(entry));
-        let state = self.lock();
-        if !state.has_room(self.capacity) {
-            return Err(Refused);
-        }
-        let urgent = is_urgent(&state);
-        self.add(state, message, urgent);
-        Ok(())
-    }
-
     /// Waits for the next batch, at most one interval; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
@@ -307,16 +315,20 @@ impl Queue {
             true => SOON.min(self.interval),
             false => self.interval,
         };
-        let until = *state.waits_since.get_or_insert_with(Instant::now) + patience;
-        if !state.is_due() {
-            state.writer_sleeps = true;
+        let latest = *state.waits_since.get_or_insert_with(Instant::now) + patience;
+        let until = loop {
+            let until = state.soon.map_or(latest, |soon| soon.min(latest));
             let patience = until.saturating_duration_since(Instant::now());
+            if state.is_due() || patience.is_zero() {
+                break until;
+            }
+            state.writer_sleeps = true;
             (state, _) = self
                 .wake
-                .wait_timeout_while(state, patience, |state| !state.is_due())
+                .wait_timeout(state, patience)
                 .unwrap_or_else(PoisonError::into_inner);
             state.writer_sleeps = false;
-        }
+        };
         let mut messages = std::mem::take(&mut state.ahead);
         if messages.len() > self.batch {
             state.ahead = messages.split_off(self.batch);
@@ -332,6 +344,7 @@ impl Queue {
             });
         }
         state.waits_since = None;
+        state.soon = None;
         let Heap {
             messages: rest,
             count,

@@ -1,3 +1,5 @@
+use std::thread;
+
 use super::*;
 use crate::record::sample;
 
@@ -38,7 +40,27 @@ fn what_is_to_be_written_soon_waits_for_a_look_that_comes_soon_and_for_no_other(
     assert_eq!(queue.take().unwrap().messages.len(), 1);
     assert!(queue.take().unwrap().messages.is_empty());
     assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
-    assert!(queue.lock().is_due(), "the next look is far away");
+    assert!(!queue.lock().is_due(), "it can wait a little");
+    assert_eq!(
+        queue.take().unwrap().messages.len(),
+        1,
+        "the next look would be far away"
+    );
+}
+
+#[test]
+fn a_writer_that_sleeps_for_long_is_told_of_what_is_to_be_written_soon() {
+    let queue = Queue::new(100, 100, LONG);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| queue.take().unwrap().messages.len());
+        while !queue.lock().writer_sleeps {
+            thread::yield_now();
+        }
+        let begun = Instant::now();
+        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+        assert_eq!(writer.join().unwrap(), 1);
+        assert!(begun.elapsed() >= SOON, "nobody is in a hurry");
+    });
 }
 
 #[test]
