@@ -59,11 +59,12 @@ struct Context {
 impl Context {
     /// A program may be named.
     fn note(&mut self, program: &str) {
-        let is_one = program
-            .bytes()
-            .next()
-            .is_some_and(|first| FIRST_LETTERS.contains(&first));
-        if is_one && let Ok(found) = PASSWORD_FLAGS.binary_search_by_key(&program, |(name, _)| name) {
+        let [first, second, ..] = program.as_bytes() else {
+            return;
+        };
+        if BEGINNINGS.contains(&[*first, *second])
+            && let Ok(found) = PASSWORD_FLAGS.binary_search_by_key(&program, |(name, _)| name)
+        {
             self.password_flag = Some(PASSWORD_FLAGS[found].1);
         }
     }
@@ -93,7 +94,7 @@ const PASSWORD_FLAGS: &[(&str, &str)] = &[
 ];
 
 /// What these begin with.
-const FIRST_LETTERS: &[u8] = b"mrs";
+const BEGINNINGS: [[u8; 2]; 6] = [*b"ma", *b"mo", *b"my", *b"re", *b"sq", *b"ss"];
 
 fn mask_argument(argument: &str, context: &mut Context) -> String {
     if !argument.contains(char::is_whitespace) {
@@ -125,14 +126,35 @@ fn mask_labelled(argument: &str) -> Option<String> {
 
 fn mask_words(text: &str, context: &mut Context) -> String {
     let mut masked = String::with_capacity(text.len());
-    for piece in text.split_inclusive(char::is_whitespace) {
-        let word = piece.trim_end();
-        if !word.is_empty() {
-            masked.push_str(&mask_word(word, context));
+    // Where what was not copied yet begins: nearly all stays as it is.
+    let mut kept = 0;
+    let mut place = 0;
+    while let Some(rest) = text.get(place..).filter(|rest| !rest.is_empty()) {
+        let plain = rest.bytes().take_while(|byte| is_of_sentence(*byte)).count();
+        let ends = rest.as_bytes().get(plain).is_none_or(is_ascii_space);
+        if ends && plain < MIN_RUN && context.expected == Expected::Anything {
+            context.note(&rest[..plain]);
+            place += plain + 1;
+            continue;
         }
-        masked.push_str(&piece[word.len()..]);
+        let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(length);
+        if !word.is_empty()
+            && let Cow::Owned(word) = mask_word(word, context)
+        {
+            masked.push_str(&text[kept..place]);
+            masked.push_str(&word);
+            kept = place + length;
+        }
+        place += length + behind.chars().next().map_or(0, char::len_utf8);
     }
+    masked.push_str(&text[kept..]);
     masked
+}
+
+/// The white space of ASCII, as [`char::is_whitespace`] has it.
+const fn is_ascii_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
 /// Most words stay as they are.
@@ -198,8 +220,11 @@ fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
 
 /// Whether a word is one of a sentence: no flag, no name with a value, no address, and too short to be random.
 fn is_plain(word: &str) -> bool {
-    let is_of_sentence = |byte: u8| byte.is_ascii_alphanumeric() || b"_.,;".contains(&byte);
     word.len() < MIN_RUN && word.bytes().all(is_of_sentence)
+}
+
+const fn is_of_sentence(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b',' | b';')
 }
 
 /// `user:secret`, of which the user may stay. A URL is none.
@@ -481,10 +506,40 @@ mod tests {
     fn the_list_is_sorted_for_binary_search() {
         assert!(PASSWORD_FLAGS.is_sorted());
         let mut names = PASSWORD_FLAGS.iter().map(|(name, _)| name.as_bytes());
-        assert!(names.all(|name| FIRST_LETTERS.contains(&name[0])));
+        assert!(names.all(|name| BEGINNINGS.contains(&[name[0], name[1]])));
+    }
+
+    /// Word by word, each copied.
+    fn mask_each_word(text: &str) -> String {
+        let mut context = Context::default();
+        let pieces = text.split_inclusive(char::is_whitespace);
+        let masked = pieces.map(|piece| {
+            let word = piece.trim_end();
+            match word.is_empty() {
+                true => piece.to_owned(),
+                false => format!("{}{}", mask_word(word, &mut context), &piece[word.len()..]),
+            }
+        });
+        masked.collect()
     }
 
     proptest! {
+        #[test]
+        fn words_are_masked_as_if_each_were_copied(
+            words in proptest::collection::vec(
+                prop_oneof![
+                    ".{0,8}", "[a-z.,;_]{0,12}", "[a-zA-Z0-9]{28,40}", "[ \t\n\u{b}\u{1c}\u{85}\u{a0}\u{2003}]{0,3}",
+                    Just("--token".to_owned()), Just("mysql".to_owned()), Just("-pabc".to_owned()), Just("Bearer".to_owned()),
+                    Just("--user".to_owned()), Just("me:word".to_owned()), Just("api_key=".to_owned()), Just("é".to_owned()),
+                ],
+                0..12,
+            ),
+            between in prop_oneof![Just(" "), Just("\n"), Just("\u{a0}"), Just("")],
+        ) {
+            let text = words.join(between);
+            prop_assert_eq!(mask_words(&text, &mut Context::default()), mask_each_word(&text));
+        }
+
         #[test]
         fn number_of_arguments_is_kept_and_masking_twice_changes_nothing(
             arguments in proptest::collection::vec(".{0,40}", 0..6),
