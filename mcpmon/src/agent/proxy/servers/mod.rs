@@ -320,16 +320,15 @@ impl Servers for Remotes {
             Some(who) => who,
             None => block_in_place(|| asked.peer.who()),
         };
-        let own = nix::unistd::getuid();
         let uid = match uid {
             Some(uid) => uid,
             None if !asked.peer.is_here() => ELSEWHERE,
             // Whoever hides does not become root.
-            None if own.is_root() => {
+            None if nix::unistd::getuid().is_root() => {
                 let message = "the kernel does not tell whose connection this is; make a new one";
                 return Err(NotJudged(message.to_owned()));
             }
-            None => own.as_raw(),
+            None => nix::unistd::getuid().as_raw(),
         };
         let of_process = process.and_then(|process| self.0.callers.session(process));
         let (found, agent) = of_process.map(|found| (found.id, found.agent)).unzip();
