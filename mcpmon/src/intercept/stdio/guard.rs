@@ -23,6 +23,9 @@ use super::{
     sys,
 };
 
+/// How long it waits until it gives its memory back: meanwhile the other one and the server start, which need the time.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// Which of the two processes this is from now on.
 #[derive(Debug)]
 pub enum Half {
@@ -83,8 +86,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
     dup2_stdout(&nothing)?;
     drop(nothing);
     let family = Family::adopt()?;
-    // All that is left to do is to wait.
-    sys::forget_pages();
+    let mut patience = PollTimeout::try_from(SETTLED).unwrap_or(PollTimeout::MAX);
     loop {
         let reaped = Family::reap();
         if let Some((_, end)) = reaped.ended.iter().find(|(pid, _)| *pid == relay) {
@@ -92,7 +94,12 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
             return Ok(*end);
         }
         let mut ready = [PollFd::new(family.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut ready, PollTimeout::NONE) {
+        match poll(&mut ready, patience) {
+            // All that is left to do is to wait.
+            Ok(0) => {
+                sys::forget_pages();
+                patience = PollTimeout::NONE;
+            }
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
