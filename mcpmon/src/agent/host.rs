@@ -1,7 +1,11 @@
 //! Live processes of the host: who descends from whom, signals, and whether a number still means the same
 //! process.
 
-use std::{fs, io, sync::LazyLock};
+use std::{
+    fs,
+    io::{self, Read as _},
+    sync::LazyLock,
+};
 
 use mcpmon_common::event::ProcessKey;
 use mcpmon_core::{
@@ -14,6 +18,9 @@ use nix::{
     unistd::{Pid, SysconfVar, sysconf},
 };
 
+/// Bytes of what the kernel says of a process, nearly always; and never as many.
+const USUAL: usize = 2048;
+const LONGEST: u64 = 1 << 20;
 /// Longest chain of ancestors that is climbed.
 const MAX_ANCESTORS: usize = 64;
 
@@ -37,7 +44,10 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 
 /// A file of `/proc/PID`. A process may name itself with any bytes, which must not hide it.
 fn read_text(pid: u32, name: &str) -> io::Result<String> {
-    let bytes = fs::read(format!("/proc/{pid}/{name}"))?;
+    let mut bytes = Vec::with_capacity(USUAL);
+    // Such a file has no length to be asked for.
+    let file = fs::File::open(format!("/proc/{pid}/{name}"))?;
+    file.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -98,10 +108,9 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// The process that started this one; nobody where it is gone.
-pub(crate) fn parent() -> ProcessId {
-    let pid = nix::unistd::getppid().as_raw().cast_unsigned();
-    identify(pid).unwrap_or_default()
+/// The process that started this one, and its ancestors, nearest first.
+pub(crate) fn above() -> Vec<Ancestor> {
+    chain(nix::unistd::getppid().as_raw().cast_unsigned())
 }
 
 /// What tells this boot of the host from others.
@@ -117,8 +126,11 @@ pub(crate) fn is_alive(process: ProcessId) -> bool {
 
 /// `process` and its ancestors, nearest first.
 pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
+    chain(process.pid)
+}
+
+fn chain(mut pid: u32) -> Vec<Ancestor> {
     let mut chain = Vec::new();
-    let mut pid = process.pid;
     while pid != 0 && chain.len() < MAX_ANCESTORS {
         let Some(stat) = stat(pid) else {
             break;
@@ -171,7 +183,6 @@ pub(crate) fn boot_to_wall() -> i64 {
 
 /// Arguments of a running process, at most `limit` bytes of them.
 pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
-    use io::Read as _;
     let mut bytes = Vec::new();
     let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else {
         return Vec::new();

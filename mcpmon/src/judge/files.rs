@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::inspect::protected_paths::{Lookup, Places, RealPath};
+use mcpmon_core::{
+    decide::Monitor,
+    inspect::protected_paths::{Lookup, Places, RealPath},
+};
 
 use super::Options;
 
@@ -84,7 +87,11 @@ fn names(path: impl Into<PathBuf>) -> Vec<String> {
 
 /// Looks paths up, in a thread of its own: a network file system may hang for as long as it likes.
 #[derive(Debug, Default)]
-pub(crate) struct Lookups(Option<Worker>);
+pub(crate) struct Lookups {
+    worker: Option<Worker>,
+    /// By which it is found out where files are.
+    unplaced: Option<Box<Options>>,
+}
 
 #[derive(Debug)]
 struct Worker {
@@ -108,11 +115,29 @@ impl Lookups {
     }
 
     fn worker(&mut self) -> io::Result<&mut Worker> {
-        let worker = match self.0.take() {
+        let worker = match self.worker.take() {
             Some(worker) => worker,
             None => Worker::start(Place::of_process())?,
         };
-        Ok(self.0.insert(worker))
+        Ok(self.worker.insert(worker))
+    }
+
+    /// Finds out later where this user's files and mcpmon's own are.
+    pub(crate) fn of(options: &mut Options) -> Self {
+        let policy = options.loaded.take();
+        let unplaced = Some(Box::new(options.clone()));
+        options.loaded = policy;
+        Self {
+            worker: None,
+            unplaced,
+        }
+    }
+
+    /// Tells `monitor` that, once.
+    pub(crate) fn place(&mut self, monitor: &mut Monitor) {
+        if let Some(options) = self.unplaced.take() {
+            monitor.know_places(places(&options));
+        }
     }
 }
 
@@ -304,7 +329,7 @@ mod tests {
     fn a_thread_answers_again_and_again() {
         let mut lookups = Lookups::default();
         assert_eq!(lookups.real(Vec::new()), []);
-        assert!(lookups.0.is_none(), "no thread for nothing");
+        assert!(lookups.worker.is_none(), "no thread for nothing");
         for _ in 0..3 {
             let real = lookups.real(vec![lookup("/")]);
             assert_eq!(real.first().map(|real| real.real.as_str()), Some("/"));

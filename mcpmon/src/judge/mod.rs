@@ -20,6 +20,7 @@ mod process;
 pub(crate) mod protocol;
 mod reading;
 mod renewal;
+mod settings;
 pub(crate) mod shared;
 mod telling;
 
@@ -43,7 +44,6 @@ use mcpmon_core::{
     policy::{Policy, network::table::Tables},
 };
 
-pub(crate) use self::own::mistakes;
 use self::{
     daemon::Presence,
     kept::ThroughDaemon,
@@ -60,11 +60,15 @@ pub use self::{
     policies::Policies,
     protocol::Hello,
 };
+pub(crate) use self::{
+    own::mistakes,
+    settings::{outlets, own_settings},
+};
 use crate::{
-    config::{self, ConfigError, Loaded, RecordSettings, Reloader, Search, Trust, load_sources},
+    config::{self, ConfigError, Loaded, Reloader, Search, Trust, load_sources},
     record::{
-        self, Access, Destination, Entry, Member, OpenError, OutletSettings, QueryError, Recorder,
-        RecorderStatus, Settings, Store, StoreError,
+        self, Access, Destination, Entry, Member, OpenError, QueryError, Recorder, RecorderStatus, Settings,
+        Store, StoreError,
     },
 };
 
@@ -186,10 +190,10 @@ impl Judge {
     ///
     /// # Errors
     /// Where the policy cannot be used, or there is neither a daemon nor a store.
-    pub fn prepare(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
-        let places = files::places(&options);
+    pub fn prepare(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
+        let lookups = files::Lookups::of(&mut options);
         let mut judge = Self::admitted(now, options)?;
-        judge.monitor.know_places(places);
+        judge.lookups = lookups;
         Ok(judge)
     }
 
@@ -288,6 +292,7 @@ impl Judge {
     /// # Errors
     /// Where the store cannot be read or written, or no thread can be started.
     pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
+        self.lookups.place(&mut self.monitor);
         let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
             None => return Ok(()),
             Some(Entrance::Told(link, snapshot)) => {
@@ -562,31 +567,6 @@ struct Parts {
     generation: u64,
     launch: launch::Pins,
     entrance: Option<Entrance>,
-}
-
-/// How a process without a daemon records.
-pub(crate) fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
-    let named = options.db.clone().or_else(|| record.path.clone());
-    let path = named.or_else(record::own_store).ok_or(JudgeError::NoPlace)?;
-    Ok(Settings {
-        retention: record.retention,
-        max_size: record.max_size,
-        outlets: outlets(record),
-        batch: BATCH,
-        ..Settings::new(path)
-    })
-}
-
-/// Where events go beside the store.
-#[must_use]
-pub(crate) fn outlets(settings: &RecordSettings) -> OutletSettings {
-    OutletSettings {
-        jsonl: settings.jsonl.clone(),
-        webhook: settings.webhook.as_ref().map(|webhook| record::WebhookSettings {
-            url: webhook.url.clone(),
-            min_severity: webhook.min_severity,
-        }),
-    }
 }
 
 /// A conversation without a session is one of its own, on this host and in every container of it.

@@ -131,7 +131,7 @@ pub enum WrapError {
 /// Whether a wrapper stands between this process and its client.
 #[must_use]
 pub(super) fn is_wrapped() -> bool {
-    nested::is_wrapped(&host::ancestors(host::parent()))
+    nested::is_wrapped(&host::above())
 }
 
 /// Serves one client: starts the server, relays, and ends as it ends.
@@ -139,7 +139,7 @@ pub(super) fn is_wrapped() -> bool {
 /// # Errors
 /// [`WrapError`]; nothing is left running.
 pub fn run(options: Options) -> Result<ExitCode, WrapError> {
-    let ancestors = host::ancestors(host::parent());
+    let ancestors = host::above();
     if nested::is_wrapped(&ancestors) {
         tracing::warn!("the server is wrapped already: this wrapper steps aside");
         let noted = judged(&options, &ancestors)
