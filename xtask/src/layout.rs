@@ -25,7 +25,9 @@ use crate::{
 const LAYOUT: &str = "mcpmon/layout.ld";
 /// What gives memory back: both processes run it when their start is over, and when nothing was said for some time.
 const GIVES_BACK: &str = "*note_object*";
-/// Calls of the conversation, before and after that.
+/// Calls of the conversation before that, so many that rows of the store have numbers that are no longer short, and
+/// after it.
+const MANY: u32 = 9000;
 const CALLS: u32 = 100;
 /// How long nobody says anything until a wrapper gives its memory back, and longer than that.
 const QUIET: Duration = Duration::from_secs(14);
@@ -139,8 +141,8 @@ fn converse(programs: &Path, counted: &Path) -> Result<u32> {
         r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"layout","version":"1"}}"#,
     )?;
     ask(2, "tools/list", "{}")?;
-    for call in 3..3 + 2 * CALLS {
-        if call == 3 + CALLS {
+    for call in 3..3 + MANY + CALLS {
+        if call == 3 + MANY {
             thread::sleep(QUIET);
         }
         // Words, and what may be a secret and is looked at more closely.
