@@ -99,6 +99,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
             Ok(0) => {
                 sys::forget_pages();
                 patience = PollTimeout::NONE;
+                continue;
             }
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
