@@ -13,6 +13,8 @@ use std::{
 const DIRECTORY_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 const OWNER: u32 = 0o700;
+/// What a mode has beside the kind of a file.
+const PERMISSIONS: u32 = 0o7777;
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
@@ -131,7 +133,11 @@ impl Access {
             // A person's own group may be shared with others; a daemon's store stays as the daemon made it.
             None => {
                 let before = fs::metadata(path).map_err(failed("look at", path))?.mode();
-                mode & (before | OWNER)
+                let mode = mode & (before | OWNER);
+                if before & PERMISSIONS == mode {
+                    return Ok(());
+                }
+                mode
             }
         };
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of", path))?;
