@@ -468,5 +468,18 @@ mod tests {
         fn what_is_found_may_be_there(text in r"[a-z %&#;\\xu0-9=+/-]{0,120}") {
             prop_assert!(may_encode(&text) || layers(&text).is_empty());
         }
+
+        #[test]
+        fn one_look_sees_what_either_of_two_finds(
+            parts in prop::collection::vec(("[a-zA-Z0-9+/_-]{0,24}", "[a-z][ .-]", 0..9_usize, " {0,60}"), 0..6),
+        ) {
+            let text: String = parts
+                .into_iter()
+                .map(|(run, letter, letters, gap)| format!("{run}{gap}{}{gap}", letter.repeat(letters)))
+                .collect();
+            let bytes = text.as_bytes();
+            let either = next_run(bytes, 0).is_some() || next_spelled(bytes, 0).is_some();
+            prop_assert_eq!(has_runs(bytes), either);
+        }
     }
 }
