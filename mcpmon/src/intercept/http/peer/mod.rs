@@ -272,6 +272,9 @@ mod tests {
         let again = peers.of(from, here);
         assert!(again.is_near(), "and at once");
         assert_eq!(again.known(), Some(who));
+        let again = peers.of(from, here);
+        assert!(again.is_near(), "the more so where it was looked at");
+        assert_eq!(again.known(), Some(who));
         peers.note(std::process::id());
         assert!(!peers.of(from, here).is_near(), "another one connected last");
         drop(accepted);
@@ -304,7 +307,9 @@ mod tests {
         };
         peers.note(child.id());
         assert!(peer(MANY - 1).is_near());
+        assert!(peer(MANY - 2).is_near(), "under another number");
         assert!(!peer(0).is_near(), "it has many others since");
+        assert!(peer(MANY - 1).is_near(), "the process is looked at anew");
         assert_eq!(peer(0).who().process, holder::identify(child.id()), "it is found");
         drop(accepted);
         child.wait().expect("it ends");
