@@ -8,6 +8,7 @@ mod error;
 mod filters;
 mod listing;
 mod output;
+mod plain;
 mod question;
 mod remote;
 mod session;
@@ -49,7 +50,7 @@ struct Cli {
 }
 
 /// What every command takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Configuration file, instead of MCPMON_CONFIG and the usual places
@@ -110,7 +111,7 @@ enum Command {
 
 /// `mcpmon wrap` by itself: its client waits for it, and to build the whole command line takes longer than to start the
 /// server. Whatever is no plain use of it is for the whole one.
-#[derive(Debug, Parser)]
+#[derive(Debug, Default, Parser)]
 #[command(disable_help_flag = true)]
 struct Wrap {
     #[command(flatten)]
@@ -121,9 +122,9 @@ struct Wrap {
 
 impl Wrap {
     fn of(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
-        let mut arguments = arguments.into_iter().skip(1).peekable();
-        match arguments.peek()?.to_str()? {
-            "wrap" => Self::try_parse_from(arguments).ok(),
+        let arguments: Vec<OsString> = arguments.into_iter().skip(1).collect();
+        match arguments.first()?.to_str()? {
+            "wrap" => plain::wrap(&arguments[1..]).or_else(|| Self::try_parse_from(&arguments).ok()),
             _ => None,
         }
     }

@@ -20,13 +20,13 @@ use crate::{
 pub(in crate::cli) struct Options {
     /// The server's name; derived from the command where it is not given
     #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
-    server: Option<ServerId>,
+    pub(in crate::cli) server: Option<ServerId>,
     /// Where the daemon listens
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    pub(in crate::cli) socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
-    allow_local_config: bool,
+    pub(in crate::cli) allow_local_config: bool,
     /// A remote server, by its URL or its id in the configuration: there is no command then
     #[arg(long, value_name = "URL|ID", conflicts_with = "command")]
     url: Option<String>,
@@ -34,7 +34,20 @@ pub(in crate::cli) struct Options {
     remote: RemoteOptions,
     /// The server's command, after `--`
     #[arg(required_unless_present = "url", last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    pub(in crate::cli) command: Vec<OsString>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            server: None,
+            socket: DEFAULT_SOCKET.into(),
+            allow_local_config: false,
+            url: None,
+            remote: RemoteOptions::default(),
+            command: Vec::new(),
+        }
+    }
 }
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
