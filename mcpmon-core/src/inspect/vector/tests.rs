@@ -149,7 +149,7 @@ proptest! {
         text in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..300),
             prop::collection::vec(b'a'..b'c', 0..300),
-            prop::collection::vec(b'a'..b'z', 1000..3000),
+            prop::collection::vec(b'a'..=b'z', 1000..3000),
         ],
         window in 1..150_usize,
     ) {
