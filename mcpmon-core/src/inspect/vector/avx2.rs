@@ -12,8 +12,7 @@ use std::arch::x86_64::{
 
 use super::{
     Alphanumeric, BLOCK, FACTOR, FOLD, Glance, Grams, Hashes, Kind, LOOKED, Looks, MANY, MOVED, READ, STEP,
-    lowest::{self},
-    plain,
+    minima, plain,
 };
 
 /// Bytes of a vector.
@@ -286,15 +285,15 @@ pub(super) fn append_alphanumerics(text: &[u8], to: &mut Vec<u8>) {
 
 #[target_feature(enable = "avx2")]
 pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
-    lowest::find(text, window, |orders, places| keep(orders, places))
+    minima::find(text, window, |orders, places| keep(orders, places))
 }
 
-/// See [`lowest::keep`].
+/// See [`minima::keep`].
 #[target_feature(enable = "avx2")]
 fn keep(orders: &[u32], places: &mut Vec<u32>) {
     let (eights, rest) = orders[1..].as_chunks::<EIGHT>();
     let (before, _) = orders.as_chunks::<EIGHT>();
-    let place = _mm256_set1_epi32(lowest::PLACE.cast_signed());
+    let place = _mm256_set1_epi32(minima::PLACE.cast_signed());
     let mut end = places.len();
     places.resize(end + orders.len() + EIGHT, 0);
     for (eight, before) in eights.iter().zip(before) {
@@ -312,7 +311,7 @@ fn keep(orders: &[u32], places: &mut Vec<u32>) {
         end += others.count_ones() as usize;
     }
     places.truncate(end);
-    lowest::keep(&orders[orders.len() - rest.len() - 1..], places);
+    minima::keep(&orders[orders.len() - rest.len() - 1..], places);
 }
 
 #[target_feature(enable = "avx2")]

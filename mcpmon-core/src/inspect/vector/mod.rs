@@ -7,7 +7,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-mod lowest;
+mod minima;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -267,7 +267,7 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
         // SAFETY: the processor has AVX2.
         return unsafe { avx2::lowest(text, window) };
     }
-    lowest::find(text, window, lowest::keep)
+    minima::find(text, window, minima::keep)
 }
 
 const FACTOR: u32 = 0x9e37_79b1;

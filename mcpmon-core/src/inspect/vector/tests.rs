@@ -167,7 +167,7 @@ proptest! {
         let mut expected: Vec<u32> = orders.windows(window).enumerate().map(first_of_the_smallest).collect();
         expected.dedup();
         prop_assert_eq!(lowest(&text, window), &expected[..]);
-        prop_assert_eq!(lowest::find(&text, window, lowest::keep), expected);
+        prop_assert_eq!(minima::find(&text, window, minima::keep), expected);
     }
 }
 
