@@ -6,13 +6,11 @@
 use super::{
     arguments::Arguments,
     normalise::decode,
-    vector,
+    vector::{self, STRETCH},
     walk::{self, Part},
 };
 use crate::model::{Fingerprint, RawJson};
 
-/// Bytes of a stretch.
-const STRETCH: usize = 24;
 /// Of this many stretches in a row at least one is kept.
 const WINDOW: usize = 16;
 /// Bytes of one text that are read.
@@ -94,9 +92,10 @@ impl Text {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let count = (self.0.len() + 1).saturating_sub(STRETCH);
-        let window = WINDOW.max(count / (Fingerprint::MAX / 2));
-        let mut kept = stretches(&self.0, window);
+        // Some letters are longer in lower case.
+        let letters = &self.0[..self.0.len().min(MAX_TEXT)];
+        let window = WINDOW.max(letters.len() / (Fingerprint::MAX / 2));
+        let mut kept = stretches(letters, window);
         kept.sort_unstable();
         kept.dedup();
         // The smallest ones of both texts are the same ones.
@@ -105,13 +104,10 @@ impl Text {
     }
 }
 
-/// A hash of each stretch that is kept: of so many in a row the one that begins with the smallest gram. What a longer
-/// window keeps, a shorter one keeps too.
+/// A hash of each stretch that is kept: the smallest of so many in a row. What a longer window keeps, a shorter one keeps
+/// too.
 fn stretches(letters: &[u8], window: usize) -> Vec<u32> {
-    let Some(last) = letters.len().checked_sub(STRETCH) else {
-        return Vec::new();
-    };
-    let places = vector::lowest(&letters[..last + vector::SHORT], window.min(last + 1));
+    let places = vector::lowest(letters, window);
     let stretch = |place: u32| letters[place as usize..].first_chunk().map(hash);
     places.into_iter().filter_map(stretch).collect()
 }
@@ -184,6 +180,27 @@ mod tests {
     #[test_case("" => false; "nothing")]
     fn what_was_read_is_found_again(text: &str) -> bool {
         is_found(text)
+    }
+
+    /// Long texts in which most letters are alike, with something else among them.
+    fn monotonous() -> [String; 2] {
+        let ids: String = (0..1200).map(|id| format!("{id:024}\n")).collect();
+        let filler: String = (0..1000_u32)
+            .map(|number| {
+                let other = number.wrapping_mul(0x9e37_79b1) >> 17;
+                format!("{}{other:03x} ", "0".repeat(23))
+            })
+            .collect();
+        [ids, filler].map(|text| format!("{text}{RECORD}. {text}"))
+    }
+
+    #[test]
+    fn what_stands_among_equal_letters_is_found_again() {
+        for text in monotonous() {
+            let print = output(&text);
+            assert!(print.len() < Fingerprint::MAX, "nothing was cut: {}", print.len());
+            assert!(print.shared(&argument(RECORD)) >= FOUND_AGAIN, "{}", print.len());
+        }
     }
 
     #[test]

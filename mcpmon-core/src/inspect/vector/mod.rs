@@ -1,7 +1,7 @@
 //! What is told of many bytes at once: by AVX2 where the processor has it, else of one after another, and the same.
 //!
-//! The only unsafe code of the core (ADR 0028): reads whose bounds are those of the arrays they are given, and calls
-//! of what needs AVX2 after asking for it.
+//! The only unsafe code of the core (ADR 0028): reads and writes whose bounds are those of the arrays they are given, a look
+//! into a table by a hash that is less than its length, and calls of what needs AVX2 after asking for it.
 
 #![expect(unsafe_code, reason = "vectors have no safe interface yet")]
 
@@ -257,9 +257,11 @@ pub(super) fn append_alphanumerics(text: &[u8], to: &mut Vec<u8>) {
 
 /// Places that [`lowest`] tells apart.
 pub(super) const MOST_PLACES: usize = 1 << 18;
+/// Bytes of what it compares.
+pub(super) const STRETCH: usize = 24;
 
-/// Where the smallest of so many grams of four bytes in a row stands, by an order that says nothing to a reader; of
-/// those that are alike, the first. Each place once, in their order, of the first [`MOST_PLACES`].
+/// Where the smallest of so many stretches in a row begins, by an order that says nothing to a reader; of those that are
+/// alike, the first. Each place once, in their order, of the first [`MOST_PLACES`].
 #[inline]
 pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     #[cfg(target_arch = "x86_64")]

@@ -40,9 +40,8 @@ impl Homes {
         Some(home.1)
     }
 
-    /// `peer` speaks to an MCP server on this lane: its process is at home from now on, unless it is already, where the
-    /// fewest are. Of several that is the first lane, which accepts connections: those that stay there are handed to no
-    /// other thread.
+    /// `peer` speaks to an MCP server on this lane: its process is at home there, unless it is elsewhere already, or
+    /// fewer are at home on another.
     pub(super) fn settle(&self, peer: &Peer, lane: usize) {
         let Some(process) = process(peer) else {
             return;
@@ -52,7 +51,8 @@ impl Homes {
             return;
         }
         let at_home = |lane: usize| homes.iter().filter(|(_, home)| *home == lane).count();
-        let least = (0..self.lanes).min_by_key(|other| at_home(*other));
+        // The least, and this one before others: its connection is there.
+        let least = (0..self.lanes).min_by_key(|other| (at_home(*other), *other != lane));
         let home = least.unwrap_or(lane);
         homes.truncate(MOST - 1);
         homes.push_front((process, home));

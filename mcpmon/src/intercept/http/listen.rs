@@ -345,7 +345,7 @@ impl Bound {
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!(%error, "small writes may wait");
                         }
-                        let here = match address.ip().is_unspecified() {
+                        let here = match address.ip().to_canonical().is_unspecified() {
                             true => stream.local_addr().unwrap_or(address),
                             false => address,
                         };

@@ -5,7 +5,7 @@ use std::{
     fs::OpenOptions,
     io,
     os::fd::{AsFd as _, OwnedFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -86,7 +86,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
     dup2_stdout(&nothing)?;
     drop(nothing);
     let family = Family::adopt()?;
-    let mut patience = PollTimeout::try_from(SETTLED).unwrap_or(PollTimeout::MAX);
+    let mut settles = Some(Instant::now() + SETTLED);
     loop {
         let reaped = Family::reap();
         if let Some((_, end)) = reaped.ended.iter().find(|(pid, _)| *pid == relay) {
@@ -94,11 +94,11 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
             return Ok(*end);
         }
         let mut ready = [PollFd::new(family.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut ready, patience) {
+        match poll(&mut ready, patience(settles)) {
             // All that is left to do is to wait.
             Ok(0) => {
                 sys::forget_pages();
-                patience = PollTimeout::NONE;
+                settles = None;
                 continue;
             }
             Ok(_) | Err(Errno::EINTR) => {}
@@ -108,6 +108,14 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
             pass_on(tell, signal);
         }
     }
+}
+
+/// Until then, or for as long as it takes.
+fn patience(until: Option<Instant>) -> PollTimeout {
+    until.map_or(PollTimeout::NONE, |until| {
+        let left = until.saturating_duration_since(Instant::now());
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+    })
 }
 
 fn pass_on(tell: &OwnedFd, signal: Signal) {
