@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_process_stays_where_it_spoke_first() {
-        let homes = Homes::default();
+        let homes = Homes::of_lanes(2);
         assert_eq!(homes.of(&own()), None, "it said nothing yet");
         homes.settle(&own(), 1);
         homes.settle(&own(), 0);
