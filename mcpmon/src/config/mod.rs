@@ -10,6 +10,7 @@ mod import;
 mod load;
 mod lock;
 mod mistake;
+mod mode;
 mod outline;
 mod own;
 mod raw;
@@ -32,6 +33,7 @@ pub use self::{
     import::{Foreign, Imported, Note, NoteKind, import},
     lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
     mistake::{Invalid, Problem},
+    mode::EnforceEdit,
     outline::{Meaning, Outline, Stated},
     own::on_top,
     reload::Reloader,

@@ -27,7 +27,7 @@ pub use self::{
     ledger::LedgerError,
     places::Roots,
     plan::{Outcome, Planned},
-    policy::{PolicyError, first_policy},
+    policy::{PolicyChange, PolicyError, PolicyReport, provide_policy},
     program::{Program, ProgramError},
 };
 use self::{

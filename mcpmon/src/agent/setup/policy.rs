@@ -1,4 +1,5 @@
-//! The first policy of a user who has none: one that sees everything and stops nothing.
+//! The policy that holds for wrapped servers after `mcpmon setup`: a first one where the user has none, and the switch
+//! from observing to enforcing.
 
 use std::{
     fs::{self, OpenOptions},
@@ -6,18 +7,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::{Search, Source, SourceError, Trust};
+use mcpmon_core::policy::Mode;
 
-/// The soft start.
+use super::{
+    Effect,
+    file::{FileError, Original},
+};
+use crate::config::{self, ConfigError, EnforceEdit, Search, Source, Sources, Trust};
+
+/// The first policy of a user who did not ask for enforcement.
 const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
 
-/// Why there is no policy.
+/// Why the policy is not as wanted.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// What is there cannot be read.
+    /// The configuration that is there cannot be used.
     #[error(transparent)]
-    Source(#[from] SourceError),
-    /// It cannot be written.
+    Config(#[from] ConfigError),
+    /// The first policy cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
         /// The file.
@@ -26,83 +33,272 @@ pub enum PolicyError {
         #[source]
         source: io::Error,
     },
+    /// The file that observes cannot be changed.
+    #[error("cannot set `mode: enforce` in {path}, line {line}", path = .path.display())]
+    Enforce {
+        /// The file.
+        path: PathBuf,
+        /// The line of its mode, from 1.
+        line: u32,
+        /// Cause.
+        #[source]
+        source: FileError,
+    },
+    /// No file was found in which the mode could be changed.
+    #[error(
+        "the configuration observes, and its `mode` cannot be changed by a program: set `mode: enforce` in {names}"
+    )]
+    Unclear {
+        /// The files of the configuration.
+        names: String,
+    },
 }
 
-/// Writes a policy in observe mode where `search` finds none but what is built in, and says where; only says where,
-/// without `write`.
+/// The policy that holds for this user's wrapped servers, and what was done for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyReport {
+    /// Its file, or the last of several; `None` for what is built in.
+    pub path: Option<PathBuf>,
+    /// Whether it blocks; one that does not only observes.
+    pub enforces: bool,
+    /// The change that was made, or would be.
+    pub change: PolicyChange,
+}
+
+/// A change of the user's policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyChange {
+    /// None: it stays as it is.
+    None,
+    /// There was none, and a first one is written.
+    Written,
+    /// It observed, and is switched to enforcement.
+    Enforced,
+}
+
+/// Makes sure that there is a policy: where `search` finds only the built-in one, a first one that observes, or one that
+/// enforces where `enforce` says so. With `enforce`, one that observes is switched; nothing ever switches enforcement off.
 ///
 /// # Errors
 /// [`PolicyError`].
-pub fn first_policy(
+pub fn provide_policy(
     search: &Search,
     trust: Trust,
-    effect: super::Effect,
-) -> Result<Option<PathBuf>, PolicyError> {
-    let sources = search.read(trust)?;
-    let is_built_in = sources.names().all(|source| *source == Source::EmbeddedDefault);
-    let (true, Some(path)) = (is_built_in, &search.user) else {
-        return Ok(None);
-    };
-    if effect == super::Effect::Write {
-        write(path).map_err(|source| PolicyError::Write {
-            path: path.clone(),
+    enforce: bool,
+    user: u32,
+    effect: Effect,
+) -> Result<PolicyReport, PolicyError> {
+    let loaded = config::load(search, trust)?;
+    let is_built_in = loaded
+        .sources
+        .iter()
+        .all(|source| *source == Source::EmbeddedDefault);
+    if let (true, Some(path)) = (is_built_in, &search.user) {
+        return first_policy(path, enforce, effect);
+    }
+    let path = loaded.sources.iter().rev().find_map(|source| match source {
+        Source::File(path) => Some(path.clone()),
+        Source::EmbeddedDefault => None,
+    });
+    let enforces = loaded.policy.mode == Mode::Enforce;
+    if enforces || !enforce {
+        return Ok(PolicyReport {
+            path,
+            enforces,
+            change: PolicyChange::None,
+        });
+    }
+    let edit = EnforceEdit::new(&loaded).ok_or_else(|| PolicyError::Unclear {
+        names: loaded
+            .sources
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })?;
+    switch(edit, user, effect)
+}
+
+fn first_policy(path: &Path, enforces: bool, effect: Effect) -> Result<PolicyReport, PolicyError> {
+    if effect == Effect::Write {
+        write_new(path, &text(enforces)).map_err(|source| PolicyError::Write {
+            path: path.to_owned(),
             source,
         })?;
     }
-    Ok(Some(path.clone()))
+    Ok(PolicyReport {
+        path: Some(path.to_owned()),
+        enforces,
+        change: PolicyChange::Written,
+    })
 }
 
-fn write(path: &Path) -> io::Result<()> {
+fn switch(edit: EnforceEdit, user: u32, effect: Effect) -> Result<PolicyReport, PolicyError> {
+    if effect == Effect::Write {
+        // Comments of the untouched first policy would say of the new one that it stops nothing.
+        let after = match edit.before == OBSERVE {
+            true => text(true),
+            false => edit.after,
+        };
+        Original::read(&edit.path, user)
+            .and_then(|original| match original.bytes == edit.before.as_bytes() {
+                true => original.replace(after.as_bytes(), user),
+                false => Err(FileError::Changed),
+            })
+            .map_err(|source| PolicyError::Enforce {
+                path: edit.path.clone(),
+                line: edit.line,
+                source,
+            })?;
+    }
+    Ok(PolicyReport {
+        path: Some(edit.path),
+        enforces: true,
+        change: PolicyChange::Enforced,
+    })
+}
+
+/// A first policy.
+fn text(enforces: bool) -> String {
+    match enforces {
+        false => OBSERVE.to_owned(),
+        true => {
+            let sources = Sources::embedded_default();
+            sources.parts().iter().map(|(_, text)| text.as_str()).collect()
+        }
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(OBSERVE.as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::policy::Mode;
+    use super::*;
 
-    use super::{super::Effect, *};
-    use crate::config;
+    struct Scratch {
+        directory: tempfile::TempDir,
+        search: Search,
+    }
+
+    impl Scratch {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().expect("directory");
+            let search = Search {
+                explicit: None,
+                variable: None,
+                local: None,
+                user: Some(directory.path().join("config/mcpmon/mcpmon.yaml")),
+                system: directory.path().join("etc"),
+            };
+            Self { directory, search }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.search.user.clone().expect("a place")
+        }
+
+        fn provide(&self, enforce: bool, effect: Effect) -> Result<PolicyReport, PolicyError> {
+            let user = nix::unistd::geteuid().as_raw();
+            provide_policy(&self.search, Trust::Anyone, enforce, user, effect)
+        }
+
+        fn report(&self, enforces: bool, change: PolicyChange) -> PolicyReport {
+            PolicyReport {
+                path: Some(self.path()),
+                enforces,
+                change,
+            }
+        }
+
+        fn mode(&self) -> Mode {
+            config::load(&self.search, Trust::Anyone)
+                .expect("a valid policy")
+                .policy
+                .mode
+        }
+    }
 
     #[test]
     fn a_user_without_a_policy_gets_one_that_observes_once() {
-        let directory = tempfile::tempdir().expect("directory");
-        let search = Search {
-            explicit: None,
-            variable: None,
-            local: None,
-            user: Some(directory.path().join("config/mcpmon/mcpmon.yaml")),
-            system: directory.path().join("etc"),
-        };
-        let first = |effect| first_policy(&search, Trust::Anyone, effect).expect("written");
-        let path = search.user.clone().expect("a place");
-        assert_eq!(first(Effect::Preview), Some(path.clone()));
-        assert!(!path.exists());
-        assert_eq!(first(Effect::Write), Some(path.clone()));
-        let loaded = config::load(&search, Trust::Anyone).expect("a valid policy");
-        assert_eq!(loaded.policy.mode, Mode::Observe);
-        fs::write(&path, "version: 1\n").expect("changed");
-        assert_eq!(first(Effect::Write), None, "a policy is never overwritten");
-        assert_eq!(fs::read_to_string(&path).expect("there"), "version: 1\n");
+        let scratch = Scratch::new();
+        let written = scratch.report(false, PolicyChange::Written);
+        let preview = scratch.provide(false, Effect::Preview).expect("looked at");
+        assert_eq!(preview, written);
+        assert!(!scratch.path().exists());
+        assert_eq!(scratch.provide(false, Effect::Write).expect("written"), written);
+        assert_eq!(scratch.mode(), Mode::Observe);
+        fs::write(scratch.path(), "version: 1\n").expect("changed");
+        assert_eq!(
+            scratch.provide(false, Effect::Write).expect("read"),
+            scratch.report(true, PolicyChange::None),
+            "a policy that enforces is left alone"
+        );
+        assert_eq!(fs::read_to_string(scratch.path()).expect("there"), "version: 1\n");
+    }
+
+    #[test]
+    fn enforcement_is_there_from_the_first_run_where_it_is_asked_for() {
+        let scratch = Scratch::new();
+        let written = scratch.report(true, PolicyChange::Written);
+        assert_eq!(scratch.provide(true, Effect::Write).expect("written"), written);
+        assert_eq!(scratch.mode(), Mode::Enforce);
+        assert_eq!(
+            scratch.provide(false, Effect::Write).expect("read"),
+            scratch.report(true, PolicyChange::None),
+            "a later run without the word switches nothing off"
+        );
+    }
+
+    #[test]
+    fn an_observing_policy_is_switched_and_keeps_its_other_lines() {
+        let scratch = Scratch::new();
+        scratch.provide(false, Effect::Write).expect("written");
+        let enforced = scratch.report(true, PolicyChange::Enforced);
+        assert_eq!(
+            scratch.provide(true, Effect::Preview).expect("looked at"),
+            enforced
+        );
+        assert_eq!(scratch.mode(), Mode::Observe, "a preview writes nothing");
+        assert_eq!(scratch.provide(true, Effect::Write).expect("switched"), enforced);
+        let text = fs::read_to_string(scratch.path()).expect("there");
+        assert_eq!(text, super::text(true), "the comments are true as well");
+
+        let own = "# mine\nversion: 1\nmode: observe # soft\nmcp: {blocked_tools: [echo]}\n";
+        fs::write(scratch.path(), own).expect("written");
+        assert_eq!(scratch.provide(true, Effect::Write).expect("switched"), enforced);
+        let text = fs::read_to_string(scratch.path()).expect("there");
+        assert_eq!(text, own.replace("observe", "enforce"));
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_used_is_an_error_and_stays() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.directory.path().join("config/mcpmon")).expect("made");
+        fs::write(scratch.path(), "version: 1\nmode: watch\n").expect("written");
+        let error = scratch.provide(true, Effect::Write).expect_err("invalid");
+        assert!(matches!(error, PolicyError::Config(_)), "{error:?}");
+        assert_eq!(
+            fs::read_to_string(scratch.path()).expect("there"),
+            "version: 1\nmode: watch\n"
+        );
     }
 
     #[test]
     fn a_host_with_a_policy_needs_none() {
-        let directory = tempfile::tempdir().expect("directory");
-        fs::write(directory.path().join("mcpmon.yaml"), "version: 1\n").expect("written");
-        let search = Search {
-            explicit: None,
-            variable: None,
-            local: None,
-            user: Some(directory.path().join("user/mcpmon.yaml")),
-            system: directory.path().to_owned(),
-        };
-        let found = first_policy(&search, Trust::Anyone, Effect::Write).expect("read");
-        assert_eq!(found, None);
-        assert!(!directory.path().join("user").exists());
+        let scratch = Scratch::new();
+        let system = &scratch.search.system;
+        fs::create_dir_all(system).expect("made");
+        fs::write(system.join("mcpmon.yaml"), "version: 1\n").expect("written");
+        let report = scratch.provide(false, Effect::Write).expect("read");
+        assert_eq!((report.enforces, report.change), (true, PolicyChange::None));
+        assert_eq!(report.path, Some(system.join("mcpmon.yaml")));
+        assert!(!scratch.path().exists());
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     agent::setup::{
-        self, CLIENTS, Client, Direction, Effect, FileReport, Outcome, Planned, PolicyError, Program, Roots,
-        Trouble,
+        self, CLIENTS, Client, Direction, Effect, FileReport, Outcome, Planned, PolicyChange, PolicyError,
+        PolicyReport, Program, Roots, Trouble,
     },
     cli::{
         CliError, ErrorKind, Globals,
@@ -29,8 +29,11 @@ pub(in crate::cli) struct Options {
     #[arg(long = "project", value_name = "DIR")]
     projects: Vec<PathBuf>,
     /// Take the wrapper away: files are, byte for byte, what they were, but for later edits
-    #[arg(long)]
+    #[arg(long, conflicts_with = "enforce")]
     disable: bool,
+    /// Block what the policy forbids: write a first policy that enforces, or switch one that observes
+    #[arg(long)]
+    enforce: bool,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -55,9 +58,10 @@ pub(in crate::cli) fn run(
         true => Direction::Unwrap,
         false => Direction::Wrap(program(output)?),
     };
-    if direction != Direction::Unwrap {
-        policy(globals, effect, output)?;
-    }
+    let policy = match direction {
+        Direction::Wrap(_) => Some(policy(globals, options.enforce, effect)?),
+        Direction::Unwrap => None,
+    };
     let options = setup::Options {
         state: state()?,
         clients: chosen(&options.clients),
@@ -70,6 +74,9 @@ pub(in crate::cli) fn run(
     let done = setup::run(&options).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
     tell(&done, effect, output)?;
     left_out(&options, &done, output)?;
+    if let Some(policy) = policy {
+        tell_policy(&policy, effect, output)?;
+    }
     failure(&done)
 }
 
@@ -122,26 +129,70 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
     Ok(program.path)
 }
 
-fn policy(globals: &Globals, effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
+/// The policy after this run, in enforce mode where that was asked for.
+fn policy(globals: &Globals, enforce: bool, effect: Effect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
-    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let first = setup::first_policy(&search, trust, effect).map_err(|error| {
+    let user = nix::unistd::geteuid().as_raw();
+    setup::provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
         let kind = match error {
-            PolicyError::Source(_) => ErrorKind::Usage,
-            PolicyError::Write { .. } => ErrorKind::Environment,
+            PolicyError::Config(_) | PolicyError::Unclear { .. } => ErrorKind::Usage,
+            PolicyError::Write { .. } | PolicyError::Enforce { .. } => ErrorKind::Environment,
         };
         CliError::new(kind, error)
-    })?;
-    let Some(path) = first else { return Ok(()) };
-    let (wrote, further) = match effect {
-        Effect::Write => ("wrote", "; `mode: enforce` in it enforces"),
-        Effect::Preview => ("would write", ""),
+    })
+}
+
+/// The last words of a run: whether anything is stopped from now on.
+fn tell_policy(report: &PolicyReport, effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
+    if output.form == Form::Json {
+        output.json(&policy_object(report, effect))?;
+    }
+    for line in policy_lines(report, effect) {
+        output.note(&line)?;
+    }
+    Ok(output.flush()?)
+}
+
+fn policy_object(report: &PolicyReport, effect: Effect) -> Map<String, Value> {
+    let action = match report.change {
+        PolicyChange::None => "none",
+        PolicyChange::Written => "write",
+        PolicyChange::Enforced => "enforce",
     };
-    let path = path.display();
-    output.note(&format!(
-        "{wrote} a first policy that observes and stops nothing: {path}{further}"
-    ))?;
-    Ok(())
+    let done = effect == Effect::Write && report.change != PolicyChange::None;
+    let object = json!({
+        "policy": report.path,
+        "mode": if report.enforces { "enforce" } else { "observe" },
+        "action": action,
+        "done": done,
+    });
+    object.as_object().cloned().unwrap_or_default()
+}
+
+fn policy_lines(report: &PolicyReport, effect: Effect) -> Vec<String> {
+    let path = report.path.as_ref().map(|path| path.display().to_string());
+    let path = path.as_deref().unwrap_or("the built-in one");
+    let change = match (report.change, effect) {
+        (PolicyChange::None, _) => "the policy is",
+        (PolicyChange::Written, Effect::Write) => "wrote a first policy:",
+        (PolicyChange::Written, Effect::Preview) => "would write a first policy:",
+        (PolicyChange::Enforced, Effect::Write) => "set `mode: enforce` in",
+        (PolicyChange::Enforced, Effect::Preview) => "would set `mode: enforce` in",
+    };
+    let change = format!("{change} {path}");
+    match report.enforces {
+        false => vec![
+            change,
+            "NOTHING IS BLOCKED: this policy only observes, for every server that mcpmon wraps, by setup or by hand"
+                .to_owned(),
+            "  what it would have blocked: mcpmon events --action would_block".to_owned(),
+            "  to switch enforcement on:   mcpmon setup --enforce".to_owned(),
+        ],
+        true => vec![
+            change,
+            "enforcing: changed servers do not start, poisoned tools are hidden, poisoned results are withheld".to_owned(),
+        ],
+    }
 }
 
 /// Beside the user's own store.
