@@ -37,7 +37,9 @@ pub enum Word {
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
     /// Nothing of that name was listed.
-    #[error("{subject} was never listed; see `mcpmon registry list`")]
+    #[error(
+        "{subject} is not in the registry: it was never listed, or not since its pin was reset; see `mcpmon registry list`"
+    )]
     Unknown {
         /// What was named.
         subject: String,
@@ -216,7 +218,7 @@ mod tests {
         let (_directory, mut store) = filled();
         assert_eq!(
             said(&mut store, Some("nothing"), &Word::Refuse),
-            Err("files:nothing was never listed; see `mcpmon registry list`".to_owned())
+            Err("files:nothing is not in the registry: it was never listed, or not since its pin was reset; see `mcpmon registry list`".to_owned())
         );
     }
 

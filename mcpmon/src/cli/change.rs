@@ -179,10 +179,7 @@ fn refused(error: DecideError) -> CliError {
     }
 }
 
-/// From the environment: a static binary cannot load the modules that getpwuid(3) needs.
+/// The user of this process; a name from the environment could be anybody's.
 fn by() -> String {
-    let named = ["SUDO_USER", "USER"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    named.unwrap_or_else(|| format!("user {}", nix::unistd::getuid()))
+    format!("user {}", nix::unistd::getuid())
 }

@@ -6,6 +6,7 @@ mod daemon;
 mod definition;
 mod error;
 mod filters;
+mod help;
 mod listing;
 mod output;
 mod plain;
@@ -20,7 +21,7 @@ mod time;
 
 use std::{env, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
@@ -144,7 +145,8 @@ pub fn main() -> ExitCode {
             Err(error) => error.report(&mut io::stderr().lock()),
         };
     }
-    let cli = match Cli::try_parse() {
+    let parsed = help::grouped(Cli::command()).try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return error::usage(&error),
     };
@@ -244,8 +246,6 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) struct Column {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     Whole,
-    Cut,
+    CutEnd,
+    CutStart,
 }
 
 /// How columns get their widths.
@@ -72,7 +73,16 @@ impl Column {
         Self {
             header,
             width,
-            fit: Fit::Cut,
+            fit: Fit::CutEnd,
+        }
+    }
+
+    /// Shortened with `…` at its start, for paths, whose end tells most.
+    pub(super) const fn cut_start(header: &'static str, width: u16) -> Self {
+        Self {
+            header,
+            width,
+            fit: Fit::CutStart,
         }
     }
 }
@@ -124,6 +134,27 @@ impl Table {
     }
 
     fn draw(&self, rows: &[Row], width: u16) -> Vec<String> {
+        let room = width.saturating_sub(GAP * self.gaps());
+        let widths = match self.layout {
+            Layout::Content => {
+                let uncut = self.filled(rows.iter().map(|row| row.cells.clone()), width);
+                self.fitted(&uncut.column_max_content_widths(), room)
+            }
+            Layout::Fixed => self.fixed(room),
+        };
+        let mut table = self.filled(
+            rows.iter().map(|row| self.without_starts(&row.cells, &widths)),
+            width,
+        );
+        for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
+            let gap = if index + 1 < self.columns.len() { GAP } else { 0 };
+            column.set_padding((0, gap));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    fn filled(&self, rows: impl Iterator<Item = Vec<String>>, width: u16) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
         table
             .load_style(presets::NOTHING)
@@ -132,23 +163,35 @@ impl Table {
             .set_truncation_indicator("…")
             // Cells contain no control characters, so that words are cut where the room ends, not between them.
             .set_delimiter('\0')
-            .set_header(self.columns.iter().map(|column| column.header));
-        for row in rows {
-            let mut cells = comfy_table::Row::from(&row.cells);
-            cells.max_height(1);
-            table.add_row(cells);
+            .set_header(self.header());
+        for cells in rows {
+            let mut row = comfy_table::Row::from(cells);
+            row.max_height(1);
+            table.add_row(row);
         }
-        let room = width.saturating_sub(GAP * self.gaps());
-        let widths = match self.layout {
-            Layout::Content => self.fitted(&table.column_max_content_widths(), room),
-            Layout::Fixed => self.fixed(room),
+        table
+    }
+
+    /// The cells, those of columns that are cut at their start being cut.
+    fn without_starts(&self, cells: &[String], widths: &[u16]) -> Vec<String> {
+        let cut = |((column, cell), &width): ((&Column, &String), &u16)| {
+            let surplus = cell.chars().count().saturating_sub(usize::from(width));
+            match column.fit {
+                Fit::CutStart if surplus > 0 => {
+                    let kept: String = cell.chars().skip(surplus + 1).collect();
+                    format!("…{kept}")
+                }
+                Fit::Whole | Fit::CutEnd | Fit::CutStart => cell.clone(),
+            }
         };
-        for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
-            let gap = if index + 1 < self.columns.len() { GAP } else { 0 };
-            column.set_padding((0, gap));
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
-        }
-        table.lines().map(|line| line.trim_end().to_owned()).collect()
+        self.columns.iter().zip(cells).zip(widths).map(cut).collect()
+    }
+
+    /// One line, cut like a row where there is no room for it.
+    fn header(&self) -> comfy_table::Row {
+        let mut header = comfy_table::Row::from(self.columns.iter().map(|column| column.header));
+        header.max_height(1);
+        header
     }
 
     fn gaps(&self) -> u16 {
@@ -169,11 +212,11 @@ impl Table {
     fn fitted(&self, needed: &[u16], room: u16) -> Vec<u16> {
         let own = |(column, &needed): (&Column, &u16)| match column.fit {
             Fit::Whole => needed,
-            Fit::Cut => needed.min(column.width),
+            Fit::CutEnd | Fit::CutStart => needed.min(column.width),
         };
         let mut widths: Vec<u16> = self.columns.iter().zip(needed).map(own).collect();
         while widths.iter().sum::<u16>() > room {
-            let cut = |index: &usize| self.columns[*index].fit == Fit::Cut && widths[*index] > LEAST;
+            let cut = |index: &usize| self.columns[*index].fit != Fit::Whole && widths[*index] > LEAST;
             let Some(widest) = (0..widths.len()).filter(cut).max_by_key(|&index| widths[index]) else {
                 return widths;
             };
@@ -239,6 +282,16 @@ mod tests {
         insta::assert_snapshot!(drawn(&TABLE, &rows, 40), @"
         TIME   SERVER    COMMAND
         12:00  filesys…  npx -y @modelcontextpr…
+        ");
+    }
+
+    #[test]
+    fn a_path_keeps_its_end_and_a_header_stays_one_line() {
+        const PATHS: Table = Table::new(&[Column::whole("TIME", 5), Column::cut_start("PATH OR TOOL", 8)]);
+        let cells = ["12:00".to_owned(), "/home/me/server/dist/index.js".to_owned()];
+        insta::assert_snapshot!(drawn(&PATHS, &[Row::new(Tone::Ordinary, cells)], 17), @"
+        TIME   PATH OR T…
+        12:00  …/index.js
         ");
     }
 

@@ -105,14 +105,14 @@ struct What {
 }
 
 const TABLE: Table = Table::new(&[
-    Column::cut("SERVER", 12),
-    Column::cut("NAME", 14),
+    Column::cut("SERVER", 10),
+    Column::cut("NAME", 8),
     Column::whole("UID", 5),
     Column::whole("PART", 12),
     Column::whole("SHA256", 12),
     Column::whole("PINNED (UTC)", 14),
     Column::whole("BY", 9),
-    Column::cut("PATH OR TOOL", 10),
+    Column::cut_start("PATH OR TOOL", 20),
 ]);
 
 pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
@@ -154,7 +154,11 @@ pub(in crate::cli) fn diff(one: &One, reader: &Reader, output: &mut Output<'_>) 
         ..Selection::default()
     })?;
     if records.is_empty() {
-        let error = anyhow::anyhow!("{}:{} was never listed", one.server, one.tool);
+        let error = anyhow::anyhow!(
+            "{}:{} is not in the registry: it was never listed, or not since its pin was reset",
+            one.server,
+            one.tool
+        );
         return Err(CliError::new(ErrorKind::Refused, error).with_hint("see `mcpmon registry list`"));
     }
     let mut differ = false;

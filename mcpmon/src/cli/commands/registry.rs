@@ -114,7 +114,9 @@ pub(in crate::cli) fn show(subject: &str, reader: &Reader, output: &mut Output<'
         ..Selection::default()
     })?;
     if records.is_empty() {
-        let error = anyhow::anyhow!("{subject} was never listed");
+        let error = anyhow::anyhow!(
+            "{subject} is not in the registry: it was never listed, or not since its pin was reset"
+        );
         return Err(CliError::new(ErrorKind::Refused, error).with_hint("see `mcpmon registry list`"));
     }
     for record in &records {
@@ -325,7 +327,10 @@ mod tests {
         let error = show("a:b", &reader, &mut output).unwrap_err();
         assert_eq!(
             (error.kind, error.source.to_string()),
-            (ErrorKind::Refused, "a:b was never listed".to_owned())
+            (
+                ErrorKind::Refused,
+                "a:b is not in the registry: it was never listed, or not since its pin was reset".to_owned()
+            )
         );
         assert_eq!(
             show("a", &reader, &mut output).unwrap_err().kind,

@@ -17,7 +17,7 @@ use crate::{
     config::{self, ConfigError, Loaded, LocalConfig, Search, Sources, Trust},
 };
 
-/// Policy files: check them, describe them.
+/// Check, explain, generate or import policies
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct PolicyArgs {
     #[command(subcommand)]
