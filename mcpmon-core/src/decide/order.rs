@@ -8,8 +8,8 @@ use super::{
 use crate::{
     inspect::launch::Stage,
     model::{
-        Checked, DefinitionKey, DefinitionRecord, Event, FileId, InstanceId, ProcessId, Recent, RecentOutput,
-        Retold, ServerId, SharedCall, Verdict,
+        Action, Checked, DefinitionKey, DefinitionRecord, Event, EventId, FileId, InstanceId, ProcessId,
+        Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
     },
 };
 
@@ -25,6 +25,24 @@ pub struct Judgement {
     /// To be asked before anything is said of the message: the answer is a
     /// [`Observation::Shared`](super::Observation::Shared), and brings the verdict.
     pub ask: Option<Box<Ask>>,
+}
+
+impl Judgement {
+    /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
+    /// is refused, or no event tells of it.
+    pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {
+        let Verdict::Block(denial) = &mut self.verdict else {
+            return;
+        };
+        let blocks = |event: &Event| event.action == Action::Block;
+        let decides = |event: &Event| blocks(event) && event.rule.as_ref() == Some(&denial.rule);
+        // The first one has the evidence, where there is some.
+        let position = self.events.iter().position(decides);
+        let position = position.or_else(|| self.events.iter().position(blocks));
+        if let Some(event) = position.and_then(|position| self.events.get_mut(position)) {
+            denial.event = Some(*event.id.get_or_insert_with(|| new_id(event.timestamp)));
+        }
+    }
 }
 
 /// A call against which nothing stands here, to be checked where the calls of its session come together.
@@ -148,4 +166,73 @@ pub enum Order {
         /// The file.
         file: FileId,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Denial, EventKind, Layer};
+
+    const ID: EventId = EventId([7; 16]);
+
+    fn event(rule: &str, action: Action) -> Event {
+        let kind = EventKind::ServerDenied { cause: String::new() };
+        let mut event = Event::new(Timestamp(5), Layer::Stdio, kind);
+        event.rule = Some(rule.to_owned());
+        event.action = action;
+        event
+    }
+
+    fn named(events: Vec<Event>) -> (Option<EventId>, Vec<Option<EventId>>) {
+        let denial = Denial {
+            rule: "a".to_owned(),
+            reason: String::new(),
+            remedy: None,
+            event: None,
+        };
+        let mut judgement = Judgement {
+            verdict: Verdict::Block(denial),
+            events,
+            ..Judgement::default()
+        };
+        judgement.name_refusal(|at| {
+            assert_eq!(at, Timestamp(5));
+            ID
+        });
+        let Verdict::Block(denial) = judgement.verdict else {
+            panic!("it was a refusal");
+        };
+        (
+            denial.event,
+            judgement.events.iter().map(|event| event.id).collect(),
+        )
+    }
+
+    #[test]
+    fn a_refusal_names_the_event_of_its_rule() {
+        use Action::{Allow, Block};
+        let told = vec![
+            event("a", Allow),
+            event("b", Block),
+            event("a", Block),
+            event("a", Block),
+        ];
+        assert_eq!(named(told), (Some(ID), vec![None, None, Some(ID), None]));
+    }
+
+    #[test]
+    fn without_one_it_names_what_was_blocked_or_nothing() {
+        assert_eq!(named(vec![event("b", Action::Block)]), (Some(ID), vec![Some(ID)]));
+        assert_eq!(named(vec![event("a", Action::Audit)]), (None, vec![None]));
+    }
+
+    #[test]
+    fn what_goes_on_names_nothing() {
+        let mut judgement = Judgement {
+            events: vec![event("a", Action::Block)],
+            ..Judgement::default()
+        };
+        judgement.name_refusal(|_| panic!("nothing is refused"));
+        assert_eq!(judgement.events[0].id, None);
+    }
 }

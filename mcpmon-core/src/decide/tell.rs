@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::{
     instances::{Instance, Serving},
-    pins::{Mismatch, PinVerdict, ServerFiles, approval},
+    pins::{Mismatch, PinVerdict, ServerFiles, approval, trusting},
 };
 use crate::{
     inspect::mask::mask_arguments,
@@ -111,6 +111,7 @@ pub(super) fn mismatches(
             Action::WouldBlock | Action::Block => Severity::Critical,
         };
         event.reason = verdict.reason(&instance.server);
+        event.remedy = verdict.remedy(&instance.server);
         event
     };
     verdict.mismatches.iter().map(tell).collect()
@@ -129,6 +130,7 @@ pub(super) fn denied_by_pin(
     event.severity = Severity::Critical;
     event.rule = Some("mcp.version_pinning".to_owned());
     event.reason = verdict.reason(server);
+    event.remedy = verdict.remedy(server);
     event
 }
 
@@ -145,6 +147,7 @@ pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> 
     event.severity = Severity::Critical;
     event.rule = Some("mcp.version_pinning".to_owned());
     event.process = Some(process(exec.process, &exec.comm, exec.uid));
+    event.remedy = server.map(trusting);
     event.reason = Some(match server {
         Some(server) => format!(
             "`{server}` was killed before it ran: {cause}; {}",

@@ -1,6 +1,7 @@
 //! The one record type: what happened, told the same way to every sink.
 //!
-//! Identity (`id`) and host are added where events are recorded; nothing here reads a clock.
+//! The host, and the identity of an event that nothing refers to, are added where events are recorded; nothing here
+//! reads a clock.
 
 use std::{
     net::SocketAddr,
@@ -10,13 +11,17 @@ use std::{
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, Evidence, Finding,
-    KillState, Layer, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject, Timestamp,
+    Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, EventId, Evidence,
+    Finding, KillState, Layer, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject,
+    Timestamp,
 };
 
 /// Something worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
+    /// Its identity, where a refusal names it; any other event gets one where it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<EventId>,
     /// When it happened.
     pub timestamp: Timestamp,
     /// Agent session, where known.
@@ -33,6 +38,9 @@ pub struct Event {
     pub rule: Option<String>,
     /// Why, in a sentence, with the remedy where there is one.
     pub reason: Option<String>,
+    /// The command with which a person can allow it, or look further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// Process it concerns.
     pub process: Option<ProcessRef>,
     /// Container of that process.
@@ -482,6 +490,7 @@ impl Event {
     #[must_use]
     pub const fn new(timestamp: Timestamp, layer: Layer, kind: EventKind) -> Self {
         Self {
+            id: None,
             timestamp,
             session_id: None,
             server_id: None,
@@ -490,6 +499,7 @@ impl Event {
             action: Action::Allow,
             rule: None,
             reason: None,
+            remedy: None,
             process: None,
             container: None,
             kind,

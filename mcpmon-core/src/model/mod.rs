@@ -40,7 +40,7 @@ pub use event::{
 pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
-pub use ids::{PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
+pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
 pub use layer::Layer;

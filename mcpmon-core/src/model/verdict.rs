@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::EventId;
+
 /// What is to become of a message. How a layer carries it out is `rewrite`'s.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
@@ -56,8 +58,11 @@ pub struct Denial {
     pub rule: String,
     /// Why, in a sentence without a full stop.
     pub reason: String,
-    /// What to do about it: a command that exists.
+    /// What a person can do about it: a command, or a change of the policy. Never part of what a client is sent,
+    /// for its model would read it.
     pub remedy: Option<String>,
+    /// The recorded event: with its id a refusal can be told from a text that imitates one.
+    pub event: Option<EventId>,
 }
 
 impl Denial {

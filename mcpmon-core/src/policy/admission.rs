@@ -51,6 +51,7 @@ impl Admission {
             rule: rule.to_owned(),
             reason,
             remedy: Some(remedy.to_owned()),
+            event: None,
         })
     }
 }

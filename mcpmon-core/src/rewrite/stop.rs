@@ -150,15 +150,22 @@ fn failed_call(text: &str, era: Era) -> String {
     result
 }
 
-/// What is said about something that was stopped: the rule, the reason and the remedy.
+/// What is said about something that was stopped: the reason, the rule and the recorded event. The remedy is for a
+/// person, and a model reads this: `mcpmon explain` shows it.
 pub(super) fn text(what: &str, denial: &Denial) -> String {
-    let Denial { rule, reason, remedy } = denial;
-    let mut text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}).");
-    if let Some(remedy) = remedy {
-        text.push_str(" See: ");
-        text.push_str(remedy);
+    let Denial {
+        rule,
+        reason,
+        remedy: _,
+        event,
+    } = denial;
+    let text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}");
+    match event {
+        Some(event) => {
+            format!("{text}, event {event}). The user can look it up with: mcpmon explain {event}")
+        }
+        None => format!("{text})."),
     }
-    text
 }
 
 /// What was stopped, with its name unless there is a secret in it: answers are logged.

@@ -3,9 +3,10 @@
 use std::{io, time::Duration};
 
 use mcpmon_core::model::{Action, Severity};
+use uuid::Uuid;
 
 use super::{
-    CliError,
+    CliError, ErrorKind,
     output::{Form, Output},
     table::{Row, Table, Tone},
 };
@@ -52,6 +53,16 @@ impl Listing {
         Ok(output.flush()?)
     }
 
+    /// Prints one event.
+    pub(super) fn show_one(self, event: StoredEvent, output: &mut Output<'_>) -> Result<(), CliError> {
+        let events = [event];
+        match output.form {
+            Form::Json => self.json(&events, output)?,
+            Form::Table => output.table(&self.table, &self.rows(&events))?,
+        }
+        Ok(output.flush()?)
+    }
+
     /// Prints the newest `limit` events that match and then each new one, until `wait` or the output ends it.
     pub(super) fn follow(
         self,
@@ -86,6 +97,15 @@ impl Listing {
             .iter()
             .try_for_each(|event| output.json(&json::to_json(event)))
     }
+}
+
+/// The event of this identity, or why there is none.
+pub(super) fn named(reader: &Reader, id: Uuid) -> Result<StoredEvent, CliError> {
+    reader.event(id)?.ok_or_else(|| {
+        let error = anyhow::anyhow!("there is no event {id} in {}", reader.path().display());
+        CliError::new(ErrorKind::Refused, error)
+            .with_hint("a text that names it imitates mcpmon, unless the event is in another store (--db FILE) or older than the record")
+    })
 }
 
 /// Says on stderr that a listing is empty, or not all there is.

@@ -31,8 +31,8 @@ use crate::{
     config::{LocalConfig, Search, Trust},
 };
 use commands::{
-    approve, calls, check, connections, detections, doctor, events, execs, inspect, kill, pins, policy,
-    registry, report, servers, setup, shim, status, wrap,
+    approve, calls, check, connections, detections, doctor, events, execs, explain, inspect, kill, pins,
+    policy, registry, report, servers, setup, shim, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -81,6 +81,7 @@ enum Command {
     Doctor(doctor::Options),
     Events(events::Options),
     Execs(execs::Options),
+    Explain(explain::Options),
     Inspect(inspect::Options),
     Kill(kill::Options),
     Pins(pins::Options),
@@ -211,6 +212,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Connections(options) => connections::run(options, store::open(globals)?, now, &mut output),
         Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
         Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
+        Command::Explain(options) => explain::run(&options, globals, &store::open(globals)?, &mut output),
         Command::Servers(options) => servers::run(&options, &store::open(globals)?, &mut output),
         Command::Doctor(options) => doctor::run(&options, globals, &mut output),
         Command::Pins(options) => match options.command {

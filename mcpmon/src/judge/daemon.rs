@@ -118,6 +118,7 @@ impl Judge {
                 rule: RULE.to_owned(),
                 reason: reason.to_owned(),
                 remedy: Some(remedy.to_owned()),
+                event: None,
             });
         }
     }

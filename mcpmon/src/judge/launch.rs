@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcpmon_core::{
     decide::{
-        admission,
+        Judgement, admission,
         pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     },
     inspect::mask::mask_arguments,
@@ -67,11 +67,15 @@ impl Judge {
         event.severity = Severity::High;
         event.rule = Some(denial.rule.clone());
         event.reason = Some(denial.reason.clone());
-        self.push(event);
-        match enforced {
-            true => Verdict::Block(denial),
-            false => Verdict::Allow,
-        }
+        event.remedy.clone_from(&denial.remedy);
+        self.carry_out(Judgement {
+            verdict: match enforced {
+                true => Verdict::Block(denial),
+                false => Verdict::Allow,
+            },
+            events: vec![event],
+            ..Judgement::default()
+        })
     }
 
     /// Whether the server's files can keep it from running: then they are compared before it does.
@@ -242,6 +246,7 @@ impl Judge {
             };
             event.rule = Some(RULE.to_owned());
             event.reason = verdict.reason(&self.conversation.identity.server);
+            event.remedy = verdict.remedy(&self.conversation.identity.server);
             self.push(event);
         }
     }
@@ -255,18 +260,24 @@ impl Judge {
         let denial = Denial {
             rule: RULE.to_owned(),
             reason: cause.clone(),
-            remedy: Some(format!("mcpmon pins trust --server {server}")),
+            remedy: verdict.remedy(server),
+            event: None,
         };
         let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
         event.action = Action::Block;
         event.severity = Severity::Critical;
         event.rule = Some(RULE.to_owned());
         event.reason = Some(reason);
-        self.push(event);
+        event.remedy.clone_from(&denial.remedy);
+        let verdict = self.carry_out(Judgement {
+            verdict: Verdict::Block(denial),
+            events: vec![event],
+            ..Judgement::default()
+        });
         if let Ok(files) = Files::try_from(launch.files.clone()) {
             self.remember_refused(now, files);
         }
-        Verdict::Block(denial)
+        verdict
     }
 
     /// Pins what is accepted without approval.

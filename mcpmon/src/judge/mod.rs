@@ -486,7 +486,8 @@ impl Judge {
         self.others.is_empty() && !self.twins
     }
 
-    fn carry_out(&mut self, judgement: Judgement) -> Verdict {
+    fn carry_out(&mut self, mut judgement: Judgement) -> Verdict {
+        judgement.name_refusal(record::new_event_id);
         for event in judgement.events {
             self.push(event);
         }

@@ -10,7 +10,7 @@ use std::{
 
 use mcpmon_core::{
     inspect::mask::mask_json,
-    model::{Action, ContainerRef, Event, EventKind, Layer, ProcessRef, Severity, Timestamp},
+    model::{Action, ContainerRef, Event, EventId, EventKind, Layer, ProcessRef, Severity, Timestamp},
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -59,6 +59,14 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
+    /// `event` with the identity it has, or a fresh one.
+    pub(super) fn identified(host: &str, event: Event) -> Self {
+        let id = event
+            .id
+            .map_or_else(|| new_id(event.timestamp), |id| Uuid::from_bytes(id.0));
+        Self::new(id, host, event)
+    }
+
     /// Gives `event` an identity, and masks the secrets in the arguments of a call.
     #[must_use]
     pub fn new(id: Uuid, host: &str, mut event: Event) -> Self {
@@ -78,7 +86,7 @@ impl StoredEvent {
             reason: event.reason,
             process: event.process,
             container: event.container,
-            data: own_fields(&event.kind),
+            data: own_fields(&event.kind, event.remedy),
         }
     }
 
@@ -93,6 +101,11 @@ impl StoredEvent {
         fields.insert("type".to_owned(), Value::String(self.kind.clone()));
         serde_json::from_value(Value::Object(fields)).ok()
     }
+}
+
+/// A fresh identity for an event at `timestamp`.
+pub(crate) fn new_event_id(timestamp: Timestamp) -> EventId {
+    EventId(new_id(timestamp).into_bytes())
 }
 
 /// A fresh UUIDv7 whose time is `timestamp`.
@@ -142,13 +155,15 @@ fn for_related_times(fields: &mut Map<String, Value>, change: impl Fn(&Value) ->
     }
 }
 
-fn own_fields(kind: &EventKind) -> Map<String, Value> {
+/// The fields of the kind, and with them the remedy, which most events lack.
+fn own_fields(kind: &EventKind, remedy: Option<String>) -> Map<String, Value> {
     match serde_json::to_value(kind) {
         Ok(Value::Object(mut fields)) => {
             fields.shift_remove("type");
             for_related_times(&mut fields, |time| {
                 Some(rfc3339(Timestamp(time.as_i64()?)).into())
             });
+            fields.extend(remedy.map(|remedy| ("remedy".to_owned(), remedy.into())));
             fields
         }
         other => unreachable!("an event kind is an object with text keys and lossy paths, not {other:?}"),

@@ -46,7 +46,7 @@ pub use calls::{LONGEST_WAIT, ToolCall};
 pub use definitions::{Approved, Selection};
 pub use entry::{Destination, Entry, Progress};
 pub use event::StoredEvent;
-pub(crate) use event::new_id;
+pub(crate) use event::{new_event_id, new_id};
 pub use follow::Follow;
 pub use generation::Generation;
 pub use launches::{Ending, Launch};

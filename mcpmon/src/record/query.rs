@@ -2,6 +2,7 @@
 
 use mcpmon_core::model::{Action, Severity, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter, types::Value};
+use uuid::Uuid;
 
 use super::{StoredEvent, row};
 
@@ -66,6 +67,37 @@ pub(super) fn events(
         events.reverse();
     }
     Ok(events)
+}
+
+/// The event of this identity. Its time is in its id: the index over times finds it.
+pub(super) fn event(connection: &Connection, id: Uuid) -> rusqlite::Result<Option<StoredEvent>> {
+    let Some(milliseconds) = milliseconds(id) else {
+        return Ok(None);
+    };
+    let (since, until) = (
+        milliseconds * 1_000_000,
+        (milliseconds + 1).saturating_mul(1_000_000),
+    );
+    connection
+        .prepare_cached(&format!(
+            "SELECT {columns} FROM events WHERE timestamp >= ? AND timestamp < ? AND id = ?",
+            columns = row::COLUMNS
+        ))?
+        .query_row((since, until, id.to_string()), row::read)
+        .optional()
+}
+
+/// The time in a UUIDv7, of which an event can be.
+fn milliseconds(id: Uuid) -> Option<i64> {
+    let (seconds, nanoseconds) = id
+        .get_timestamp()
+        .filter(|_| id.get_version_num() == 7)?
+        .to_unix();
+    let seconds = i64::try_from(seconds).ok()?;
+    let milliseconds = seconds
+        .checked_mul(1000)?
+        .checked_add(i64::from(nanoseconds) / 1_000_000)?;
+    (milliseconds <= i64::MAX / 1_000_000 - 1).then_some(milliseconds)
 }
 
 /// The highest position ever given.
@@ -200,7 +232,7 @@ mod tests {
     #[test]
     fn a_tool_is_found_in_the_kinds_own_fields() {
         let (directory, mut store) = sample::store();
-        let mut event = StoredEvent::new(uuid::Uuid::nil(), "laptop", sample::started("files", 10));
+        let mut event = StoredEvent::new(Uuid::nil(), "laptop", sample::started("files", 10));
         store.append(std::slice::from_ref(&event)).unwrap();
         event.data.insert("tool_name".into(), "read_file".into());
         store.append(&[event]).unwrap();

@@ -13,6 +13,7 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use uuid::Uuid;
 
 use super::{
     BinaryPin, Filter, Label, Launch, Member, SealedBody, Selection, ServerSummary, SessionSummary,
@@ -111,6 +112,14 @@ impl Reader {
             path: path.to_owned(),
             view,
         })
+    }
+
+    /// The event of this identity, if it is there.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn event(&self, id: Uuid) -> Result<Option<StoredEvent>, QueryError> {
+        self.run(|connection| query::event(connection, id))
     }
 
     /// The newest `limit` events that match, oldest first.
@@ -255,7 +264,9 @@ impl Reader {
         self.view
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where the store is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

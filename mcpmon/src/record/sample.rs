@@ -27,7 +27,12 @@ pub(crate) fn store() -> (tempfile::TempDir, Store) {
 pub(crate) fn fill(store: &mut Store, events: impl IntoIterator<Item = Event>) {
     let events: Vec<StoredEvent> = (1..)
         .zip(events)
-        .map(|(number, event)| StoredEvent::new(Uuid::from_u128(number), "laptop", event))
+        .map(|(number, event)| {
+            let id = event
+                .id
+                .map_or_else(|| Uuid::from_u128(number), |id| Uuid::from_bytes(id.0));
+            StoredEvent::new(id, "laptop", event)
+        })
         .collect();
     store.append(&events).unwrap();
 }

@@ -341,7 +341,7 @@ impl Store {
         let host = super::recorder::host_name();
         let stored: Vec<StoredEvent> = events
             .into_iter()
-            .map(|event| StoredEvent::new(super::event::new_id(event.timestamp), &host, event))
+            .map(|event| StoredEvent::identified(&host, event))
             .collect();
         self.append(&stored)
     }

@@ -11,7 +11,7 @@ use std::{
 use mcpmon_core::model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, Entry, Limits, Progress, Settings, StoredEvent, event,
+    Destination, Entry, Limits, Progress, Settings, StoredEvent,
     journal::{self, Journal},
     outlets::Outlets,
     queue::{Batch, Message, Outcome, Queue, Unworded},
@@ -178,11 +178,7 @@ impl Writer {
     }
 
     fn identify(&self, event: Event) -> Entry {
-        Entry::Event(StoredEvent::new(
-            event::new_id(event.timestamp),
-            &self.host,
-            event,
-        ))
+        Entry::Event(StoredEvent::identified(&self.host, event))
     }
 }
 

@@ -125,6 +125,7 @@ impl Judge for Script {
                 rule: "all".to_owned(),
                 reason: "nothing \u{2028} is \"allowed\"".to_owned(),
                 remedy: None,
+                event: None,
             });
         }
         Verdict::Allow

@@ -212,6 +212,7 @@ fn stop(_: &Message<'_>) -> Verdict {
         rule: "all".to_owned(),
         reason: "nothing \u{2028} is \"allowed\"".to_owned(),
         remedy: None,
+        event: None,
     })
 }
 

@@ -265,6 +265,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "tokio",
             "tracing",
             "tracing_subscriber",
+            "uuid",
         ],
     },
 ];

@@ -457,6 +457,18 @@ impl PinVerdict {
         }
     }
 
+    /// The command that accepts `server` as it is, where there is one.
+    #[must_use]
+    pub fn remedy(&self, server: &ServerId) -> Option<String> {
+        let differs = matches!(
+            self.state,
+            PinState::NotPinned | PinState::Mismatch | PinState::Unknown
+        );
+        // What could not be hashed cannot be pinned either.
+        let is_acceptable = differs && self.unhashed.is_empty() && !self.is_accepted_upgrade();
+        is_acceptable.then(|| trusting(server))
+    }
+
     /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
     #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
@@ -494,7 +506,15 @@ impl PinVerdict {
 
 /// What to do where a difference is right.
 pub(super) fn approval(server: &ServerId) -> String {
-    format!("if this is expected, run `mcpmon pins trust --server {server}`, then start it again")
+    format!(
+        "if this is expected, run `{}`, then start it again",
+        trusting(server)
+    )
+}
+
+/// The command that accepts what a server ran from when it was refused.
+pub(super) fn trusting(server: &ServerId) -> String {
+    format!("mcpmon pins trust --server {server}")
 }
 
 impl Mismatch {

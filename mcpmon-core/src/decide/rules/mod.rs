@@ -345,6 +345,7 @@ impl Objection {
             rule: self.rule.clone().into_owned(),
             reason: self.reason.clone(),
             remedy: self.remedy.clone(),
+            event: None,
         }
     }
 }

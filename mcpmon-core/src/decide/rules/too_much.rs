@@ -23,8 +23,10 @@ pub(in crate::decide) fn objection(what: &str, beyond: &str) -> Objection {
         rule: RULE.into(),
         effect: Effect::Block,
         severity: Severity::Medium,
-        reason: format!("{what} {beyond}: nothing goes on that was not inspected"),
-        remedy: Some("send it in several smaller calls".to_owned()),
+        reason: format!(
+            "{what} {beyond}, and nothing goes on that was not inspected: send it in several smaller calls"
+        ),
+        remedy: None,
     }
 }
 

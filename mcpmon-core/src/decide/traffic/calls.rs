@@ -4,7 +4,7 @@ use super::{
     Traffic,
     disclosed::{Disclosed, detections, redactions},
     requests::{note, verdict},
-    tell::{MAX_TEXT, Teller, cut, input, named, reason, ruled},
+    tell::{MAX_TEXT, Teller, because, cut, input, named, ruled},
 };
 use crate::{
     decide::{
@@ -405,8 +405,8 @@ impl Traffic {
             false => Action::Audit,
         };
         event.severity = objection.severity;
+        because(&mut event, &objection.reason, objection.remedy.as_deref());
         event.rule = Some(objection.rule.into_owned());
-        event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
         event
     }
 }

@@ -1,7 +1,10 @@
 //! What was on the wire and is no message. It was stopped where it was seen, whatever the mode: real servers
 //! execute lines that a strict parser refuses.
 
-use super::{Traffic, tell::about};
+use super::{
+    Traffic,
+    tell::{about, because},
+};
 use crate::{
     decide::{
         order::Judgement,
@@ -47,10 +50,11 @@ impl Traffic {
         event.rule = Some(rule.to_owned());
         event.action = action;
         event.severity = severity;
-        event.reason = Some(format!(
-            "{reason}; see `{}`",
-            command(&["events", "--server", server])
-        ));
+        because(
+            &mut event,
+            &reason,
+            Some(&command(&["events", "--server", server])),
+        );
         Judgement::of_event(event)
     }
 

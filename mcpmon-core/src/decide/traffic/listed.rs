@@ -180,6 +180,7 @@ pub(super) fn refused(teller: &Teller<'_>, kind: DefinitionKind, sights: &[Sight
         rule: "max_tools".to_owned(),
         reason: format!("{cause}"),
         remedy: Some(command(&["registry", "list", "--server", server])),
+        event: None,
     };
     let summary = format!(
         "{} {}s of {server} are beyond what is inspected",

@@ -204,6 +204,7 @@ impl Traffic {
                 conversation.identity.server
             ),
             remedy: Some("mcpmon servers".to_owned()),
+            event: None,
         };
         let teller = Teller {
             now,

@@ -56,7 +56,7 @@ impl Teller<'_> {
             event.action = action;
             event.severity = severity;
             event.rule = Some(denial.rule.clone());
-            event.reason = Some(reason(&denial.reason, denial.remedy.as_deref()));
+            because(&mut event, &denial.reason, denial.remedy.as_deref());
         }
         event
     }
@@ -81,7 +81,7 @@ impl Teller<'_> {
             && let Some(objection) = objection
         {
             event.rule = Some(objection.rule.clone().into_owned());
-            event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
+            because(&mut event, &objection.reason, objection.remedy.as_deref());
         }
         event
     }
@@ -102,15 +102,16 @@ pub(super) fn objected(event: &mut Event, objection: &Objection) {
     };
     event.severity = event.severity.max(objection.severity);
     event.rule = Some(objection.rule.clone().into_owned());
-    event.reason = Some(reason(&objection.reason, objection.remedy.as_deref()));
+    because(event, &objection.reason, objection.remedy.as_deref());
 }
 
-/// A reason with its remedy.
-pub(super) fn reason(reason: &str, remedy: Option<&str>) -> String {
-    match remedy {
+/// Tells why, and what a person can do about it.
+pub(super) fn because(event: &mut Event, reason: &str, remedy: Option<&str>) {
+    event.reason = Some(match remedy {
         Some(remedy) => format!("{reason}; see `{remedy}`"),
         None => reason.to_owned(),
-    }
+    });
+    event.remedy = remedy.map(str::to_owned);
 }
 
 /// Arguments as far as they are told, without the secrets that were found in them. With more secrets than are

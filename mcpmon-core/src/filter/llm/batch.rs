@@ -90,6 +90,7 @@ mod tests {
                 rule: "r".to_owned(),
                 reason: "not here".to_owned(),
                 remedy: None,
+                event: None,
             })
         }
 

@@ -12,15 +12,13 @@ pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
             rule: "internal".to_owned(),
             reason: "the decision does not fit what it is about".to_owned(),
             remedy: None,
+            event: None,
         }),
     }
 }
 
 impl From<Denial> for Fault {
     fn from(denial: Denial) -> Self {
-        Self::Blocked {
-            rule: denial.rule,
-            reason: denial.reason,
-        }
+        Self::Blocked(denial)
     }
 }

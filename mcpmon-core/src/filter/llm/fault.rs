@@ -2,7 +2,7 @@
 
 use crate::{
     decode::{json::quote_into, llm::Unfit},
-    model::Dialect,
+    model::{Denial, Dialect},
 };
 
 /// Why a request or response cannot go on.
@@ -21,13 +21,16 @@ pub enum Fault {
         limit: usize,
     },
     /// Policy does not let a request go on.
-    #[error("blocked by policy: {reason} [{rule}]")]
-    Blocked {
-        /// The rule that decided.
-        rule: String,
-        /// Why.
-        reason: String,
-    },
+    #[error("blocked by policy: {} [{}]{}", .0.reason, .0.rule, recorded(.0))]
+    Blocked(Denial),
+}
+
+/// Where it is recorded.
+fn recorded(denial: &Denial) -> String {
+    let event = denial.event.as_ref();
+    event.map_or_else(String::new, |event| {
+        format!(" (event {event}; the user can look it up with: mcpmon explain {event})")
+    })
 }
 
 impl Fault {
@@ -44,7 +47,7 @@ impl Fault {
         match self {
             Self::Malformed { .. } => 400,
             Self::TooLong { .. } => 413,
-            Self::Blocked { .. } => 403,
+            Self::Blocked(_) => 403,
         }
     }
 
@@ -53,7 +56,7 @@ impl Fault {
     pub const fn response_status(&self) -> u16 {
         match self {
             Self::Malformed { .. } | Self::TooLong { .. } => 502,
-            Self::Blocked { .. } => 403,
+            Self::Blocked(_) => 403,
         }
     }
 }

@@ -52,6 +52,7 @@ impl Judge for ByName {
                     rule: "by_name".to_owned(),
                     reason: "not \"now\"".to_owned(),
                     remedy: None,
+                    event: None,
                 })
             }
             Spoken::Offered(_)

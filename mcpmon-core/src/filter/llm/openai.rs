@@ -41,6 +41,7 @@ pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial
             rule: "internal".to_owned(),
             reason: "the decision does not fit a tool call".to_owned(),
             remedy: None,
+            event: None,
         }),
     }
 }

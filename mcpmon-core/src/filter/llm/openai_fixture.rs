@@ -62,6 +62,7 @@ pub(super) fn denial() -> Denial {
         rule: "r".to_owned(),
         reason: "no \"x\"".to_owned(),
         remedy: None,
+        event: None,
     }
 }
 

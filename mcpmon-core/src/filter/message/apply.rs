@@ -50,5 +50,6 @@ fn unfit() -> Denial {
         rule: "internal".to_owned(),
         reason: "the decision does not fit the message".to_owned(),
         remedy: None,
+        event: None,
     }
 }

@@ -27,11 +27,12 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+    use crate::model::EventId;
 
     #[test_case(None, "read", None => "[mcpmon] Tool 'read' blocked by policy: it is \"denied\" (rule tool_denied)."; "a name")]
     #[test_case(Some("mcp__files"), "read", None => "[mcpmon] Tool 'mcp__files/read' blocked by policy: it is \"denied\" (rule tool_denied)."; "in a namespace")]
-    #[test_case(None, "a'\"\n", Some("mcpmon policy show") => "[mcpmon] Tool 'a'\"\n' blocked by policy: it is \"denied\" (rule tool_denied). See: mcpmon policy show"; "with a remedy")]
-    fn texts(namespace: Option<&'static str>, name: &'static str, remedy: Option<&str>) -> String {
+    #[test_case(None, "a'\"\n", Some(7) => "[mcpmon] Tool 'a'\"\n' blocked by policy: it is \"denied\" (rule tool_denied, event 00000000-0000-0000-0000-000000000007). The user can look it up with: mcpmon explain 00000000-0000-0000-0000-000000000007"; "recorded")]
+    fn texts(namespace: Option<&'static str>, name: &'static str, event: Option<u128>) -> String {
         let name = ToolName {
             namespace: namespace.map(Into::into),
             name: name.into(),
@@ -39,7 +40,8 @@ mod tests {
         let denial = Denial {
             rule: "tool_denied".to_owned(),
             reason: "it is \"denied\"".to_owned(),
-            remedy: remedy.map(str::to_owned),
+            remedy: Some("mcpmon approve files:read".to_owned()),
+            event: event.map(|number| EventId(number.to_be_bytes())),
         };
         blocked_text(&name, &denial)
     }
@@ -54,6 +56,7 @@ mod tests {
             rule: String::new(),
             reason: String::new(),
             remedy: None,
+            event: None,
         };
         assert!(blocked_text(&name, &denial).chars().count() < 320);
     }

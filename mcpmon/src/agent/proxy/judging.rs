@@ -137,7 +137,7 @@ impl http::ExchangeJudge for Judging {
         tracing::warn!(%fault, dialect, %request, "a request to a model, or its answer, does not go on");
         let is_too_long = match fault {
             // Who blocked it has told.
-            Fault::Blocked { .. } => return,
+            Fault::Blocked(_) => return,
             Fault::TooLong { .. } => true,
             Fault::Malformed { .. } => false,
         };

@@ -2,6 +2,7 @@
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_core::model::{Action, Severity, Timestamp};
+use uuid::Uuid;
 
 use crate::{
     cli::{
@@ -19,6 +20,9 @@ use crate::{
 /// List what was recorded: launches, connections, mismatches, policy changes, losses
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
+    /// The one with this id, which a refusal names
+    #[arg(long, value_name = "ID", conflicts_with_all = ["server", "pid", "container", "since", "until", "session", "tool", "types", "action", "severity", "follow"])]
+    id: Option<Uuid>,
     #[command(flatten)]
     whose: Whose,
     #[command(flatten)]
@@ -61,6 +65,9 @@ pub(in crate::cli) fn run(
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
+    if let Some(id) = options.id {
+        return LISTING.show_one(listing::named(&reader, id)?, output);
+    }
     let mut filter = Filter {
         types: options.types,
         session: options.session,

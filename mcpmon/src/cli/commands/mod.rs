@@ -10,6 +10,7 @@ pub(super) mod detections;
 pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod execs;
+pub(super) mod explain;
 pub(super) mod inspect;
 pub(super) mod kill;
 pub(super) mod pins;

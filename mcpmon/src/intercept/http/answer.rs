@@ -34,7 +34,7 @@ impl Problem {
         let status = match fault {
             Fault::Malformed { .. } => StatusCode::BAD_REQUEST,
             Fault::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Fault::Blocked { .. } => StatusCode::FORBIDDEN,
+            Fault::Blocked(_) => StatusCode::FORBIDDEN,
         };
         Self::new(status, Some(dialect), format!("the request: {fault}"))
     }

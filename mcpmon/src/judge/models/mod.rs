@@ -27,7 +27,7 @@ use self::session::Session;
 use super::{Options, Policies, files};
 use crate::{
     config::Loaded,
-    record::{Entry, Generation, Reader, Recorder},
+    record::{self, Entry, Generation, Reader, Recorder},
 };
 
 /// Sessions that are known at a time; the one that was used least lately makes room.
@@ -269,7 +269,8 @@ impl Models {
     }
 
     /// Records what follows: of something that is stopped before anybody hears that it is.
-    fn carry_out(&self, session: Option<&SessionId>, judgement: Judgement) -> Verdict {
+    fn carry_out(&self, session: Option<&SessionId>, mut judgement: Judgement) -> Verdict {
+        judgement.name_refusal(record::new_event_id);
         for mut event in judgement.events {
             event.session_id = event.session_id.or_else(|| session.cloned());
             self.0.recorder.push(event);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use mcpmon_core::model::{
-    Call, Content, DefinitionKind, FromClient, Layer, ListKind, Listed, Listing, PinKey, RawJson, RequestId,
-    ServerType, Trace,
+    Action, Call, Content, DefinitionKind, FromClient, Layer, ListKind, Listed, Listing, PinKey, RawJson,
+    RequestId, ServerType, Trace,
 };
 
 use super::*;
@@ -315,3 +315,43 @@ fn files_are_private() {
 }
 
 mod crossing;
+
+#[test]
+fn a_refusal_names_its_event_and_no_command_that_lifts_it() {
+    let home = Home::new("version: 1\nmcp: {blocked_tools: [read_file]}\n");
+    let mut judge = home.judge("files");
+    let Verdict::Block(denial) = call(&mut judge, "{}") else {
+        panic!("it is on the list");
+    };
+    judge.close(NOW);
+    let named = denial.event.expect("an event").to_string();
+    let events = home.events();
+    let event = events
+        .iter()
+        .find(|event| event.id.to_string() == named)
+        .expect("it is recorded");
+    assert_eq!(
+        (event.action, event.rule.as_deref()),
+        (Action::Block, Some("blocked_tools"))
+    );
+    assert_eq!(event.data["remedy"], "mcpmon policy explain blocked_tools");
+    let reader = Reader::open(&home.path("mcpmon.db")).expect("the store");
+    assert_eq!(reader.event(event.id).expect("a store").as_ref(), Some(event));
+    assert_eq!(reader.event(uuid::Uuid::nil()).expect("a store"), None);
+}
+
+#[test]
+fn a_server_that_may_not_start_names_its_event() {
+    let home = Home::new("version: 1\nmcp: {server_policy: denylist, denied_servers: [{id: files}]}\n");
+    let mut judge = home.judge("files");
+    let Verdict::Block(denial) = judge.admit(NOW) else {
+        panic!("it is denied");
+    };
+    judge.close(NOW);
+    let named = denial.event.expect("an event").to_string();
+    assert!(
+        home.events()
+            .iter()
+            .any(|event| event.id.to_string() == named && event.kind == "mcp_server_denied")
+    );
+}

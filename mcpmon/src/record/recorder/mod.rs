@@ -12,7 +12,7 @@ use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, Retold, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
-    StoredEvent, event,
+    StoredEvent,
     journal::Journal,
     queue::{Queue, Refused, Room, Unworded},
     writer::Writer,
@@ -231,7 +231,7 @@ impl Recorder {
 
     fn push_block(&self, event: Event) {
         let (kind, room) = (event.kind.name(), Room::of(&event.kind));
-        let stored = StoredEvent::new(event::new_id(event.timestamp), &self.0.settings.host, event);
+        let stored = StoredEvent::identified(&self.0.settings.host, event);
         match self.0.journal.keep(&stored) {
             Ok(true) => self.0.queue.push_kept(stored, kind, room),
             Ok(false) => self.0.queue.push_stored(stored, kind, room),

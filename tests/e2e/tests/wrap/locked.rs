@@ -170,7 +170,7 @@ fn what_was_used_goes_on_and_nothing_else_does() -> Result<()> {
         assert!(stopped.iter().all(|event| hidden(&event)), "{stopped:?}\n{text}");
         let answers = talk(home, &["--config", &path], &[UNUSED])?;
         let refused = answers[0].to_string();
-        assert!(refused.contains("(rule tool_policy)"), "{refused}");
+        assert!(refused.contains("(rule tool_policy, event "), "{refused}");
         assert!(is_ok(&answers[2]), "{answers:?}");
     }
     Ok(())

@@ -112,7 +112,7 @@ fn what_the_policy_refuses_is_answered_and_goes_no_further() -> Result<()> {
         match rule {
             Some(rule) => {
                 assert!(
-                    answer.contains(&format!("(rule {rule})")),
+                    answer.contains(&format!("(rule {rule}, event ")),
                     "{method} {params}: {answer}"
                 );
                 assert!(!seen.contains(params), "{method} {params}");

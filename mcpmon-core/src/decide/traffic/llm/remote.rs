@@ -288,10 +288,10 @@ fn unreadable(label: &str) -> Objection {
         effect: Effect::Block,
         severity: Severity::Medium,
         reason: format!(
-            "the address of {}, a server that a request has its provider use, can be read in more than one way",
+            "the address of {}, a server that a request has its provider use, can be read in more than one way: write it as https://HOST/PATH",
             shown(label)
         ),
-        remedy: Some("write it as https://HOST/PATH".to_owned()),
+        remedy: None,
     }
 }
 

@@ -266,7 +266,9 @@ fn malformed(subject: &str) -> Objection {
         rule: "malformed_arguments".into(),
         effect: Effect::Block,
         severity: Severity::Medium,
-        reason: format!("the arguments of {subject} are no strict JSON, so no rule can look at them"),
-        remedy: Some("have the model send them again as JSON".to_owned()),
+        reason: format!(
+            "the arguments of {subject} are no strict JSON, so no rule can look at them: send them again as JSON"
+        ),
+        remedy: None,
     }
 }

@@ -138,6 +138,7 @@ fn denial() -> Denial {
         rule: "no-evil".to_owned(),
         reason: "it is not allowed".to_owned(),
         remedy: None,
+        event: None,
     }
 }
 

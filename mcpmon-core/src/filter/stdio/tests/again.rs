@@ -125,6 +125,7 @@ fn verdict(number: u8) -> Verdict {
             rule: "test".to_owned(),
             reason: "it is to be".to_owned(),
             remedy: None,
+            event: None,
         }),
     }
 }

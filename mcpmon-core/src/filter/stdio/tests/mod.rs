@@ -99,6 +99,7 @@ fn denial() -> Denial {
         rule: "no-shell".to_owned(),
         reason: "shells are not allowed".to_owned(),
         remedy: Some("mcpmon approve".to_owned()),
+        event: None,
     }
 }
 

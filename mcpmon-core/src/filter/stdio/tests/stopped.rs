@@ -5,7 +5,7 @@ use test_case::test_case;
 use super::*;
 use crate::model::{AnswerOutcome, Content, FromClient, FromServer, RequestId, ResultKind};
 
-const WHY: &str = "shells are not allowed (rule no-shell). See: mcpmon approve";
+const WHY: &str = "shells are not allowed (rule no-shell).";
 
 const STATELESS: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 

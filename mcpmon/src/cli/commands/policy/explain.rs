@@ -116,6 +116,50 @@ fn said<'r>(about: &About, outline: &Outline, reply: &'r Reply) -> Vec<&'r Opini
     reply.opinions.iter().filter(is_of).collect()
 }
 
+/// A rule as events name it, with what the configuration says to it.
+#[derive(Debug)]
+pub(in crate::cli) struct RuleKeys {
+    /// What it does; `None` where it is none of the program.
+    pub(in crate::cli) what: Option<String>,
+    keys: Vec<Key>,
+}
+
+/// What the configuration says to a rule.
+pub(in crate::cli) fn rule_keys(name: &str, outline: &Outline) -> RuleKeys {
+    if let Some(about) = all()
+        .map(|(_, about)| about)
+        .find(|about| about.names.contains(&name))
+    {
+        return RuleKeys {
+            what: Some(about.what.to_owned()),
+            keys: about.keys.iter().flat_map(|key| keys(key, outline)).collect(),
+        };
+    }
+    // One of the configuration, or a key.
+    let meaning = outline.meaning(name);
+    RuleKeys {
+        keys: match (outline.rule(name), &meaning) {
+            (Some(stated), _) => vec![Key::of(stated)],
+            (None, Some(_)) => keys(name, outline),
+            (None, None) => Vec::new(),
+        },
+        what: meaning.map(|meaning| meaning.what),
+    }
+}
+
+impl RuleKeys {
+    /// Key, value and place of each.
+    pub(in crate::cli) fn keys(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let keys = self.keys.iter();
+        keys.map(|key| (key.key.as_str(), key.value.as_str(), key.place.as_str()))
+    }
+
+    /// Each in a line.
+    pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
+        self.keys.iter().map(Key::line)
+    }
+}
+
 fn in_list(element: &str, list: &str) -> bool {
     element
         .strip_prefix(list)

@@ -10,7 +10,10 @@ use std::{io::Write, path::PathBuf};
 
 use serde_json::json;
 
-pub(in crate::cli) use self::{explain::explain, generate::generate};
+pub(in crate::cli) use self::{
+    explain::{RuleKeys, explain, rule_keys},
+    generate::generate,
+};
 
 use crate::{
     cli::{CliError, ErrorKind, Globals},

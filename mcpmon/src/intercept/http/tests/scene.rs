@@ -89,6 +89,7 @@ impl Judge for Judging {
                 rule: "test".to_owned(),
                 reason: "it is evil".to_owned(),
                 remedy: None,
+                event: None,
             }),
             false => Verdict::Allow,
         }

@@ -25,6 +25,7 @@ impl Judge for Memory {
                 rule: "r".to_owned(),
                 reason: "not \"now\"".to_owned(),
                 remedy: None,
+                event: None,
             }),
             false => Verdict::Allow,
         }

@@ -46,6 +46,7 @@ fn denial() -> Denial {
         rule: "r".to_owned(),
         reason: "not here".to_owned(),
         remedy: None,
+        event: None,
     }
 }
 

@@ -80,6 +80,7 @@ impl Notes {
             rule: "kill_switch".to_owned(),
             reason: "a person stopped it".to_owned(),
             remedy: None,
+            event: None,
         });
     }
 
@@ -126,6 +127,7 @@ impl ServerJudge for Judging {
                 rule: "test".to_owned(),
                 reason: "it is evil".to_owned(),
                 remedy: None,
+                event: None,
             }),
             false => Verdict::Allow,
         }
