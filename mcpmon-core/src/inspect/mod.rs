@@ -14,6 +14,7 @@ pub mod secrets;
 pub mod session;
 pub mod similarity;
 pub mod starter;
+pub mod tool_names;
 
 mod normalise;
 mod vector;

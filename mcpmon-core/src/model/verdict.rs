@@ -14,8 +14,8 @@ pub enum Verdict {
     Hide(Vec<usize>),
     /// An introduction goes on without its instructions.
     StripInstructions,
-    /// What a client says goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the
-    /// parameters of another request, of the body of a reply.
+    /// A message goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the parameters
+    /// of another request, of the body of a reply, of the result or the error that a server answers.
     Redact(Vec<Redaction>),
     /// It does not go on; whoever waits for it gets a valid answer that says why.
     Block(Denial),

@@ -18,14 +18,26 @@ impl Default for ArgumentInspection {
     }
 }
 
-/// What a secret in an argument does.
+/// What a secret in an argument, or in a result, does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSecret {
     /// It is reported.
     Alert,
-    /// The call is stopped.
+    /// The message is stopped.
     #[default]
     Block,
-    /// The call goes on with a placeholder in its place.
+    /// The message goes on with a placeholder in its place.
     Redact,
+}
+
+impl OnSecret {
+    /// The harder one of two.
+    #[must_use]
+    pub const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Block, _) | (_, Self::Block) => Self::Block,
+            (Self::Redact, _) | (_, Self::Redact) => Self::Redact,
+            (Self::Alert, Self::Alert) => Self::Alert,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use super::OnSecret;
 use crate::model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
 
 /// `mcp.detection`, as far as it concerns definitions.
@@ -17,6 +18,8 @@ pub struct Detection {
     pub alert_threshold: Severity,
     /// What a finding in a definition does.
     pub on_detection: OnDetection,
+    /// What a tool does that a pinned server did not list before.
+    pub on_new_tool: OnNewTool,
 }
 
 impl Default for Detection {
@@ -35,6 +38,7 @@ impl Default for Detection {
             custom: Vec::new(),
             alert_threshold: Severity::High,
             on_detection: OnDetection::Hide,
+            on_new_tool: OnNewTool::Alert,
         }
     }
 }
@@ -51,6 +55,18 @@ pub enum OnDetection {
     Block,
 }
 
+/// What a tool does that a pinned server did not list before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnNewTool {
+    /// It is pinned as any other.
+    Allow,
+    /// It is reported, and pinned.
+    #[default]
+    Alert,
+    /// It is left out of its list, and cannot be called, until a person accepts it.
+    Hide,
+}
+
 /// `mcp.output_inspection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputInspection {
@@ -58,6 +74,8 @@ pub struct OutputInspection {
     pub enabled: bool,
     /// Whether a result with a finding that stands is withheld.
     pub on_detection: OnOutput,
+    /// What a secret in a result does.
+    pub secrets: OnSecret,
 }
 
 impl Default for OutputInspection {
@@ -65,6 +83,7 @@ impl Default for OutputInspection {
         Self {
             enabled: true,
             on_detection: OnOutput::Block,
+            secrets: OnSecret::Alert,
         }
     }
 }

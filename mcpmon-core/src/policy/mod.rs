@@ -25,8 +25,8 @@ pub use environment::{EnvironmentRules, Passage, variable_names};
 pub use extent::Extent;
 pub use guard::Guard;
 pub use inspection::{
-    Approvals, Detection, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection, Requests,
-    Suppression,
+    Approvals, Detection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout, OutputInspection,
+    Requests, Suppression,
 };
 pub use llm::{DlpMode, LlmPolicy, ProxyMode};
 pub use network::{

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     Approvals, ArgumentInspection, Burst, CrossServer, CrossServerDecision, Detection, ExecPolicy, Flow,
-    Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnSecret, OnTimeout, OutputInspection, Pinning,
-    Policy, RateLimits, Requests, Server, ServerPolicy, Unwrapped,
+    Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnTimeout, OutputInspection, Pinning, Policy,
+    RateLimits, Requests, Server, ServerPolicy, Unwrapped,
 };
 
 impl Policy {
@@ -131,6 +131,7 @@ fn inspections(own: &Detection, other: &Detection) -> Detection {
                 custom: own.custom.iter().chain(new).cloned().collect(),
                 alert_threshold: own.alert_threshold.min(other.alert_threshold),
                 on_detection: own.on_detection.max(other.on_detection),
+                on_new_tool: own.on_new_tool.max(other.on_new_tool),
             }
         }
         (false, true) => other.clone(),
@@ -143,6 +144,7 @@ fn results(own: OutputInspection, other: OutputInspection) -> OutputInspection {
         (true, true) => OutputInspection {
             enabled: true,
             on_detection: own.on_detection.max(other.on_detection),
+            secrets: own.secrets.stricter(other.secrets),
         },
         (false, true) => other,
         (_, false) => own,
@@ -153,11 +155,7 @@ const fn secrets(own: ArgumentInspection, other: ArgumentInspection) -> Argument
     match (own.enabled, other.enabled) {
         (true, true) => ArgumentInspection {
             enabled: true,
-            on_detection: match (own.on_detection, other.on_detection) {
-                (OnSecret::Block, _) | (_, OnSecret::Block) => OnSecret::Block,
-                (OnSecret::Redact, _) | (_, OnSecret::Redact) => OnSecret::Redact,
-                (OnSecret::Alert, OnSecret::Alert) => OnSecret::Alert,
-            },
+            on_detection: own.on_detection.stricter(other.on_detection),
         },
         (false, true) => other,
         (_, false) => own,
@@ -298,7 +296,10 @@ mod tests {
     use super::*;
     use crate::{
         model::{Category, NameGlob, ServerId, Severity},
-        policy::{Admission, Handling, OnDetection, OnOutput, RateLimit, Suppression, Transport},
+        policy::{
+            Admission, Handling, OnDetection, OnNewTool, OnOutput, OnSecret, RateLimit, Suppression,
+            Transport,
+        },
     };
 
     const IDS: [&str; 4] = ["files", "mail", "Files", "web"];
@@ -347,15 +348,24 @@ mod tests {
         let severities = &[Severity::Low, Severity::High, Severity::Critical][..];
         let effects = &[OnDetection::Alert, OnDetection::Hide, OnDetection::Block][..];
         let effects = prop::sample::select(effects);
-        (any::<bool>(), builtin, prop::sample::select(severities), effects).prop_map(
-            |(enabled, builtin, alert_threshold, on_detection)| Detection {
-                enabled,
-                builtin,
-                custom: Vec::new(),
-                alert_threshold,
-                on_detection,
-            },
+        let new_tools = prop::sample::select(&[OnNewTool::Allow, OnNewTool::Alert, OnNewTool::Hide][..]);
+        (
+            any::<bool>(),
+            builtin,
+            prop::sample::select(severities),
+            effects,
+            new_tools,
         )
+            .prop_map(
+                |(enabled, builtin, alert_threshold, on_detection, on_new_tool)| Detection {
+                    enabled,
+                    builtin,
+                    custom: Vec::new(),
+                    alert_threshold,
+                    on_detection,
+                    on_new_tool,
+                },
+            )
     }
 
     fn requests() -> impl Strategy<Value = Requests> {
@@ -416,6 +426,11 @@ mod tests {
                 outputs: OutputInspection {
                     enabled,
                     on_detection: if blocks { OnOutput::Block } else { OnOutput::Alert },
+                    secrets: match line % 3 {
+                        0 => OnSecret::Alert,
+                        1 => OnSecret::Redact,
+                        _ => OnSecret::Block,
+                    },
                 },
                 limits: Limits {
                     max_line: line,
@@ -440,6 +455,20 @@ mod tests {
 
     fn withheld(outputs: OutputInspection) -> Option<OnOutput> {
         outputs.enabled.then_some(outputs.on_detection)
+    }
+
+    fn new_tools(inspection: &Detection) -> Option<OnNewTool> {
+        inspection.enabled.then_some(inspection.on_new_tool)
+    }
+
+    /// How hard a secret in a result is met: the larger the stricter.
+    const fn secrets_met(outputs: OutputInspection) -> u8 {
+        match outputs.secrets {
+            _ if !outputs.enabled => 0,
+            OnSecret::Alert => 1,
+            OnSecret::Redact => 2,
+            OnSecret::Block => 3,
+        }
     }
 
     /// How bad a changed definition, or one without a pin, is: the larger the stricter.
@@ -481,6 +510,8 @@ mod tests {
                     }
                 }
                 prop_assert!(withheld(merged.outputs) >= withheld(policy.outputs));
+                prop_assert!(new_tools(&merged.inspection) >= new_tools(&policy.inspection));
+                prop_assert!(secrets_met(merged.outputs) >= secrets_met(policy.outputs));
                 for is_pinned in [true, false] {
                     let (mine, merged) = (policy.definition_pinning, merged.definition_pinning);
                     prop_assert!(pinned(merged, is_pinned) >= pinned(mine, is_pinned));

@@ -1,4 +1,4 @@
-//! What a client says, with parts of it replaced.
+//! What a client says, or a server answers, with parts of it replaced.
 
 use super::edit::Edit;
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
         json::Value,
         jsonrpc::{Envelope, Payload},
     },
-    model::{FromClient, Redaction},
+    model::{Content, FromClient, FromServer, Redaction},
 };
 
-/// What a client says with these parts of it replaced, ascending; every other byte stays. The parts lie in the
-/// arguments of a call or a prompt, in the parameters of another request, in the body of a reply. `None` where one
-/// does not, or follows none of the parts before it.
+/// A message with these parts of it replaced, ascending; every other byte stays. The parts lie in the arguments of a call
+/// or a prompt, in the parameters of another request, in the body of a reply, in the result or the error that a server
+/// answers. `None` where one does not, or follows none of the parts before it.
 #[must_use]
 pub fn with_redactions(
     envelope: &Envelope<'_>,
-    said: &FromClient<'_>,
+    said: &Content<'_>,
     redactions: &[Redaction],
 ) -> Option<String> {
     let arguments = inspected(envelope, said)?;
@@ -38,15 +38,19 @@ pub fn with_redactions(
 }
 
 /// What was judged.
-fn inspected<'a>(envelope: &'a Envelope<'a>, said: &FromClient<'_>) -> Option<Value<'a>> {
+fn inspected<'a>(envelope: &'a Envelope<'a>, said: &Content<'_>) -> Option<Value<'a>> {
+    use Content::{Client, Server};
     match (said, &envelope.payload) {
-        (FromClient::Call(_) | FromClient::Prompt { .. }, Payload::Method { params, .. }) => {
+        (Client(FromClient::Call(_) | FromClient::Prompt { .. }), Payload::Method { params, .. }) => {
             // Of two members with one name the last one counts, as it did for whoever judged the call.
             let members = params.as_ref()?.members();
             Some(members.filter(|member| member.name == "arguments").last()?.value)
         }
-        (FromClient::Request { .. }, Payload::Method { params, .. }) => *params,
-        (FromClient::Reply { .. }, Payload::Result(part) | Payload::Error(part)) => Some(part.value),
+        (Client(FromClient::Request { .. }), Payload::Method { params, .. }) => *params,
+        (
+            Client(FromClient::Reply { .. }) | Server(FromServer::Answer(_)),
+            Payload::Result(part) | Payload::Error(part),
+        ) => Some(part.value),
         _ => None,
     }
 }

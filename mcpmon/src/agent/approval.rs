@@ -81,7 +81,11 @@ pub fn decide(
         item: subject.name.clone(),
         ..Selection::default()
     };
-    let records = store.definitions(&selection)?;
+    let mut records = store.definitions(&selection)?;
+    // `SERVER:` are the instructions. A tool without a name is accepted with all of its server, or not at all.
+    if subject.name.as_deref() == Some("") {
+        records.retain(|record| record.key.kind == DefinitionKind::Instructions);
+    }
     let named = || match &subject.name {
         Some(name) => format!("{}:{name}", subject.server),
         None => subject.server.to_string(),
@@ -198,6 +202,32 @@ mod tests {
             all.iter()
                 .all(|record| !record.hidden && record.approved_by.as_deref() == Some("ann"))
         );
+    }
+
+    #[test]
+    fn without_a_name_the_instructions_are_meant_and_no_tool() {
+        let (_directory, mut store) = filled();
+        let nameless = sample::definition("files", "", "a tool");
+        let mut instructions = sample::definition("files", "", "what to do");
+        instructions.key.kind = DefinitionKind::Instructions;
+        let approve = Word::Approve { hash: None };
+        let keep = |store: &mut Store, record: DefinitionRecord| {
+            crate::record::Destination::keep(store, &[Entry::Definition(record)]).expect("kept");
+        };
+        keep(&mut store, nameless);
+        assert!(
+            said(&mut store, Some(""), &approve).is_err(),
+            "a tool without a name"
+        );
+        keep(&mut store, instructions);
+        assert_eq!(
+            said(&mut store, Some(""), &approve),
+            Ok(vec!["files:".to_owned()])
+        );
+        let all = store.definitions(&Selection::default()).expect("definitions");
+        let approved = all.iter().filter(|record| record.approved_by.is_some());
+        let kinds: Vec<DefinitionKind> = approved.map(|record| record.key.kind).collect();
+        assert_eq!(kinds, [DefinitionKind::Instructions]);
     }
 
     #[test]

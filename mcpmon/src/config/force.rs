@@ -75,6 +75,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.detection.custom_patterns",
     "mcp.detection.alert_threshold",
     "mcp.detection.on_detection",
+    "mcp.detection.on_new_tool",
     "mcp.rate_limits",
     "mcp.cross_server",
     "mcp.categories",

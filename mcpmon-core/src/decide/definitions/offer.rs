@@ -149,6 +149,19 @@ impl Offer {
         entry.is_listed() && entry.place().epoch == self.epoch
     }
 
+    /// Whether a definition that nobody accepted came after ones that are pinned: in a later list, or in a later run.
+    pub(in crate::decide) fn is_latecomer(&self, entry: &Entry) -> bool {
+        let is_before = |other: &Entry| match (other.born, entry.born) {
+            (0, 0) => other.record.first_seen < entry.record.first_seen,
+            (other, own) => other < own,
+        };
+        let is_unpinned = entry.record.pinned.is_none();
+        is_unpinned
+            && self
+                .entries()
+                .any(|other| other.record.pinned.is_some() && is_before(other))
+    }
+
     /// The server says that its list is another by now.
     pub(in crate::decide) const fn changed(&mut self) {
         self.epoch += 1;

@@ -4,7 +4,7 @@ use super::{Effect, Objection, Rule, Scene};
 use crate::{
     decide::wording::{command, shown},
     inspect::secrets::{MAX_SECRETS, Secret},
-    model::{ServerId, Timestamp},
+    model::{ServerId, Subject, Timestamp},
     policy::{Mode, OnSecret, Policy},
 };
 
@@ -20,12 +20,19 @@ impl Rule for ArgumentContent {
     }
 }
 
-/// What a client gives a server, and the secrets in it.
+/// Its name for what a server answers.
+pub(in crate::decide) const OUTPUT_RULE: &str = "output_secrets";
+
+/// What a client gives a server, or a server answers, and the secrets in it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::decide) struct Given<'a> {
     /// The policy in force.
     pub(in crate::decide) policy: &'a Policy,
-    /// Who gets it.
+    /// What is inspected.
+    pub(in crate::decide) subject: Subject,
+    /// What a secret in it does.
+    pub(in crate::decide) on_secret: OnSecret,
+    /// Who gets it, or says it.
     pub(in crate::decide) server: &'a ServerId,
     /// When.
     pub(in crate::decide) now: Timestamp,
@@ -43,12 +50,22 @@ impl<'a> Given<'a> {
         let calling = scene.call?;
         Some(Self {
             policy: scene.policy,
+            subject: Subject::Argument,
+            on_secret: scene.policy.arguments.on_detection,
             server: scene.server,
             now: scene.now,
             name: &calling.call.tool,
             secrets: calling.secrets,
             is_replaceable: true,
         })
+    }
+
+    /// The rule that speaks of it.
+    pub(in crate::decide) const fn rule(&self) -> &'static str {
+        match self.subject {
+            Subject::Argument => RULE,
+            _ => OUTPUT_RULE,
+        }
     }
 
     /// What stands against it; `what` says what it is.
@@ -58,12 +75,11 @@ impl<'a> Given<'a> {
             .iter()
             .rev()
             .max_by_key(|secret| secret.finding.severity)?;
-        let on_detection = self.policy.arguments.on_detection;
         // Nothing is let through in part, and a member is not given another name.
         let is_replaceable = self.is_replaceable
             && self.secrets.len() < MAX_SECRETS
             && Secret::redactions(alarming.iter().copied()).is_some();
-        let (effect, follows) = match (on_detection, self.policy.mode) {
+        let (effect, follows) = match (self.on_secret, self.policy.mode) {
             (OnSecret::Alert, _) => (Effect::Audit, ""),
             (OnSecret::Redact, Mode::Enforce) if is_replaceable => {
                 (Effect::Audit, ", replaced by a placeholder")
@@ -83,7 +99,7 @@ impl<'a> Given<'a> {
             field => format!(" ({})", shown(field)),
         };
         Some(Objection {
-            rule: RULE.into(),
+            rule: self.rule().into(),
             effect,
             severity: worst.finding.severity,
             reason: format!(
@@ -106,7 +122,7 @@ impl<'a> Given<'a> {
     pub(in crate::decide) fn accepts(&self, secret: &Secret) -> bool {
         let pattern = &secret.finding.pattern;
         self.policy
-            .suppresses(RULE, pattern, self.server, self.name, self.now)
+            .suppresses(self.rule(), pattern, self.server, self.name, self.now)
     }
 }
 

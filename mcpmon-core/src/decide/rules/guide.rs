@@ -45,6 +45,11 @@ pub const GUIDE: &[About] = &[
         what: "a definition that differs from its pin, or has none, is blocked or noted",
     },
     About {
+        names: &["new_tool"],
+        keys: &["mcp.detection.on_new_tool"],
+        what: "a tool that its server did not list when the others were pinned is blocked or noted",
+    },
+    About {
         names: &["approval"],
         keys: &["mcp.approvals"],
         what: "what needs a person's approval is blocked until there is one",
@@ -148,6 +153,11 @@ pub const BESIDE: &[About] = &[
         names: &["output_poisoning", "sampling_poisoning", "elicitation_poisoning"],
         keys: &["mcp.output_inspection", "mcp.detection", "mcp.suppressions"],
         what: "what a server says is blocked or noted where there is an attack in it",
+    },
+    About {
+        names: &["output_secrets"],
+        keys: &["mcp.output_inspection.secrets", "mcp.suppressions"],
+        what: "secrets in what a server answers are reported, replaced, or withheld",
     },
     About {
         names: &["elicitation_credentials"],

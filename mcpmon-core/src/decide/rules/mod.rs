@@ -10,6 +10,7 @@ mod default_decision;
 #[cfg(test)]
 mod fixture;
 mod guide;
+mod new_tool;
 mod no_room;
 mod opinion;
 mod poisoning;
@@ -137,6 +138,7 @@ const RULES: &[&dyn Rule] = &[
     &stale::StaleDefinition,
     &contradicted::Contradicted,
     &version_pin::VersionPin,
+    &new_tool::NewTool,
     &unapproved::Unapproved,
     &poisoning::ToolPoisoning,
     &server::ServerAdmission,
@@ -301,9 +303,13 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The command that accepts it as it is.
+    /// The command that accepts it as it is, or shows it where it has no name.
     fn approval(&self) -> String {
         let name = match self.used {
+            // `SERVER:` are the instructions.
+            Used::Offered { kind, name: "", .. } if kind != DefinitionKind::Instructions => {
+                return command(&["registry", "list", "--server", self.server.as_str()]);
+            }
             Used::Offered { name, .. } => name,
             Used::Server => "",
         };

@@ -15,7 +15,7 @@ use crate::{
     inspect::scan::Source,
     model::{
         Answer, AnswerOutcome, Ask, Asked, CallOutcome, Event, EventKind, Finding, Question, RawJson,
-        ResultKind, Severity, Subject,
+        ResultKind, Severity, Subject, Verdict,
     },
     policy::Mode,
 };
@@ -45,6 +45,14 @@ impl Traffic {
         let inspection = self.inspection(teller, tool, &sieved);
         note(&mut ruling, sieved.objection);
         judgement.events.extend(inspection);
+        let leaked = self.leaked(
+            teller,
+            subject,
+            tool.unwrap_or_default(),
+            &answer.outcome,
+            &mut ruling,
+        );
+        judgement.events.extend(leaked.events);
         if matches!(answer.to.what, Question::Call { .. }) {
             judgement
                 .events
@@ -60,7 +68,10 @@ impl Traffic {
                 .orders
                 .extend(self.shared_output(teller, &answer.to.what, result));
         }
-        judgement.verdict = verdict(&ruling);
+        judgement.verdict = match verdict(&ruling) {
+            Verdict::Allow if !leaked.redactions.is_empty() => Verdict::Redact(leaked.redactions),
+            verdict => verdict,
+        };
         judgement
     }
 

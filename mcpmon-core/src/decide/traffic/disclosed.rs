@@ -1,10 +1,10 @@
-//! What the arguments of a call give away, how that is told, and what is taken out of them.
+//! What the arguments of a call, or an answer, give away, how that is told, and what is taken out of them.
 
 use super::{sieve::MAX_TOLD, tell::Teller};
 use crate::{
-    decide::rules::{ARGUMENT_INSPECTION, Effect, Given, Objection, Ruling},
+    decide::rules::{Effect, Given, Objection, Ruling},
     inspect::secrets::Secret,
-    model::{Action, Event, Redaction, Subject},
+    model::{Action, Event, Redaction},
     policy::OnSecret,
 };
 
@@ -19,11 +19,11 @@ pub(in crate::decide) struct Disclosed {
     pub(super) is_cut: bool,
 }
 
-/// An event for each secret in what a client gives that is not accepted.
+/// An event for each secret that is not accepted.
 pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling) -> Vec<Event> {
     let threshold = given.policy.inspection.alert_threshold;
     let event = |secret: &Secret| {
-        let of_rule = |objection: &&Objection| objection.rule == ARGUMENT_INSPECTION;
+        let of_rule = |objection: &&Objection| objection.rule == given.rule();
         let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
         let action = match objection.map(|objection| objection.effect) {
             Some(Effect::Block) => Action::Block,
@@ -31,8 +31,8 @@ pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling
             Some(Effect::Audit) | None => Action::Allow,
         };
         teller.detection(
-            Subject::Argument,
-            Some(given.name),
+            given.subject,
+            Some(given.name).filter(|name| !name.is_empty()),
             &secret.finding,
             action,
             objection,
@@ -44,7 +44,7 @@ pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling
 
 /// What of it is replaced before it goes on.
 pub(super) fn redactions(given: &Given<'_>, ruling: &Ruling) -> Vec<Redaction> {
-    if given.policy.arguments.on_detection != OnSecret::Redact || ruling.block.is_some() {
+    if given.on_secret != OnSecret::Redact || ruling.block.is_some() {
         return Vec::new();
     }
     Secret::redactions(given.alarming()).unwrap_or_default()

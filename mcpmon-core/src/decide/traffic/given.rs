@@ -17,7 +17,7 @@ use crate::{
         arguments::Arguments,
         secrets::{self, Secret},
     },
-    model::{Ask, Call, DefinitionKind, Event, RawJson, Redaction, Verdict},
+    model::{Ask, Call, DefinitionKind, Event, RawJson, Redaction, Subject, Verdict},
 };
 
 /// Something that a client says.
@@ -55,6 +55,8 @@ impl Traffic {
         let server = &teller.conversation.identity.server;
         let mut given = Given {
             policy: &self.policy,
+            subject: Subject::Argument,
+            on_secret: self.policy.arguments.on_detection,
             server,
             now: teller.now,
             name: said.name,

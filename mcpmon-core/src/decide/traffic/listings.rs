@@ -10,7 +10,7 @@ use crate::{
         order::Judgement,
         rules::{self, Effect, Ruling, Scene},
     },
-    inspect::scan,
+    inspect::{scan, tool_names::ToolNames},
     model::{Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, PinKey, RawJson, Verdict},
     policy::Mode,
 };
@@ -135,6 +135,11 @@ impl Traffic {
         let own: Vec<&str> = tools.into_iter().flat_map(|offer| offer.names()).collect();
         let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
         let is_on = self.policy.inspection.enabled;
+        let builtin = &self.policy.inspection.builtin;
+        let names = match kind {
+            DefinitionKind::Tool if is_on => ToolNames::of(&own),
+            _ => ToolNames::default(),
+        };
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
         // What is found in a definition beside another one of its name is added to what was found there.
         let replaced = read
@@ -161,10 +166,15 @@ impl Traffic {
                 DefinitionKind::Instructions => {
                     self.scanner.instructions(&raw.text().unwrap_or_default(), &scene)
                 }
-                DefinitionKind::Tool
-                | DefinitionKind::Prompt
-                | DefinitionKind::Resource
-                | DefinitionKind::Template => self.scanner.definition(raw, &scene),
+                DefinitionKind::Tool => {
+                    let mut findings = names.inspect(items[position].0, raw);
+                    findings.retain(|finding| builtin.contains(&finding.category));
+                    findings.extend(self.scanner.definition(raw, &scene));
+                    findings
+                }
+                DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
+                    self.scanner.definition(raw, &scene)
+                }
             };
             room.keep(&mut findings);
             (position, findings)

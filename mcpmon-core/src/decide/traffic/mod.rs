@@ -11,6 +11,7 @@ mod files;
 mod given;
 mod incidents;
 mod killed;
+mod leaked;
 mod listed;
 mod listings;
 mod llm;

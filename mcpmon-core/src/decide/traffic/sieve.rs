@@ -112,7 +112,7 @@ pub(super) const fn rule(subject: Subject) -> &'static str {
     }
 }
 
-const fn noun(subject: Subject) -> &'static str {
+pub(super) const fn noun(subject: Subject) -> &'static str {
     match subject {
         Subject::Definition => "a definition",
         Subject::Output => "a result",

@@ -35,9 +35,9 @@ pub(super) fn apply(
         {
             without_instructions(envelope)
         }
-        (Verdict::Redact(redactions), Content::Client(said)) => with_redactions(envelope, said, redactions),
+        (Verdict::Redact(redactions), said) => with_redactions(envelope, said, redactions),
         (Verdict::Block(denial), _) => return Applied::Stopped(stop(envelope, message, shape, denial)),
-        (Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_), _) => None,
+        (Verdict::Hide(_) | Verdict::StripInstructions, _) => None,
     };
     less.map_or_else(
         || Applied::Stopped(stop(envelope, message, shape, &unfit())),

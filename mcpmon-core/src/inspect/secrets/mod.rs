@@ -109,6 +109,37 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     found.finish()
 }
 
+/// Members of a result that only its server reads again: what stands there goes back as it came.
+const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
+
+/// What is found in a result of a server, which was walked: what is a secret [in a text](in_text), and values of members
+/// that are named as one. At most [`MAX_SECRETS`].
+#[must_use]
+pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
+    let mut found = found::Collector::new(json);
+    let mut context = Context::default();
+    for value in result.iter() {
+        let mut members = value.members();
+        let is_opaque = members.next().is_some_and(|name| OPAQUE.contains(&name)) && members.next().is_none();
+        let mut hits = match value.kind() {
+            ArgumentKind::Literal => continue,
+            ArgumentKind::Text if is_opaque => continue,
+            ArgumentKind::Key | ArgumentKind::Text => prose::hits(value.text()),
+        };
+        if value.kind() == ArgumentKind::Text {
+            context.named(value, &mut hits);
+            hits.retain(|hit| prose::is_secret(hit, value.text()));
+        }
+        // What encodes a secret is replaced, and the text around it stays.
+        hits.iter_mut().for_each(|hit| hit.decoded = false);
+        found.take(value, hits);
+        if found.is_done() {
+            break;
+        }
+    }
+    found.finish()
+}
+
 /// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
 #[must_use]
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {

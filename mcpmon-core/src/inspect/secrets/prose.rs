@@ -1,6 +1,6 @@
 //! Secrets in text that people, tools and models wrote: prompts, files, output of commands.
 
-use super::{code, found::placeholder, layers, makeup, text, value};
+use super::{Hit, code, found::placeholder, layers, makeup, text, value};
 use crate::model::{Redaction, Severity};
 
 /// A secret in a text.
@@ -18,22 +18,8 @@ pub struct Disclosure {
 /// files, hashes, ids and images do too. What code and examples have where a secret would stand is none either.
 #[must_use]
 pub fn in_text(text: &str) -> Vec<Disclosure> {
-    if !makeup::may_hold(text) {
-        return Vec::new();
-    }
-    let known = text::hits(text).into_iter();
-    let known = known.filter(|hit| match hit.kind {
-        "high_entropy" | "base64_blob" => false,
-        "generic_secret" | "bearer_token" => {
-            let value = layers::unescape(&text[hit.span.clone()]);
-            // No secret that has a name has words: an address writes them with escapes.
-            !value.contains(' ')
-                && !value::is_made_up(&value)
-                && (hit.kind == "bearer_token" || !code::is_expression(&value))
-        }
-        _ => true,
-    });
-    known
+    hits(text)
+        .into_iter()
         .map(|hit| Disclosure {
             kind: hit.kind,
             severity: hit.severity,
@@ -43,6 +29,31 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
             },
         })
         .collect()
+}
+
+/// What a secret is in such a text.
+pub(super) fn hits(text: &str) -> Vec<Hit> {
+    if !makeup::may_hold(text) {
+        return Vec::new();
+    }
+    let mut hits = text::hits(text);
+    hits.retain(|hit| is_secret(hit, text));
+    hits
+}
+
+/// Whether what was found in such a text is a secret there.
+pub(super) fn is_secret(hit: &Hit, text: &str) -> bool {
+    match hit.kind {
+        "high_entropy" | "base64_blob" => false,
+        "generic_secret" | "bearer_token" => {
+            let value = layers::unescape(&text[hit.span.clone()]);
+            // No secret that has a name has words: an address writes them with escapes.
+            !value.contains(' ')
+                && !value::is_made_up(&value)
+                && (hit.kind == "bearer_token" || !code::is_expression(&value))
+        }
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use mcpmon_core::{
     inspect::scan::Scanner,
     model::{Category, CustomPattern, NameGlob, Severity, Timestamp},
     policy::{
-        Approvals, Detection, FirstUse, Handling, Limits, OnDetection, OnOutput, OnTimeout, OutputInspection,
-        Requests, Suppression,
+        Approvals, Detection, FirstUse, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnSecret,
+        OnTimeout, OutputInspection, Requests, Suppression,
     },
 };
 
@@ -49,6 +49,11 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> De
             raw::OnDefinition::Alert => OnDetection::Alert,
             raw::OnDefinition::Hide => OnDetection::Hide,
             raw::OnDefinition::Block => OnDetection::Block,
+        },
+        on_new_tool: match raw.on_new_tool {
+            raw::OnNewTool::Allow => OnNewTool::Allow,
+            raw::OnNewTool::Alert => OnNewTool::Alert,
+            raw::OnNewTool::Hide => OnNewTool::Hide,
         },
     }
 }
@@ -113,6 +118,11 @@ pub(super) const fn outputs(raw: &raw::OutputInspection) -> OutputInspection {
         on_detection: match raw.on_detection {
             raw::OnOutput::Alert => OnOutput::Alert,
             raw::OnOutput::Block => OnOutput::Block,
+        },
+        secrets: match raw.secrets {
+            raw::OnOutputSecret::Alert => OnSecret::Alert,
+            raw::OnOutputSecret::Redact => OnSecret::Redact,
+            raw::OnOutputSecret::Block => OnSecret::Block,
         },
     }
 }

@@ -7,7 +7,7 @@ use super::{
     tables::{self, Act, RULES, Row},
 };
 use crate::config::{
-    load::{Entry, KeyPath, Node, Value, merge},
+    load::{Entry, Item, KeyPath, Node, Value, merge},
     mistake::Place,
 };
 
@@ -178,6 +178,23 @@ impl Draft {
                     made(Value::Text(value.to_owned())),
                 );
             }
+        }
+        let flow = path.key("cross_server_flow");
+        if self.tree.find(&flow).is_some() && self.tree.find(&flow.key("categories")).is_none() {
+            let categories = ["write", "send", "compute", "unknown"];
+            let item = |(index, category): (usize, &str)| Item {
+                index,
+                node: made(Value::Text(category.to_owned())),
+            };
+            let items = categories.into_iter().enumerate().map(item).collect();
+            self.put(
+                "mcp.cross_server.cross_server_flow.categories",
+                made(Value::List(items)),
+            );
+            self.comments.insert(
+                "mcp.cross_server.cross_server_flow.categories",
+                "As agentsh does. mcpmon's own are `write` and `send`: most tools compute, or cannot be told.",
+            );
         }
         self.comments.insert(
             "mcp.cross_server.decision",

@@ -17,7 +17,7 @@ use serde::Deserialize as _;
 use self::merge::overlay;
 pub(super) use self::{
     merge::merge,
-    node::{Entry, KeyPath, Node, Value},
+    node::{Entry, Item, KeyPath, Node, Value},
     reader::{Fault, Subject},
     suggest::closest,
 };

@@ -39,6 +39,8 @@ pub(crate) struct Detection {
     pub(crate) alert_threshold: Level,
     /// What a finding in a definition does.
     pub(crate) on_detection: OnDefinition,
+    /// What a tool does that a pinned server did not list before.
+    pub(crate) on_new_tool: OnNewTool,
 }
 
 impl Default for Detection {
@@ -52,8 +54,22 @@ impl Default for Detection {
             custom_patterns: Vec::new(),
             alert_threshold: Level::default(),
             on_detection: OnDefinition::default(),
+            on_new_tool: OnNewTool::default(),
         }
     }
+}
+
+/// What a tool does that a pinned server did not list before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnNewTool {
+    /// It is pinned as any other.
+    Allow,
+    /// It is reported, and pinned.
+    #[default]
+    Alert,
+    /// It is left out of `tools/list`, and cannot be called, until a person accepts it.
+    Hide,
 }
 
 /// Built-in patterns over tool definitions.
@@ -155,6 +171,8 @@ pub(crate) struct OutputInspection {
     pub(crate) enabled: bool,
     /// What a finding does.
     pub(crate) on_detection: OnOutput,
+    /// What a secret in a result or an error message does.
+    pub(crate) secrets: OnOutputSecret,
 }
 
 impl Default for OutputInspection {
@@ -162,8 +180,22 @@ impl Default for OutputInspection {
         Self {
             enabled: true,
             on_detection: OnOutput::default(),
+            secrets: OnOutputSecret::default(),
         }
     }
+}
+
+/// What a secret in a result does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnOutputSecret {
+    /// It is reported.
+    #[default]
+    Alert,
+    /// A placeholder takes its place before the client gets the result.
+    Redact,
+    /// The result is withheld.
+    Block,
 }
 
 /// What a finding in a result does.

@@ -26,7 +26,7 @@ pub(crate) use self::{
     format::Text,
     inspection::{
         ArgumentInspection, Attack, ConfigGuard, CustomPattern, Detection, Level, OnArgument, OnDefinition,
-        OnOutput, OutputInspection,
+        OnNewTool, OnOutput, OnOutputSecret, OutputInspection,
     },
     mcp::{Approvals, Discovery, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
     network::{Deny, Network, ProxyBypass, Scope, Watch},

@@ -309,3 +309,33 @@ fn what_is_inspected_and_how_it_is_handled() {
     );
     assert_eq!(policy.name_similarity, None);
 }
+
+#[test]
+fn detection_that_is_off_recognises_no_launches_and_inspects_no_definitions() {
+    for (text, is_on) in [("true", true), ("false", false)] {
+        let policy = policy(&format!("mcp: {{detection: {{enabled: {text}}}}}\n"));
+        assert_eq!(
+            (policy.detection.enabled, policy.inspection.enabled),
+            (is_on, is_on)
+        );
+        assert!(policy.outputs.enabled && policy.definition_pinning.enabled);
+    }
+}
+
+#[test]
+fn new_tools_and_secrets_in_results() {
+    use mcpmon_core::policy::{OnNewTool, OnSecret};
+    let read = |text: &str| {
+        let policy = policy(text);
+        (policy.inspection.on_new_tool, policy.outputs.secrets)
+    };
+    assert_eq!(read("version: 1\n"), (OnNewTool::Alert, OnSecret::Alert));
+    assert_eq!(
+        read("mcp: {detection: {on_new_tool: hide}, output_inspection: {secrets: redact}}\n"),
+        (OnNewTool::Hide, OnSecret::Redact)
+    );
+    assert_eq!(
+        read("mcp: {detection: {on_new_tool: allow}, output_inspection: {secrets: block}}\n"),
+        (OnNewTool::Allow, OnSecret::Block)
+    );
+}

@@ -158,11 +158,13 @@ fn every_key_and_its_default() {
           },
           "custom_patterns": [],
           "alert_threshold": "high",
-          "on_detection": "hide"
+          "on_detection": "hide",
+          "on_new_tool": "alert"
         },
         "output_inspection": {
           "enabled": true,
-          "on_detection": "block"
+          "on_detection": "block",
+          "secrets": "alert"
         },
         "argument_inspection": {
           "enabled": true,

@@ -4,8 +4,8 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    model::{CallOutcome, EventKind},
-    policy::OnOutput,
+    model::{CallOutcome, EventKind, redacted},
+    policy::{OnOutput, OnSecret},
 };
 
 fn called() -> Question {
@@ -164,4 +164,95 @@ fn too_many_requests_for_input_are_refused() {
             rule
         );
     }
+}
+
+const TOKEN: &str = concat!("gh", "p_", "0000000000000000000000000000002C8GjS");
+
+fn leaking(secrets: OnSecret) -> World {
+    let mut policy = policy();
+    policy.outputs.secrets = secrets;
+    World::new(policy)
+}
+
+#[test_case(OnSecret::Alert, None, 0, "audit"; "alert")]
+#[test_case(OnSecret::Redact, None, 1, "audit"; "redact")]
+#[test_case(OnSecret::Block, Some("output_secrets"), 0, "block"; "block")]
+fn secrets_in_results(secrets: OnSecret, rule: Option<&str>, replaced: usize, action: &str) {
+    for result in [
+        format!(r#"{{"content":[{{"type":"text","text":"token: {TOKEN}"}}]}}"#),
+        format!(r#"{{"structuredContent":{{"rows":[{{"a":"{TOKEN}"}}]}}}}"#),
+        format!(r#"{{"contents":[{{"uri":"file:///env","text":"T={TOKEN}\n"}}]}}"#),
+    ] {
+        let judgement = leaking(secrets).result(called(), &result, ResultKind::Complete);
+        assert_eq!(blocked_by(&judgement), rule, "{result}");
+        let Verdict::Redact(redactions) = &judgement.verdict else {
+            assert_eq!(replaced, 0, "{result}");
+            continue;
+        };
+        assert_eq!(redactions.len(), replaced, "{result}");
+        let shown = redacted(&result, redactions);
+        assert!(
+            !shown.contains(TOKEN) && shown.contains("[mcpmon:github_token]"),
+            "{shown}"
+        );
+        let all = told(&judgement);
+        assert!(
+            all.contains(&format!("mcp_detection {action} output_secrets")),
+            "{all:?}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_is_told_without_it() {
+    let result = format!(r#"{{"content":[{{"type":"text","text":"token: {TOKEN}"}}]}}"#);
+    for secrets in [OnSecret::Alert, OnSecret::Redact, OnSecret::Block] {
+        let judgement = leaking(secrets).result(called(), &result, ResultKind::Complete);
+        let events = format!("{:?}", judgement.events);
+        assert!(
+            events.contains("github_token") && !events.contains(TOKEN),
+            "{events}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_in_an_error_message_is_replaced() {
+    let error = format!(r#"{{"code":-32000,"message":"login with {TOKEN} failed"}}"#);
+    let outcome_of = AnswerOutcome::Error {
+        code: -32000,
+        message: "".into(),
+        error: RawJson::trusted(&error),
+    };
+    let judgement = leaking(OnSecret::Redact).answer(called(), outcome_of);
+    let Verdict::Redact(redactions) = &judgement.verdict else {
+        panic!("{:?}", judgement.verdict);
+    };
+    assert_eq!(
+        redacted(&error, redactions),
+        r#"{"code":-32000,"message":"login with [mcpmon:github_token] failed"}"#
+    );
+}
+
+#[test_case(r#"{"content":[{"type":"text","text":"commit 3f786850e387550fdab836ed7e6dc881de23001b"}]}"#; "a commit")]
+#[test_case(r#"{"content":[{"type":"text","text":"password: <your password>"}]}"#; "a placeholder")]
+#[test_case(r#"{"structuredContent":{"token":"next","key":"users","password":null}}"#; "names without secrets")]
+fn what_only_looks_like_a_secret(result: &str) {
+    let judgement = leaking(OnSecret::Block).result(called(), result, ResultKind::Complete);
+    assert_eq!(judgement.verdict, Verdict::Allow);
+    assert_eq!(told(&judgement), ["mcp_tool_returned allow"]);
+}
+
+#[test]
+fn what_only_its_server_reads_again_stays() {
+    let result = format!(r#"{{"requestState":"{TOKEN}","content":[]}}"#);
+    let judgement = leaking(OnSecret::Redact).result(called(), &result, ResultKind::Complete);
+    assert_eq!(judgement.verdict, Verdict::Allow);
+}
+
+#[test_case(format!(r#"{{"structuredContent":{{"{TOKEN}":1}}}}"#); "in a name")]
+#[test_case(format!(r#"{{"content":[{}""]}}"#, format!("\"{TOKEN}\",").repeat(80)); "too many")]
+fn what_cannot_be_replaced_is_withheld(result: String) {
+    let judgement = leaking(OnSecret::Redact).result(called(), &result, ResultKind::Complete);
+    assert_eq!(blocked_by(&judgement), Some("output_secrets"));
 }

@@ -92,7 +92,12 @@ pub(super) fn judge(now: Timestamp, text: &[u8], judge: &mut Judge<'_>) -> Optio
             status: 502,
             body: refusal(None, Fault::Answer, &denial.reason).into_bytes(),
         }),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+        // What is no JSON is not written anew.
+        Verdict::Redact(_) => Some(Answer {
+            status: 502,
+            body: refusal(None, Fault::Answer, "the answer of the server holds a secret").into_bytes(),
+        }),
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => None,
     }
 }
 

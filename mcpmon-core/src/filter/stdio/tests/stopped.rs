@@ -3,7 +3,7 @@
 use test_case::test_case;
 
 use super::*;
-use crate::model::{AnswerOutcome, Content, FromClient, FromServer, RequestId, ResultKind};
+use crate::model::{AnswerOutcome, Content, FromClient, FromServer, Redaction, RequestId, ResultKind};
 
 const WHY: &str = "shells are not allowed (rule no-shell).";
 
@@ -299,5 +299,34 @@ fn what_waits_is_answered_when_the_server_is_given_up() {
         conversation.server(&result("1", "{}")).to_client,
         "",
         "it is answered already"
+    );
+}
+
+#[test]
+fn what_a_server_answers_goes_on_with_parts_of_it_replaced() {
+    let mut conversation = Conversation::new(|message: &Message<'_>| match &message.content {
+        Content::Server(FromServer::Answer(answer)) => {
+            let (AnswerOutcome::Result { result: body, .. } | AnswerOutcome::Error { error: body, .. }) =
+                answer.outcome;
+            let at = body.as_str().find("SECRET").expect("it is there");
+            Verdict::Redact(vec![Redaction {
+                place: at..at + "SECRET".len(),
+                text: "***".to_owned(),
+            }])
+        }
+        Content::Client(_) | Content::Server(_) => Verdict::Allow,
+    });
+    conversation.client(&call("1", "sh"));
+    let written = conversation
+        .server(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a SECRET b"}]}}"#);
+    answered(
+        &written,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a *** b"}]}}"#,
+    );
+    conversation.client(&call("2", "sh"));
+    let written = conversation.server(r#"{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"SECRET"}}"#);
+    answered(
+        &written,
+        r#"{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"***"}}"#,
     );
 }

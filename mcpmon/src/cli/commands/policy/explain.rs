@@ -493,7 +493,7 @@ network: {resolve_interval: 1m}
         exit 0
         "#);
         assert_snapshot!(explained(Form::Table, &["blocked_tools"]), @r#"
-        blocked_tools: a tool that may never be called is blocked (number 11 of 19)
+        blocked_tools: a tool that may never be called is blocked (number 12 of 20)
 
         mcp.blocked_tools (DIR/policy.yaml:3)
           blocked_tools:
