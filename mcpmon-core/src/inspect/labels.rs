@@ -53,7 +53,7 @@ pub fn labels_of_output(result: RawJson<'_>) -> Vec<Label> {
 }
 
 /// Whether a text names a file that holds secrets: a path, a URI, or a command with one in it.
-fn names_secret_file(text: &str) -> bool {
+pub(super) fn names_secret_file(text: &str) -> bool {
     let text = &text[..text.floor_char_boundary(MAX_ARGUMENT)];
     let bytes = text.as_bytes();
     // No path without one of these, and none of a secret file without a part of such a name, if an encoded one.

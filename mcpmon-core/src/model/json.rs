@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::reader::{members, unescape};
+use super::reader::{items, members, unescape};
 
 /// A JSON value as it was written: valid, and never re-encoded, so that numbers and ids stay exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,11 @@ impl<'a> RawJson<'a> {
     /// The members of an object, in its order, names unescaped; none where it is no object.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
         members(self.0).map(|(name, value)| (name, Self(value)))
+    }
+
+    /// The items of a list, in its order; none where it is no list.
+    pub fn items(self) -> impl Iterator<Item = Self> {
+        items(self.0).map(Self)
     }
 
     /// The member `name`. Where it is there twice, the last one counts, as for every parser of the SDKs.
@@ -64,5 +69,8 @@ mod tests {
         assert_eq!(json.member("c").map(RawJson::as_str), Some("2"));
         assert_eq!(json.member("b"), None);
         assert_eq!(json.text(), None);
+        let list = RawJson::trusted(r#"[1,{"a":[2]}]"#);
+        assert_eq!(list.items().map(RawJson::as_str).collect::<Vec<_>>(), ["1", r#"{"a":[2]}"#]);
+        assert_eq!(json.items().next(), None);
     }
 }

@@ -52,6 +52,7 @@ pub(super) static UNITS: [Unit; 19] = [
         modules: &["mcpmon_core::model"],
         crates: &[
             "std",
+            "idna",
             "memchr",
             "regex",
             "serde_json",

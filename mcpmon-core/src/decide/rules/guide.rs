@@ -165,6 +165,11 @@ pub const BESIDE: &[About] = &[
         what: "a question to the user that asks for credentials is blocked",
     },
     About {
+        names: &["elicitation_address"],
+        keys: &[],
+        what: "a question that leads the user to a page whose address misleads is blocked",
+    },
+    About {
         names: &["sampling"],
         keys: &["mcp.sampling"],
         what: "a server's request for a call of the model is let through, noted or blocked",

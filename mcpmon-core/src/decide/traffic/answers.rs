@@ -36,6 +36,14 @@ impl Traffic {
                 session.asks(&teller.conversation.identity.server, cut(tool, MAX_TEXT));
             }
         }
+        if let AnswerOutcome::Error {
+            code: URL_ELICITATION_REQUIRED,
+            error,
+            ..
+        } = answer.outcome
+        {
+            self.required_elicitations(teller, error, &mut ruling, &mut judgement);
+        }
         let subject = subject(&answer.to.what, &answer.outcome);
         let tool = tool(&answer.to.what);
         let sieved = self.sieved(teller, answer, subject);
@@ -130,6 +138,29 @@ impl Traffic {
         Some(event)
     }
 
+    /// The pages that an error sends the user to: each is judged as if a question led there.
+    fn required_elicitations(
+        &self,
+        teller: &Teller<'_>,
+        error: RawJson<'_>,
+        ruling: &mut Ruling,
+        judgement: &mut Judgement,
+    ) {
+        let data = error.member("data");
+        let Some(required) = data.and_then(|data| data.member("elicitations")) else {
+            return;
+        };
+        let most = self.policy.limits.max_batch;
+        for (position, elicitation) in required.items().enumerate() {
+            if position >= most {
+                return note(ruling, Some(too_many(most)));
+            }
+            let (asked, events) = self.asked(teller, Ask::Elicitation, "elicitation/create", Some(elicitation));
+            judgement.events.extend(events);
+            note(ruling, asked.block);
+        }
+    }
+
     /// What a result asks of the client before it can be complete: each is judged as if it came by itself.
     pub(super) fn input_requests(
         &self,
@@ -168,6 +199,9 @@ impl Traffic {
         }
     }
 }
+
+/// The code of an error that says which pages the user has to visit before a request is answered.
+const URL_ELICITATION_REQUIRED: i64 = -32042;
 
 /// More requests for input than are judged one by one.
 fn too_many(most: usize) -> Objection {

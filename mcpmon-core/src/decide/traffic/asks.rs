@@ -12,7 +12,7 @@ use crate::{
         rules::{Effect, Objection, Ruling},
         wording::{command, shown},
     },
-    model::{Ask, Event, RawJson, Subject},
+    model::{Ask, Event, Finding, RawJson, Subject},
 };
 
 impl Traffic {
@@ -60,24 +60,8 @@ impl Traffic {
                 }),
             ),
             Ask::Elicitation => {
-                if let Some(finding) = params.and_then(|params| self.scanner.asks_for_credentials(params)) {
-                    note(
-                        &mut ruling,
-                        Some(Objection {
-                            rule: "elicitation_credentials".into(),
-                            effect: Effect::Block,
-                            severity: finding.severity,
-                            reason: format!(
-                                "a question to the user asks for credentials ({})",
-                                shown(&finding.field)
-                            ),
-                            remedy: Some(command(&[
-                                "detections",
-                                "--server",
-                                teller.conversation.identity.server.as_str(),
-                            ])),
-                        }),
-                    );
+                for (finding, objection) in params.into_iter().flat_map(|params| self.forbidden(teller, params)) {
+                    note(&mut ruling, Some(objection));
                     found.push(finding);
                 }
                 note(
@@ -95,6 +79,30 @@ impl Traffic {
         let mut events = judged(teller, method, &summary(ask, params), &ruling).events;
         events.extend(detections);
         (ruling, events)
+    }
+
+    /// What no question to the user may do, whatever the policy says of questions.
+    fn forbidden(&self, teller: &Teller<'_>, params: RawJson<'_>) -> Vec<(Finding, Objection)> {
+        let server = teller.conversation.identity.server.as_str();
+        let objection = |rule: &'static str, severity, reason| Objection {
+            rule: rule.into(),
+            effect: Effect::Block,
+            severity,
+            reason,
+            remedy: Some(command(&["detections", "--server", server])),
+        };
+        let credentials = self.scanner.asks_for_credentials(params).map(|finding| {
+            let field = shown(&finding.field);
+            let reason = format!("a question to the user asks for credentials ({field})");
+            let objection = objection("elicitation_credentials", finding.severity, reason);
+            (finding, objection)
+        });
+        let address = self.scanner.leads_astray(params).map(|(finding, why)| {
+            let reason = format!("the address that a question leads the user to misleads: {why}");
+            let objection = objection("elicitation_address", finding.severity, reason);
+            (finding, objection)
+        });
+        credentials.into_iter().chain(address).collect()
     }
 
     /// A notification of the server. Some clients show its text to the model.

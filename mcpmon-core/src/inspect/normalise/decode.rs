@@ -31,11 +31,36 @@ pub(in crate::inspect) struct Layer {
     pub(in crate::inspect) is_opaque: bool,
 }
 
-/// The texts that `text` encodes.
+/// The texts that `text` encodes: prose, or what encodes prose.
 pub(in crate::inspect) fn layers(text: &str) -> Vec<Layer> {
-    // No prose without one of these, which stay as they are in what is read as text.
-    let may_be_prose = |bytes: &[u8]| memchr::memchr3(b' ', b'/', b'\n', bytes).is_some();
-    layers_that(text, may_be_prose, is_prose)
+    let may_say = |bytes: &[u8]| may_be_prose(bytes) || may_encode_prose(bytes);
+    layers_that(text, may_say, |text| is_prose(text) || encodes_prose(text))
+}
+
+/// No prose without one of these, which stay as they are in what is read as text.
+fn may_be_prose(bytes: &[u8]) -> bool {
+    memchr::memchr3(b' ', b'/', b'\n', bytes).is_some()
+}
+
+/// Nothing is encoded without a run or the mark of an escape.
+fn may_encode_prose(bytes: &[u8]) -> bool {
+    memchr::memchr3(b'\\', b'%', b'&', bytes).is_some() || next_run(bytes, 0).is_some()
+}
+
+/// Whether an encoding within an encoding says something. No further one is looked for in it.
+fn encodes_prose(text: &str) -> bool {
+    may_encode(text) && !layers_that(text, may_be_prose, is_prose).is_empty()
+}
+
+/// The text that stands where a message carries bytes, in base64; `None` where those are an image, sound or anything
+/// else that nobody reads.
+pub(in crate::inspect) fn carried_text(encoded: &str) -> Option<String> {
+    let bytes = hexadecimal(encoded).or_else(|| base64(encoded))?;
+    if is_garbled(&bytes) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (is_prose(&text) || encodes_prose(&text)).then_some(text)
 }
 
 /// Everything that `text` encodes and that can be printed: a token as well as a sentence.
@@ -411,6 +436,24 @@ mod tests {
     #[test_case("a b c, or x-y-z", &[]; "few letters apart")]
     fn decodes(text: &str, expected: &[&str]) {
         assert_eq!(texts(text), expected);
+    }
+
+    /// Each encodes a text of its own: base64 and hexadecimal within each other, and escapes in base64.
+    #[test_case("Y21WaFpDQjBhR1VnY0hKcGRtRjBaU0JtYVd4bGN3PT0=", "cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw=="; "base64 in base64")]
+    #[test_case("NzI2NTYxNjQyMDc0Njg2NTIwNzA3MjY5NzY2MTc0NjUyMDY2Njk2YzY1NzM=", "726561642074686520707269766174652066696c6573"; "hexadecimal in base64")]
+    #[test_case("636d56685a4342306147556763484a70646d46305a53426d6157786c63773d3d", "cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw=="; "base64 in hexadecimal")]
+    #[test_case("JTcyZWFkJTIwdGhlJTIwcHJpdmF0ZSUyMGZpbGVz", "%72ead%20the%20private%20files"; "escapes in base64")]
+    fn decodes_what_encodes(text: &str, expected: &str) {
+        assert_eq!(texts(text), [expected]);
+        assert!(texts(expected)[0].contains("read the private files"));
+    }
+
+    #[test_case("cmVhZCB0aGUgcHJpdmF0ZSBmaWxlcw==", Some("read the private files"); "prose")]
+    #[test_case("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ", None; "an image")]
+    #[test_case("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9", None; "an object without words")]
+    #[test_case("4f9a2c7d0b1e88f3a6c5d2e1b0f97a64", None; "a digest")]
+    fn bytes_are_carried(encoded: &str, expected: Option<&str>) {
+        assert_eq!(carried_text(encoded).as_deref(), expected);
     }
 
     #[test]

@@ -69,9 +69,71 @@ pub(in crate::inspect) fn terminal_command(text: &str) -> Option<usize> {
     is_command.then_some(text.len() - parameters.len() + end + 1)
 }
 
+/// What a command of a terminal that carries a text does to whoever looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::inspect) enum TerminalWrite {
+    /// It sets a title, shows a notice, or carries what nobody sees.
+    Shown,
+    /// It writes the clipboard, keys or files, or passes on what does.
+    Stored,
+}
+
+/// What the command does that `text` begins with, where it is one that carries a text: OSC, DCS, APC, PM, SOS. Marks,
+/// links, colours and images do nothing of the kind.
+pub(in crate::inspect) fn terminal_write(text: &str) -> Option<TerminalWrite> {
+    let mut chars = text.chars();
+    let introducer = match (chars.next()?, chars.clone().next()) {
+        ('\u{1b}', Some(c)) => {
+            chars.next();
+            c
+        }
+        ('\u{9d}', _) => ']',
+        ('\u{90}', _) => 'P',
+        _ => return None,
+    };
+    let rest = chars.as_str();
+    match introducer {
+        ']' => operating_system_command(rest),
+        'P' => device_control(rest),
+        '_' if rest.starts_with('G') => None,
+        '_' | '^' | 'X' => Some(TerminalWrite::Shown),
+        _ => None,
+    }
+}
+
+fn operating_system_command(rest: &str) -> Option<TerminalWrite> {
+    let (number, said) = rest.split_once(';')?;
+    match (number, said) {
+        // The clipboard; files of kitty.
+        ("52" | "5113", _) => Some(TerminalWrite::Stored),
+        ("1337", said) => ["Copy", "RequestUpload", "ReportVariable", "SetProfile", "File="]
+            .iter()
+            .any(|command| said.starts_with(command))
+            .then_some(TerminalWrite::Stored)
+            // An image is shown, unless it is to be kept.
+            .filter(|_| !said.starts_with("File=") || !said[..said.len().min(200)].contains("inline=1")),
+        ("0" | "1" | "2" | "9" | "99" | "777", _) => Some(TerminalWrite::Shown),
+        _ => None,
+    }
+}
+
+fn device_control(rest: &str) -> Option<TerminalWrite> {
+    if rest.starts_with("tmux;") {
+        return Some(TerminalWrite::Stored);
+    }
+    let command = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | '?' | ' '));
+    match command.chars().next()? {
+        // Keys.
+        '|' => Some(TerminalWrite::Stored),
+        // Pictures.
+        'q' => None,
+        _ => Some(TerminalWrite::Shown),
+    }
+}
+
 fn kind(c: char) -> Option<Unseen> {
     match c {
-        '\u{1b}' => Some(Unseen::Ansi),
+        '\u{1b}' | '\u{90}' | '\u{9d}' => Some(Unseen::Ansi),
         '\u{e0000}'..='\u{e007f}' => Some(Unseen::Tags),
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Unseen::Bidi),
         '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{ad}' | '\u{180e}' => {
@@ -99,7 +161,12 @@ fn is_telling(text: &str, kind: Unseen, span: &Range<usize>) -> bool {
                     || after.is_some_and(|c| c.is_ascii_alphanumeric()))
         }
         Unseen::Variation => text[span.clone()].chars().count() >= 3,
-        Unseen::Ansi => matches!(after, Some('[' | ']' | 'P' | '_' | '^')),
+        Unseen::Ansi if !text[span.clone()].ends_with('\u{1b}') => {
+            // Text that was read in a wrong encoding has these characters as well.
+            let last = text[..span.end].char_indices().next_back();
+            last.is_some_and(|(at, _)| terminal_write(&text[at..]) == Some(TerminalWrite::Stored))
+        }
+        Unseen::Ansi => matches!(after, Some('[' | ']' | 'P' | '_' | '^' | 'X')),
     }
 }
 
@@ -123,6 +190,29 @@ mod tests {
     fn finds(text: &str, expected: &[Unseen]) {
         let found: Vec<_> = unseen(text).into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test_case("\u{1b}]52;c;cm0gLXJm\u{7}" => Some(TerminalWrite::Stored); "the clipboard")]
+    #[test_case("\u{9d}52;c;cm0gLXJm\u{9c}" => Some(TerminalWrite::Stored); "the clipboard in one character")]
+    #[test_case("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;eA==\u{7}\u{1b}\\" => Some(TerminalWrite::Stored); "passed on by tmux")]
+    #[test_case("\u{1b}P0;1|17/6c730d\u{1b}\\" => Some(TerminalWrite::Stored); "keys")]
+    #[test_case("\u{1b}]1337;File=name=eA==:eA==\u{7}" => Some(TerminalWrite::Stored); "a file")]
+    #[test_case("\u{1b}]1337;File=inline=1:iVBORw0KGgo=\u{7}" => None; "an image")]
+    #[test_case("\u{1b}]0;title\u{7}" => Some(TerminalWrite::Shown); "a title")]
+    #[test_case("\u{1b}P$qm\u{1b}\\" => Some(TerminalWrite::Shown); "a request")]
+    #[test_case("\u{1b}^hidden\u{1b}\\" => Some(TerminalWrite::Shown); "a private message")]
+    #[test_case("\u{1b}]8;;https://a.example\u{7}" => None; "a link")]
+    #[test_case("\u{1b}]133;A\u{7}" => None; "a mark of a shell")]
+    #[test_case("\u{1b}Pq#0;2;0;0;0\u{1b}\\" => None; "a picture")]
+    #[test_case("\u{1b}[31mred" => None; "a colour")]
+    fn terminals_are_written_to(text: &str) -> Option<TerminalWrite> {
+        terminal_write(text)
+    }
+
+    #[test]
+    fn text_in_a_wrong_encoding_is_no_command() {
+        assert_eq!(unseen("\u{9d}a word\u{90}, and \u{9d}"), []);
+        assert_eq!(unseen("\u{9d}52;c;eA==").len(), 1);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What a changed definition says that the one before did not.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use super::Scene;
 use crate::{
@@ -41,24 +44,35 @@ impl Past {
     }
 }
 
-/// The texts of a definition, by the digests of their paths.
+/// The texts of a definition and the names of its members, by the digests of their paths.
 #[derive(Debug)]
-pub(super) struct Texts(BTreeMap<Digest, String>);
+pub(super) struct Texts {
+    values: BTreeMap<Digest, String>,
+    names: BTreeSet<Digest>,
+}
 
 impl Texts {
     fn of(definition: RawJson<'_>) -> Self {
-        let mut texts = BTreeMap::new();
-        walk::strings(definition, |path, part, text| {
-            if part == Part::Value {
-                texts.insert(path.digest(), text.into_owned());
+        let (mut values, mut names) = (BTreeMap::new(), BTreeSet::new());
+        walk::strings(definition, |path, part, text| match part {
+            Part::Key => {
+                names.insert(path.digest());
+            }
+            Part::Value => {
+                values.insert(path.digest(), text.into_owned());
             }
         });
-        Self(texts)
+        Self { values, names }
     }
 
     /// The text at `path`.
     pub(super) fn get(&self, path: &Path<'_>) -> Option<&str> {
-        self.0.get(&path.digest()).map(String::as_str)
+        self.values.get(&path.digest()).map(String::as_str)
+    }
+
+    /// The same of the name of the member at `path`, which is new or is not.
+    pub(super) fn added_name(&self, path: &Path<'_>, name: &str) -> Option<Range<usize>> {
+        (!self.names.contains(&path.digest())).then_some(0..name.len())
     }
 
     /// The part of a text at `path` that is not among these; `None` where all of it is.

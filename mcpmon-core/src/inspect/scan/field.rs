@@ -17,7 +17,7 @@ use super::{
 use crate::inspect::{
     normalise::{
         decode::{self, Layer},
-        raw::{self, Unseen},
+        raw::{self, TerminalWrite, Unseen},
         skeleton::Skeleton,
     },
     vector,
@@ -51,7 +51,7 @@ pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
 
 fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
     for (kind, span) in raw::unseen(text) {
-        let Some((pattern, severity)) = telling(kind, setting.place, &text[span.clone()]) else {
+        let Some((pattern, severity)) = telling(kind, setting.place, text, &span) else {
             continue;
         };
         let spelled = (kind == Unseen::Tags).then(|| raw::spelled(&text[span.clone()]));
@@ -75,7 +75,13 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
 }
 
 /// Name and severity of unseen characters; outputs carry most of them for good reasons.
-fn telling(kind: Unseen, place: Place, run: &str) -> Option<(&'static str, Severity)> {
+fn telling(
+    kind: Unseen,
+    place: Place,
+    text: &str,
+    span: &Range<usize>,
+) -> Option<(&'static str, Severity)> {
+    let run = &text[span.clone()];
     let pattern = match kind {
         Unseen::Tags => "tag_characters",
         Unseen::Bidi => "bidi_control",
@@ -88,6 +94,14 @@ fn telling(kind: Unseen, place: Place, run: &str) -> Option<(&'static str, Sever
         (Place::Definition, _) => Severity::High,
         (Place::Output, Unseen::Tags) if run.chars().nth(2).is_some() => Severity::High,
         (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Medium,
+        (Place::Output, Unseen::Ansi) => {
+            // The last of several escapes in a row begins a command.
+            let last = run.char_indices().next_back().map_or(0, |(at, _)| at);
+            match raw::terminal_write(&text[span.start + last..])? {
+                TerminalWrite::Stored => Severity::High,
+                TerminalWrite::Shown => Severity::Medium,
+            }
+        }
         (Place::Output, _) => return None,
     };
     Some((pattern, severity))

@@ -2,6 +2,7 @@
 
 mod change;
 mod concepts;
+mod context;
 mod custom;
 mod elicitation;
 mod engine;
@@ -9,6 +10,7 @@ mod field;
 mod finding;
 mod lexicon;
 pub(super) mod literals;
+mod names;
 mod pairs;
 mod rules;
 mod seam;
@@ -23,7 +25,10 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 use memchr::memmem::Finder;
 
 use self::{change::Past, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
-use super::walk::{self, Part};
+use super::{
+    normalise::decode,
+    walk::{self, Part},
+};
 use crate::model::{Category, CustomPattern, Finding, RawJson, Subject};
 
 pub use custom::PatternError;
@@ -96,7 +101,7 @@ impl Scanner {
     /// What is found in a server's instructions; a previous text is a JSON string.
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
-        self.changed(&walk::Path::default(), text, scene, &Past::of(scene), false)
+        self.changed(&walk::Path::default(), Part::Value, text, scene, &Past::of(scene))
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -127,6 +132,12 @@ impl Scanner {
         elicitation::asks_for_credentials(params)
     }
 
+    /// Whether a question leads the user to a page that is not what its address seems to be, and why.
+    #[must_use]
+    pub fn leads_astray(&self, params: RawJson<'_>) -> Option<(Finding, &'static str)> {
+        elicitation::leads_astray(params)
+    }
+
     fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
         let past = Past::of(scene);
         let words = schema_words(definition);
@@ -144,11 +155,12 @@ impl Scanner {
         let in_schema = Scene { own: &own, ..*scene };
         let mut found = Findings::default();
         walk::strings(definition, |path, part, text| {
-            if is_text(part, &text) {
-                let scene = if is_schema(path) { &in_schema } else { scene };
-                found.extend(self.changed(path, &text, scene, &past, is_schema(path)));
-            }
+            let scene = if is_schema(path) { &in_schema } else { scene };
+            found.extend(self.changed(path, part, &text, scene, &past));
         });
+        if self.builtin.contains(&Category::Exfiltration) {
+            found.extend(context::parameters(definition, scene.accepted));
+        }
         found.into_vec()
     }
 
@@ -156,12 +168,15 @@ impl Scanner {
     fn changed(
         &self,
         path: &walk::Path<'_>,
+        part: Part,
         text: &str,
         scene: &Scene<'_>,
         past: &Past,
-        is_parameter: bool,
     ) -> Vec<Finding> {
-        let added = past.texts().and_then(|texts| texts.added(path, text));
+        let added = past.texts().and_then(|texts| match part {
+            Part::Key => texts.added_name(path, text),
+            Part::Value => texts.added(path, text),
+        });
         if past.excuses() && added.is_none() {
             return Vec::new();
         }
@@ -170,9 +185,13 @@ impl Scanner {
             own: scene.own,
             others: scene.others,
             is_document: false,
-            is_parameter,
+            is_parameter: is_schema(path),
         };
-        let mut hits = self.hits(text, &setting);
+        let mut hits = match is_text(part, text) {
+            true => self.hits(text, &setting),
+            false => Vec::new(),
+        };
+        hits.extend(self.named(path, text, &setting));
         if let Some(added) = added {
             let is_new = |hit: &finding::Hit<'_>| field::touches(&hit.span, &added);
             hits.retain(|hit| is_new(hit) || !past.excuses());
@@ -210,9 +229,16 @@ impl Scanner {
         let mut found = Findings::default();
         let mut seam = Seam::default();
         walk::strings(json, |path, part, text| {
-            if !is_text(part, &text) || is_binary(path, &text) {
+            if !is_text(part, &text) {
                 return;
             }
+            let text = match is_carrier(path, &text) {
+                true => match decode::carried_text(&text) {
+                    Some(carried) => Cow::Owned(carried),
+                    None => return,
+                },
+                false => text,
+            };
             let hits = self.hits(&text, &setting);
             if !hits.is_empty() {
                 found.extend(finding::findings(&path.shown(), &text, hits));
@@ -228,6 +254,14 @@ impl Scanner {
             }
         });
         found.into_vec()
+    }
+
+    /// What a name says that is a sentence.
+    fn named(&self, path: &walk::Path<'_>, name: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'static>> {
+        let is_tool = path.members().eq(["name"]);
+        let mut hits = names::hits(name, is_tool, setting);
+        hits.retain(|hit| self.builtin.contains(&hit.category));
+        hits
     }
 
     fn hits<'a>(&'a self, text: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'a>> {
@@ -275,8 +309,9 @@ fn is_text(part: Part, text: &str) -> bool {
     }
 }
 
-/// Images, audio and blobs come as base64 in members of their own; whatever else stands there is a text.
-fn is_binary(path: &walk::Path<'_>, text: &str) -> bool {
+/// Images, audio and blobs come as base64 in members of their own, as texts of other types do; whatever else stands
+/// there is a text.
+fn is_carrier(path: &walk::Path<'_>, text: &str) -> bool {
     let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
     path.members()
         .next_back()

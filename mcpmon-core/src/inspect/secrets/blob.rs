@@ -1,6 +1,6 @@
 //! Long stretches that say nothing to a reader: encoded files, and what is too random to be anything else.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use super::{Hit, value};
 use crate::{inspect::normalise::decode, model::Severity};
@@ -58,10 +58,84 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
             hits.push(Hit::new("high_entropy", Severity::High, run));
         }
     }
+    signed(text, hits);
 }
 
 /// Shortest line of what is broken into lines.
 const LINE: usize = 40;
+
+/// Bits a byte from which on a stretch with signs is random, by its length: the more there is of it, the more of its
+/// characters have come.
+const SIGNED_BITS: [(usize, f64); 3] = [(500, 5.9), (200, 5.6), (0, 5.3)];
+/// Fewest different signs of it.
+const SIGNS: usize = 8;
+/// Letters in a row that are a word's, and one part of so many may be made of words.
+const WORD: usize = 5;
+const WORDY: usize = 10;
+
+/// Random stretches in which signs stand as often as letters: base85, and passwords of any characters.
+fn signed(text: &str, hits: &mut Vec<Hit>) {
+    for run in shown_runs(text.as_bytes(), |_| true) {
+        let stretch = &text[run.clone()];
+        if is_signed_random(&stretch.as_bytes()[..stretch.len().min(SAMPLE)])
+            && !stretch.contains("://")
+            && !is_media_address(&text[..run.start])
+            && !is_public(&text[..run.start])
+        {
+            hits.push(Hit::new("high_entropy", Severity::High, run));
+        }
+    }
+}
+
+/// Whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
+pub(super) fn may_be_signed(bytes: &[u8], in_json: bool) -> bool {
+    shown_runs(bytes, |byte| !in_json || byte != b'"').next().is_some()
+}
+
+fn is_signed_random(sample: &[u8]) -> bool {
+    let kind = |byte: &u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let signs: BTreeSet<u8> = sample.iter().copied().filter(|byte| kind(byte) == 3).collect();
+    let (_, bits) = SIGNED_BITS
+        .into_iter()
+        .find(|(length, _)| sample.len() >= *length)
+        .unwrap_or_default();
+    if signs.len() < SIGNS || value::entropy(sample) < bits {
+        return false;
+    }
+    let changes = sample.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count();
+    let steps = sample.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+    let words = sample.split(|byte| !byte.is_ascii_alphabetic());
+    let worded: usize = words.map(<[u8]>::len).filter(|length| *length > 2 * WORD).sum();
+    let lower = sample.split(|byte| !byte.is_ascii_lowercase());
+    let spoken: usize = lower.map(<[u8]>::len).filter(|length| *length >= WORD).sum();
+    changes * 20 >= sample.len() * 11
+        && steps * 5 <= sample.len()
+        && (worded + spoken) * WORDY <= sample.len()
+}
+
+/// Runs of more than [`RANDOM`] characters that are shown, without a space.
+fn shown_runs(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
+    let is_part = move |byte: u8| byte.is_ascii_graphic() && is_part(byte);
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        while let Some(window) = bytes.get(start..=start + RANDOM) {
+            if let Some(gap) = window.iter().rposition(|byte| !is_part(*byte)) {
+                start += gap + 1;
+                continue;
+            }
+            let more = bytes[start..].iter().position(|byte| !is_part(*byte));
+            let run = start..more.map_or(bytes.len(), |length| start + length);
+            start = run.end;
+            return Some(run);
+        }
+        None
+    })
+}
 
 /// Runs of base64 of more than [`RANDOM`] characters, also broken into lines.
 fn long_runs(text: &str) -> Vec<Range<usize>> {

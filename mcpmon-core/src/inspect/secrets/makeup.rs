@@ -1,6 +1,6 @@
 //! What a text is made of: which looks for secrets are worth it, told by a glance at a few of its bytes.
 
-use super::{anchors, layers, payment};
+use super::{anchors, blob, layers, payment};
 use crate::inspect::{
     normalise::blocks::first_run,
     vector::{Alphanumeric, Kind},
@@ -13,6 +13,7 @@ pub(crate) fn may_hold(json: &str) -> bool {
         || first_run::<Alphanumeric>(bytes, 0).is_some()
         || may_hide(bytes)
         || anchors::is_in(json)
+        || blob::may_be_signed(bytes, true)
 }
 
 /// What secrets are written with.
@@ -38,6 +39,7 @@ pub(super) fn may_hold_unnamed(text: &str) -> bool {
         || layers::may_be_escaped(text)
         || has_digits(bytes)
         || layers::may_be_apart(bytes)
+        || blob::may_be_signed(bytes, false)
 }
 
 /// Whether there are digits for a card or an account.
@@ -58,7 +60,8 @@ pub(super) fn has_digits(bytes: &[u8]) -> bool {
 
 /// Whether anything is escaped beyond what JSON needs for plain text, or spelled with other characters.
 fn may_hide(bytes: &[u8]) -> bool {
-    let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\' | b'/'));
+    // A slash needs none, and `https:\/\/` is an address all the same.
+    let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\'));
     memchr::memchr_iter(b'\\', bytes).any(is_escape)
         || memchr::memchr2_iter(b'%', b'&', bytes).next().is_some()
         || !bytes.is_ascii()

@@ -1,6 +1,8 @@
 //! Calls with secrets in them, and calls that only look like it. Secrets are put together here so that no file of the
 //! repository contains what a secret scanner would report.
 
+mod families;
+
 use proptest::prelude::*;
 use test_case::test_case;
 
@@ -74,6 +76,35 @@ fn private_keys(label: &str) {
         &format!("-----BEGIN {label}-----\n...\n-----END {label}-----"),
         "private_key low",
     );
+}
+
+/// What python's `base64.b85encode`, `a85encode` and ZeroMQ's encoding make of random bytes, and any characters.
+#[test_case("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"; "base85")]
+#[test_case("!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstu"; "ascii85")]
+#[test_case("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"; "z85")]
+fn random_stretches_with_signs(alphabet: &str) {
+    for length in [120, 300, 1000] {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(alphabet.as_bytes()[usize::try_from(state % alphabet.len() as u64).expect("small")])
+        };
+        let blob: String = (0..length).map(|_| next()).collect();
+        holds(&blob, "high_entropy high");
+        holds(&format!("note: {blob} end"), "high_entropy high");
+    }
+}
+
+#[test_case("!function(e,t){\"object\"==typeof exports?module.exports=t():\"function\"==typeof define&&define.amd?define([],t):e.X=t()}(this,function(){return{a:1}});"; "code")]
+#[test_case(r"^(?:[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*|[\x01-\x08])@(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$"; "a pattern")]
+#[test_case("|a|b|c|d|e|f|g|h|:--|:--|:--|:--|:--|:--|:--|:--|1|2|3|4|5|6|7|8|a1|b2|c3|d4|e5|f6|g7|h8|i9|j10|k11|l12|m13|"; "a table")]
+#[test_case("!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~!\"#$%&'()*+,-./0123456789"; "an alphabet")]
+#[test_case("%D0%9F%D1%80%D0%B8%D0%B2%D0%B5%D1%82%2C%20%D0%BC%D0%B8%D1%80%21%20%D0%9A%D0%B0%D0%BA%20%D0%B4%D0%B5%D0%BB%D0%B0%3F"; "a text in escapes")]
+#[test_case("body{margin:0;padding:0}.a>.b+.c~.d{color:#1a2B3c;background:url(x.png)}@media(max-width:600px){#e:not(.f)::after{content:'\\201C'}}"; "a style sheet")]
+fn long_texts_that_are_not_random(text: &str) {
+    assert_eq!(kinds(text), Vec::<String>::new());
 }
 
 #[test_case("AKIA", 16, "aws_credential"; "aws")]

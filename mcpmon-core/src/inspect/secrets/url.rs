@@ -48,7 +48,9 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
         None => near,
     };
     let (userinfo, host) = authority.rsplit_once('@')?;
-    if host.is_empty() || host.starts_with('$') && userinfo.is_empty() {
+    // An address can be cut off behind its secret.
+    let is_cut = host.is_empty() && userinfo.contains(':');
+    if host.is_empty() && !is_cut || host.starts_with('$') && userinfo.is_empty() {
         return None;
     }
     let (user, secret, offset) = match userinfo.split_once(':') {
@@ -104,6 +106,8 @@ mod tests {
     #[test_case("mongodb+srv://app:k2Lp9@c0.example/?w=1" => Some(("database_url", Severity::High)); "srv")]
     #[test_case("redis://:k2Lp9x@cache/0" => Some(("database_url", Severity::High)); "no user")]
     #[test_case("https://u:a/b9#c@h.example" => None; "a slash inside could be anything")]
+    #[test_case("https://ann:h7Gq-2@" => Some(("basic_auth", Severity::High)); "cut off behind the secret")]
+    #[test_case("https://ann@" => None; "cut off behind a name")]
     #[test_case("https://user:password@a.example" => Some(("basic_auth", Severity::Low)); "placeholder")]
     #[test_case("https://$USER:$PASS@a.example" => None; "variables")]
     #[test_case("https://${USER}:${PASS}@a.example" => None; "braces")]

@@ -111,6 +111,22 @@ fn error_messages(text: &str, rule: Option<&str>, returned: CallOutcome) {
     assert_eq!(outcome(&judgement), Some(returned));
 }
 
+#[test_case("https://github.com/login", None; "a page")]
+#[test_case("https://github.com@evil.example/login", Some("elicitation_address"); "a page whose address misleads")]
+fn pages_that_an_error_requires_are_judged_as_questions(url: &str, rule: Option<&str>) {
+    let mut world = World::new(policy());
+    let error = format!(
+        r#"{{"code":-32042,"message":"log in","data":{{"elicitations":[{{"mode":"url","elicitationId":"e","url":"{url}","message":"Log in"}}]}}}}"#
+    );
+    let outcome_of = AnswerOutcome::Error {
+        code: -32042,
+        message: "log in".into(),
+        error: RawJson::trusted(&error),
+    };
+    let judgement = world.answer(called(), outcome_of);
+    assert_eq!(blocked_by(&judgement), rule, "{:?}", told(&judgement));
+}
+
 #[test_case(Question::Prompt { name: "p".into() }; "prompt")]
 #[test_case(Question::Read { uri: "file:///x".into() }; "resource")]
 #[test_case(Question::Other { method: "tasks/list".into() }; "anything else")]

@@ -41,6 +41,17 @@ fn questions_for_credentials_are_always_blocked(field: &str, rule: Option<&str>)
     assert_eq!(blocked_by(&world.ask(Ask::Elicitation, &params)), rule);
 }
 
+#[test_case("https://github.com/login", None; "a page")]
+#[test_case("javascript:alert(1)", Some("elicitation_address"); "a script")]
+#[test_case("https://github.com@evil.example/login", Some("elicitation_address"); "a host that is none")]
+fn pages_that_mislead_are_always_blocked(url: &str, rule: Option<&str>) {
+    let mut policy = policy();
+    policy.requests.elicitation = Handling::Allow;
+    let mut world = World::new(policy);
+    let params = format!(r#"{{"mode":"url","message":"Log in","elicitationId":"e","url":"{url}"}}"#);
+    assert_eq!(blocked_by(&world.ask(Ask::Elicitation, &params)), rule);
+}
+
 #[test]
 fn questions_can_be_blocked() {
     let mut policy = policy();

@@ -73,6 +73,14 @@ pub(super) const SHAPES: &[Shape] = &[
         anchors: &["![", "<img", "fetch(", "sendbeacon"],
         pattern: r"!\[[^\]]{0,60}\]\(https?://[^)\s]+\?[^)\s]*?(?:data|q|d|c|secret|token|info|leak|payload|exfil|session|content|text|msg)=[^)\s]{0,4}(?:[{$<\x25\[]|(?-i:[A-Z_]{6,})|base64|encoded)[^)]*?\)|<img[^>]+src=.?https?://[^>\s]+\?[^>\s]*?=(?:[{$<\x25\[]|(?-i:[A-Z_]{6,}))",
     },
+    // What a model answers is shown by a client that loads images.
+    Shape {
+        signal: Signal::InAnswer,
+        anchors: &[
+            " answer", " reply", " replies", " response", " message", " output", " summary", " turn",
+        ],
+        pattern: r"\b(?:in|into|to|with|at%w%the%w%end%w%of|after|under|below)%w%(?:your|every|each|any|all|the%w%(?:next|final|last))%w%(?:[a-z]+%w%)?(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?|summar(?:y|ies)|turns?)\b|\b(?:end|finish|begin|start|close)%w%(?:your|every|each|any|all)%w%(?:[a-z]+%w%)?(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?)%w%with\b",
+    },
     Shape {
         signal: Signal::Redirect,
         anchors: &[

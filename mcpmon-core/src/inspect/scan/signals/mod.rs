@@ -5,6 +5,7 @@ mod address;
 mod command;
 mod conceal;
 mod deceive;
+mod guard;
 mod languages;
 mod overrule;
 mod persona;
@@ -182,6 +183,12 @@ pub(super) enum Signal {
     Grant,
     /// Money goes to an account that the text names.
     PayTo,
+    /// The text speaks in the name of mcpmon.
+    PosesAsGuard,
+    /// The protection of mcpmon is to be lifted.
+    LiftsGuard,
+    /// Something is to stand in what the model answers.
+    InAnswer,
 }
 
 /// How a signal is found.
@@ -237,6 +244,7 @@ impl Signal {
                 | Self::Grant
                 | Self::Follow
                 | Self::Deceive
+                | Self::LiftsGuard
         )
     }
 
@@ -266,7 +274,9 @@ impl Signal {
             | Self::Steal
             | Self::Breakout
             | Self::Reader
-            | Self::AskContext => true,
+            | Self::AskContext
+            | Self::PosesAsGuard
+            | Self::LiftsGuard => true,
             Self::Silent
             | Self::Conceal
             | Self::WeakOverride
@@ -326,7 +336,8 @@ impl Signal {
             | Self::Tracker
             | Self::Follow
             | Self::Grant
-            | Self::PayTo => false,
+            | Self::PayTo
+            | Self::InAnswer => false,
         }
     }
 }
@@ -340,6 +351,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
         reader::SHAPES,
         conceal::SHAPES,
         deceive::SHAPES,
+        guard::SHAPES,
         acquire::SHAPES,
         address::SHAPES,
         tools::SHAPES,
