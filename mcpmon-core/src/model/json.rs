@@ -70,7 +70,10 @@ mod tests {
         assert_eq!(json.member("b"), None);
         assert_eq!(json.text(), None);
         let list = RawJson::trusted(r#"[1,{"a":[2]}]"#);
-        assert_eq!(list.items().map(RawJson::as_str).collect::<Vec<_>>(), ["1", r#"{"a":[2]}"#]);
+        assert_eq!(
+            list.items().map(RawJson::as_str).collect::<Vec<_>>(),
+            ["1", r#"{"a":[2]}"#]
+        );
         assert_eq!(json.items().next(), None);
     }
 }

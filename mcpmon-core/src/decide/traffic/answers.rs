@@ -155,7 +155,8 @@ impl Traffic {
             if position >= most {
                 return note(ruling, Some(too_many(most)));
             }
-            let (asked, events) = self.asked(teller, Ask::Elicitation, "elicitation/create", Some(elicitation));
+            let (asked, events) =
+                self.asked(teller, Ask::Elicitation, "elicitation/create", Some(elicitation));
             judgement.events.extend(events);
             note(ruling, asked.block);
         }

@@ -60,7 +60,10 @@ impl Traffic {
                 }),
             ),
             Ask::Elicitation => {
-                for (finding, objection) in params.into_iter().flat_map(|params| self.forbidden(teller, params)) {
+                for (finding, objection) in params
+                    .into_iter()
+                    .flat_map(|params| self.forbidden(teller, params))
+                {
                     note(&mut ruling, Some(objection));
                     found.push(finding);
                 }

@@ -75,12 +75,7 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
 }
 
 /// Name and severity of unseen characters; outputs carry most of them for good reasons.
-fn telling(
-    kind: Unseen,
-    place: Place,
-    text: &str,
-    span: &Range<usize>,
-) -> Option<(&'static str, Severity)> {
+fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Option<(&'static str, Severity)> {
     let run = &text[span.clone()];
     let pattern = match kind {
         Unseen::Tags => "tag_characters",

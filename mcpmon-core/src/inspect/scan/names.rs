@@ -16,9 +16,40 @@ const MAX_NAME: usize = 2000;
 
 /// Words that sentences have and names seldom need.
 const JOINING: [&str; 34] = [
-    "a", "an", "the", "to", "of", "from", "and", "or", "it", "this", "that", "your", "you", "my", "their", "with",
-    "without", "before", "after", "into", "then", "must", "not", "dont", "never", "always", "all", "any", "as",
-    "here", "please", "first", "ignore", "disregard",
+    "a",
+    "an",
+    "the",
+    "to",
+    "of",
+    "from",
+    "and",
+    "or",
+    "it",
+    "this",
+    "that",
+    "your",
+    "you",
+    "my",
+    "their",
+    "with",
+    "without",
+    "before",
+    "after",
+    "into",
+    "then",
+    "must",
+    "not",
+    "dont",
+    "never",
+    "always",
+    "all",
+    "any",
+    "as",
+    "here",
+    "please",
+    "first",
+    "ignore",
+    "disregard",
 ];
 /// Names of files of secrets, as a name spells them and as a text does.
 const FILES: [(&[&str], &str); 16] = [
@@ -41,13 +72,43 @@ const FILES: [(&[&str], &str); 16] = [
 ];
 /// What is done with a secret that is taken: what a tool or a parameter is for names one verb.
 const HANDED: [&str; 22] = [
-    "content", "contents", "pass", "passing", "send", "sending", "put", "give", "attach", "include", "hand", "forward",
-    "upload", "leak", "steal", "exfiltrate", "insert", "provide", "paste", "append", "fill", "without",
+    "content",
+    "contents",
+    "pass",
+    "passing",
+    "send",
+    "sending",
+    "put",
+    "give",
+    "attach",
+    "include",
+    "hand",
+    "forward",
+    "upload",
+    "leak",
+    "steal",
+    "exfiltrate",
+    "insert",
+    "provide",
+    "paste",
+    "append",
+    "fill",
+    "without",
 ];
 /// What is dropped where a model is told to drop it; orders, alarms and caches are dropped by tools every day.
 const DROPPED: [&str; 12] = [
-    "instruction", "instructions", "prompt", "prompts", "guideline", "guidelines", "directive", "directives", "rule",
-    "rules", "restrictions", "safety",
+    "instruction",
+    "instructions",
+    "prompt",
+    "prompts",
+    "guideline",
+    "guidelines",
+    "directive",
+    "directives",
+    "rule",
+    "rules",
+    "restrictions",
+    "safety",
 ];
 /// Words that point at someone or something beside the tool itself.
 const POINTING: [&str; 12] = [
@@ -83,7 +144,11 @@ fn words(name: &str) -> Option<Vec<String>> {
     }
     let skeleton = Skeleton::of(name);
     let mut words: Vec<String> = Vec::new();
-    for part in skeleton.text.split(['_', '-', '.']).filter(|part| !part.is_empty()) {
+    for part in skeleton
+        .text
+        .split(['_', '-', '.'])
+        .filter(|part| !part.is_empty())
+    {
         let mut was_lower = false;
         let mut word = String::new();
         for c in part.chars() {

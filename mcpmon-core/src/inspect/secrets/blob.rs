@@ -73,12 +73,16 @@ const SIGNS: usize = 8;
 const WORD: usize = 5;
 const WORDY: usize = 10;
 
+/// What is encrypted within a file begins so, as sops writes it.
+const ENCRYPTED: &str = "ENC[";
+
 /// Random stretches in which signs stand as often as letters: base85, and passwords of any characters.
 fn signed(text: &str, hits: &mut Vec<Hit>) {
     for run in shown_runs(text.as_bytes(), |_| true) {
         let stretch = &text[run.clone()];
         if is_signed_random(&stretch.as_bytes()[..stretch.len().min(SAMPLE)])
             && !stretch.contains("://")
+            && !stretch.contains(ENCRYPTED)
             && !is_media_address(&text[..run.start])
             && !is_public(&text[..run.start])
         {
@@ -89,7 +93,9 @@ fn signed(text: &str, hits: &mut Vec<Hit>) {
 
 /// Whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
 pub(super) fn may_be_signed(bytes: &[u8], in_json: bool) -> bool {
-    shown_runs(bytes, |byte| !in_json || byte != b'"').next().is_some()
+    shown_runs(bytes, |byte| !in_json || byte != b'"')
+        .next()
+        .is_some()
 }
 
 fn is_signed_random(sample: &[u8]) -> bool {
@@ -107,8 +113,14 @@ fn is_signed_random(sample: &[u8]) -> bool {
     if signs.len() < SIGNS || value::entropy(sample) < bits {
         return false;
     }
-    let changes = sample.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count();
-    let steps = sample.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+    let changes = sample
+        .windows(2)
+        .filter(|pair| kind(&pair[0]) != kind(&pair[1]))
+        .count();
+    let steps = sample
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0].wrapping_add(1))
+        .count();
     let words = sample.split(|byte| !byte.is_ascii_alphabetic());
     let worded: usize = words.map(<[u8]>::len).filter(|length| *length > 2 * WORD).sum();
     let lower = sample.split(|byte| !byte.is_ascii_lowercase());
@@ -233,7 +245,7 @@ fn is_public(before: &str) -> bool {
         || ["ssh-rsa ", "ssh-ed25519 ", "ssh-dss ", "ecdsa-sha2-nistp256 "]
             .iter()
             .any(|kind| end.ends_with(kind))
-        || end.rfind("ENC[").is_some_and(|at| !end[at..].contains(']'))
+        || end.rfind(ENCRYPTED).is_some_and(|at| !end[at..].contains(']'))
 }
 
 fn is_digest_like(stretch: &str) -> bool {

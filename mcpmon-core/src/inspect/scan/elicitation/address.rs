@@ -46,7 +46,10 @@ const SHORTEST_NAME: usize = 5;
 
 /// Why an address leads somewhere else than it seems to, or to no page at all.
 pub(super) fn misleads(url: &str) -> Option<&'static str> {
-    if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+    if url
+        .chars()
+        .any(|c| c.is_control() || c.is_whitespace() || c == '\\')
+    {
         return Some("readers differ on where it leads");
     }
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
@@ -78,19 +81,27 @@ fn without_port(authority: &str) -> &str {
 fn numeric(host: &str) -> Option<Option<&'static str>> {
     const NO_NAME: Option<&str> = Some("its host is a number and no name");
     if let Some(inside) = host.strip_prefix('[') {
-        let address = inside.strip_suffix(']').and_then(|six| six.parse::<Ipv6Addr>().ok());
+        let address = inside
+            .strip_suffix(']')
+            .and_then(|six| six.parse::<Ipv6Addr>().ok());
         return Some(match address {
             Some(six) if six.is_loopback() || six.is_unique_local() => None,
             Some(_) | None => NO_NAME,
         });
     }
     if let Ok(four) = host.parse::<Ipv4Addr>() {
-        return Some(if four.is_loopback() || four.is_private() { None } else { NO_NAME });
+        return Some(if four.is_loopback() || four.is_private() {
+            None
+        } else {
+            NO_NAME
+        });
     }
     // `0x7f.1` and `2130706433` are numbers, too.
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
-        || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        || last
+            .strip_prefix("0x")
+            .is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_number.then_some(NO_NAME)
 }
 
@@ -124,7 +135,9 @@ fn named(host: &str) -> Option<&'static str> {
 
 /// A label of a host as people see it: `xn--…` is how other letters are written.
 fn decoded(label: &str) -> String {
-    let unicode = label.strip_prefix("xn--").and_then(idna::punycode::decode_to_string);
+    let unicode = label
+        .strip_prefix("xn--")
+        .and_then(idna::punycode::decode_to_string);
     unicode.unwrap_or_else(|| label.to_owned())
 }
 

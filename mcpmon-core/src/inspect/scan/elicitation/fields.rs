@@ -70,7 +70,11 @@ impl Fields {
 
 /// What a field takes; a field that is not understood takes any text.
 fn kind(field: RawJson<'_>) -> Field {
-    let is_list = |name: &str| field.member(name).is_some_and(|list| list.as_str().starts_with('['));
+    let is_list = |name: &str| {
+        field
+            .member(name)
+            .is_some_and(|list| list.as_str().starts_with('['))
+    };
     if is_list("enum") || field.member("const").is_some() || is_choice(field) {
         return Field::Closed;
     }
@@ -86,7 +90,10 @@ fn kind(field: RawJson<'_>) -> Field {
 /// Whether a field is a list of titled values, as the protocol describes a choice.
 fn is_choice(field: RawJson<'_>) -> bool {
     let all_const = |list: RawJson<'_>| list.as_str().matches("\"const\"").count() > 0;
-    field.member("oneOf").or_else(|| field.member("anyOf")).is_some_and(all_const)
+    field
+        .member("oneOf")
+        .or_else(|| field.member("anyOf"))
+        .is_some_and(all_const)
 }
 
 #[cfg(test)]
@@ -108,7 +115,9 @@ mod tests {
     fn kinds(field: serde_json::Value) -> Field {
         let schema = json!({"properties": {"x": field}}).to_string();
         let fields = Fields::of(Some(RawJson::trusted(&schema)));
-        fields.at(&["requestedSchema", "properties", "x"]).expect("a field")
+        fields
+            .at(&["requestedSchema", "properties", "x"])
+            .expect("a field")
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
         let whole = skeleton.text.split_whitespace();
         let whole = whole.filter(|word| !word.contains(['/', '\\']));
         let squeezed = whole.map(|word| {
-            let kept: String = word.chars().filter(|&c| c.is_alphanumeric() || is_sign(c)).collect();
+            let kept: String = word
+                .chars()
+                .filter(|&c| c.is_alphanumeric() || is_sign(c))
+                .collect();
             letters(&kept.to_lowercase())
         });
         readings.push(spaced(squeezed.collect()));

@@ -92,7 +92,9 @@ const COUNTED: &str = r" (?:(?:number|count|maximum|max|minimum|min|total|how ma
 const ASPECT: &str = r"^ (?:counts?|limits?|budgets?|usage|used|length|names?|ids?|types?|policy|policies|rules?|strength|expiry|expires?|expirations?|rotations?|rotate|resets?|managers?|generators?|protected|protection|prompts?|colou?rs?|position|location|board|messages?|window|pricing|prices?|costs?|rates?|bucket|per|based|consent|banner|santa|garden|sauce|ingredients?|the|this|that|it|to|on|a|an|dough|recipe) ";
 
 /// Words of a label that say nothing about what it takes.
-const FILLERS: [&str; 8] = ["value", "input", "field", "here", "text", "string", "new", "optional"];
+const FILLERS: [&str; 8] = [
+    "value", "input", "field", "here", "text", "string", "new", "optional",
+];
 /// Words that a text has at most for an ambiguous one to be all that it says.
 const FEW_WORDS: usize = 3;
 /// Bytes before and behind a word in which what asks for it is looked for.
@@ -125,7 +127,8 @@ pub(super) static TERMS: LazyLock<Terms> = LazyLock::new(Terms::new);
 
 impl Terms {
     fn new() -> Self {
-        let compile = |pattern: &str| Regex::new(pattern).expect("a constant pattern is compiled by every test");
+        let compile =
+            |pattern: &str| Regex::new(pattern).expect("a constant pattern is compiled by every test");
         let whole = |list: &str| compile(&format!(" (?:{})s? ", alternatives(list)));
         let credentials = format!(
             " (?:{})s? | ?[^ ]*(?:{})[^ ]* ",
@@ -133,9 +136,17 @@ impl Terms {
             alternatives(FOREIGN)
         );
         // Scripts without spaces have their verbs within words.
-        let among = |list: &str| compile(&format!(" (?:{0})s? |[^\\x00-\\x7f]*(?:{1})", alternatives(list), beyond_ascii(list)));
+        let among = |list: &str| {
+            compile(&format!(
+                " (?:{0})s? |[^\\x00-\\x7f]*(?:{1})",
+                alternatives(list),
+                beyond_ascii(list)
+            ))
+        };
         Self {
-            credentials: compile(&format!("{credentials}|[^ ]*(?:password|passphrase|credential|apikey)[^ ]* ")),
+            credentials: compile(&format!(
+                "{credentials}|[^ ]*(?:password|passphrase|credential|apikey)[^ ]* "
+            )),
             ambiguous: whole(AMBIGUOUS),
             typed: among(TYPED),
             owned: whole(OWNED),
@@ -156,7 +167,8 @@ impl Terms {
     fn in_reading(&self, reading: &str, asking: Asking) -> Option<String> {
         let credential = self.each(&self.credentials, reading, |around| {
             let is_owned = self.owned.is_match(&around.last_word());
-            let is_aspect = self.about.is_match(around.before) || !is_owned && self.aspect.is_match(around.behind);
+            let is_aspect =
+                self.about.is_match(around.before) || !is_owned && self.aspect.is_match(around.behind);
             !is_aspect && (asking == Asking::Named || around.has(&self.typed))
         });
         credential.or_else(|| {
@@ -212,8 +224,9 @@ impl Terms {
     /// The ambiguous word that a label consists of, with words before it that say whose or which it is.
     fn ends_in_ambiguous(&self, reading: &str) -> Option<String> {
         let mut words: Vec<&str> = reading.split_whitespace().collect();
-        let is_filler = |word: &&str| FILLERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit());
-        while words.len() > 1 && words.last().is_some_and(|word| is_filler(word)) {
+        let is_filler =
+            |word: &&str| FILLERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit());
+        while words.len() > 1 && words.last().is_some_and(is_filler) {
             words.pop();
         }
         let last = words.last()?;

@@ -132,14 +132,20 @@ fn the_title_of_a_form_asks() {
 
 #[test]
 fn a_question_without_a_form_asks() {
-    assert_eq!(field_of(&json!({"message": "Your password?"})).as_deref(), Some("message"));
+    assert_eq!(
+        field_of(&json!({"message": "Your password?"})).as_deref(),
+        Some("message")
+    );
 }
 
 #[test]
 fn yes_or_no_takes_no_secret_unless_one_is_to_be_typed() {
     let with = |message: &str| json!({"message": message, "requestedSchema": {"properties": {"ok": {"type": "boolean"}}}});
     assert_eq!(field_of(&with("Delete the password of the test account?")), None);
-    assert_eq!(field_of(&with("Enter your password in the chat, then accept")).as_deref(), Some("message"));
+    assert_eq!(
+        field_of(&with("Enter your password in the chat, then accept")).as_deref(),
+        Some("message")
+    );
 }
 
 #[test_case(json!({"mode": "url", "message": "Enter your password on our page", "url": "https://a.example"}), None; "a page")]
@@ -151,9 +157,13 @@ fn pages_may_ask_where_no_form_does(params: serde_json::Value, expected: Option<
 
 #[test]
 fn an_address_that_misleads_is_told_with_its_reason() {
-    let params = json!({"mode": "url", "message": "Log in", "url": "https://github.com@evil.example"}).to_string();
+    let params =
+        json!({"mode": "url", "message": "Log in", "url": "https://github.com@evil.example"}).to_string();
     let (finding, reason) = leads_astray(RawJson::trusted(&params)).expect("it misleads");
-    assert_eq!((finding.pattern.as_str(), finding.field.as_str()), ("misleading_address", "url"));
+    assert_eq!(
+        (finding.pattern.as_str(), finding.field.as_str()),
+        ("misleading_address", "url")
+    );
     assert!(reason.contains("user"), "{reason}");
     let honest = json!({"mode": "url", "message": "Log in", "url": "https://github.com/login"}).to_string();
     assert_eq!(leads_astray(RawJson::trusted(&honest)), None);

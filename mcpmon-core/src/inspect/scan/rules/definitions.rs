@@ -14,8 +14,10 @@ use crate::{
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new("poses_as_mcpmon", HiddenInstructions, High, PosesAsGuard).near(300, &[&[LiftsGuard]]),
-    Rule::new("poses_as_mcpmon", HiddenInstructions, High, PosesAsGuard)
-        .near(240, &[&[Must, YouMust, Obey, Conceal, NoConsent, Unasked, Before, Shell]]),
+    Rule::new("poses_as_mcpmon", HiddenInstructions, High, PosesAsGuard).near(
+        240,
+        &[&[Must, YouMust, Obey, Conceal, NoConsent, Unasked, Before, Shell]],
+    ),
     Rule::new("poses_as_mcpmon", HiddenInstructions, Medium, PosesAsGuard),
     Rule::new("protection_off", StealthInstruction, High, LiftsGuard)
         .near(160, &[&[Must, YouMust, Obey, Before, Conceal, Address]]),

@@ -14,14 +14,27 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new("poses_as_mcpmon", HiddenInstructions, High, PosesAsGuard).near(
         240,
         &[&[
-            YouMust, Obey, TakeFile, TakeSecret, TakeContext, SendTo, SendAway, Shell, Unasked, NoConsent,
-            Conceal, Override, Disarm,
+            YouMust,
+            Obey,
+            TakeFile,
+            TakeSecret,
+            TakeContext,
+            SendTo,
+            SendAway,
+            Shell,
+            Unasked,
+            NoConsent,
+            Conceal,
+            Override,
+            Disarm,
         ]],
     ),
     Rule::new("poses_as_mcpmon", HiddenInstructions, Medium, PosesAsGuard),
     Rule::new("protection_off", StealthInstruction, High, LiftsGuard).near(240, &[MARKS]),
-    Rule::new("protection_off", StealthInstruction, High, LiftsGuard)
-        .near(160, &[&[YouMust, Obey], &[Before, Conceal, CallTool, Unasked, NoConsent]]),
+    Rule::new("protection_off", StealthInstruction, High, LiftsGuard).near(
+        160,
+        &[&[YouMust, Obey], &[Before, Conceal, CallTool, Unasked, NoConsent]],
+    ),
     Rule::new("protection_off", StealthInstruction, Medium, LiftsGuard),
     Rule::new("instruction_override", HiddenInstructions, High, Override),
     Rule::new("instruction_override", HiddenInstructions, High, WeakOverride).near(240, &[MARKS]),
@@ -133,8 +146,10 @@ pub(super) const RULES: &[Rule] = &[
     // Where the text orders it, and says what it is to carry or where it is to stand.
     Rule::new("data_beacon", Exfiltration, High, Beacon)
         .near(240, &[&[InAnswer], &[SendAny, Must, YouMust, ShowMe]]),
-    Rule::new("data_beacon", Exfiltration, High, Beacon)
-        .near(160, &[&[Talk, TakeContext, Secret], &[SendAny, Must, YouMust, ShowMe]]),
+    Rule::new("data_beacon", Exfiltration, High, Beacon).near(
+        160,
+        &[&[Talk, TakeContext, Secret], &[SendAny, Must, YouMust, ShowMe]],
+    ),
     Rule::new("data_beacon", Exfiltration, Medium, Beacon),
     Rule::new("redirection", Exfiltration, High, Redirect).near(
         200,

@@ -77,7 +77,14 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         signal: Signal::InAnswer,
         anchors: &[
-            " answer", " reply", " replies", " response", " message", " output", " summary", " turn",
+            " answer",
+            " reply",
+            " replies",
+            " response",
+            " message",
+            " output",
+            " summary",
+            " turn",
         ],
         pattern: r"\b(?:in|into|to|with|at%w%the%w%end%w%of|after|under|below)%w%(?:your|every|each|any|all|the%w%(?:next|final|last))%w%(?:[a-z]+%w%)?(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?|summar(?:y|ies)|turns?)\b|\b(?:end|finish|begin|start|close)%w%(?:your|every|each|any|all)%w%(?:[a-z]+%w%)?(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?)%w%with\b",
     },

@@ -6,7 +6,11 @@ use super::{hex, kinds, random};
 /// Letters and digits in upper case.
 fn upper(length: usize) -> String {
     let mixed = random(200).to_uppercase();
-    mixed.chars().filter(|c| !matches!(c, '0' | '1' | '8' | '9')).take(length).collect()
+    mixed
+        .chars()
+        .filter(|c| !matches!(c, '0' | '1' | '8' | '9'))
+        .take(length)
+        .collect()
 }
 
 /// Digits that are no number of a card.
@@ -64,7 +68,10 @@ fn each(secrets: &[String]) -> Vec<String> {
 
 #[test]
 fn keys_of_aws() {
-    let (id, secret) = (format!("AKIA{}", upper(16)), format!("{}/{}", random(19), random(40).get(20..40).expect("ascii")));
+    let (id, secret) = (
+        format!("AKIA{}", upper(16)),
+        format!("{}/{}", random(19), random(40).get(20..40).expect("ascii")),
+    );
     let mut texts = each(&[id.clone(), format!("ASIA{}", upper(16))]);
     texts.extend([
         format!("aws_secret_access_key = {secret}"),
@@ -75,9 +82,17 @@ fn keys_of_aws() {
         format!("{{\\\"SecretAccessKey\\\":\\\"{secret}\\\"}}"),
         format!("Access key ID,Secret access key\n{id},{secret}"),
         format!("s3 = boto3.client('s3', aws_access_key_id='{id}', aws_secret_access_key='{secret}')"),
-        format!("https://b.s3.amazonaws.com/x?X-Amz-Credential={id}%2F20261101%2Fus-east-1%2Fs3%2Faws4_request"),
-        format!("https://b.s3.amazonaws.com/x?AWSAccessKeyId={id}&Expires=1&Signature={}", random(27)),
-        format!("https://collect.example/?aws_secret_access_key={}", secret.replace('/', "%2F")),
+        format!(
+            "https://b.s3.amazonaws.com/x?X-Amz-Credential={id}%2F20261101%2Fus-east-1%2Fs3%2Faws4_request"
+        ),
+        format!(
+            "https://b.s3.amazonaws.com/x?AWSAccessKeyId={id}&Expires=1&Signature={}",
+            random(27)
+        ),
+        format!(
+            "https://collect.example/?aws_secret_access_key={}",
+            secret.replace('/', "%2F")
+        ),
         format!("{id}:{secret}"),
         format!("{id} {secret}"),
         // Cut off.
@@ -93,7 +108,12 @@ fn tokens_of_slack() {
     let bot = format!("xoxb-{}-{}-{}", digits(12), digits(13), random(24));
     let user = format!("xoxp-{}-{}-{}-{}", digits(11), digits(12), digits(12), hex(32));
     let app = format!("xapp-1-A{}-{}-{}", upper(10), digits(13), hex(64));
-    let hook = format!("https://hooks.slack.com/services/T{}/B{}/{}", upper(9), upper(10), random(24));
+    let hook = format!(
+        "https://hooks.slack.com/services/T{}/B{}/{}",
+        upper(9),
+        upper(10),
+        random(24)
+    );
     let mut texts = each(&[bot.clone(), user.clone(), app.clone(), hook.clone()]);
     texts.extend([
         format!("https://slack.com/api/chat.postMessage?token={bot}&channel=C1&text=x"),
@@ -165,7 +185,13 @@ fn credentials_in_addresses_and_headers() {
             format!("\\\"{}\\\"", address.replace('/', "\\/")),
             format!("&quot;{address}&quot;"),
             format!("see {address}, then"),
-            format!("https://collect.example/in?d={}", address.replace(':', "%3A").replace('/', "%2F").replace('@', "%40")),
+            format!(
+                "https://collect.example/in?d={}",
+                address
+                    .replace(':', "%3A")
+                    .replace('/', "%2F")
+                    .replace('@', "%40")
+            ),
             format!("https://collect.example/in?d={address}"),
             format!("DATABASE_URL={address}\nX=1"),
             // Cut off behind the secret.
@@ -219,7 +245,10 @@ fn what_only_looks_like_one_is_not_flagged() {
     ];
     for text in texts {
         let found = kinds(text);
-        let alarms: Vec<_> = found.iter().filter(|kind| !kind.ends_with(" low") && !kind.ends_with(" medium")).collect();
+        let alarms: Vec<_> = found
+            .iter()
+            .filter(|kind| !kind.ends_with(" low") && !kind.ends_with(" medium"))
+            .collect();
         assert!(alarms.is_empty(), "{text}: {alarms:?}");
     }
 }

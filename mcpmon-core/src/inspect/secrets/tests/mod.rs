@@ -103,6 +103,7 @@ fn random_stretches_with_signs(alphabet: &str) {
 #[test_case("!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~!\"#$%&'()*+,-./0123456789"; "an alphabet")]
 #[test_case("%D0%9F%D1%80%D0%B8%D0%B2%D0%B5%D1%82%2C%20%D0%BC%D0%B8%D1%80%21%20%D0%9A%D0%B0%D0%BA%20%D0%B4%D0%B5%D0%BB%D0%B0%3F"; "a text in escapes")]
 #[test_case("body{margin:0;padding:0}.a>.b+.c~.d{color:#1a2B3c;background:url(x.png)}@media(max-width:600px){#e:not(.f)::after{content:'\\201C'}}"; "a style sheet")]
+#[test_case("ENC[AES256_GCM,data:k9Xw2Lm4Qz==,iv:7PbV3nR8tYc5Jh1Gs6DfAe0UvWiOpBxNqTrMyKlZjHg=,tag:FdSaEk9Xw2Lm4Qz7PbV3nR==,type:str]"; "what is encrypted")]
 fn long_texts_that_are_not_random(text: &str) {
     assert_eq!(kinds(text), Vec::<String>::new());
 }
