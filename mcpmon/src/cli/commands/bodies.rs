@@ -223,6 +223,7 @@ mod tests {
             "{text}"
         );
         let (json, _) = shown(Form::Json, &BodyKey::new(&[1; 32]));
+        crate::cli::commands::scene::assert_documented("bodies", false, &json);
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["body"], &json["cut"]), (&"hello".into(), &true.into()));
     }

@@ -307,7 +307,9 @@ mod tests {
         11-20 12:00:00  connection  192.0.2.1:443
         ---
         ");
-        assert_eq!(shown(Form::Json, filter).lines().count(), 3);
+        let json = shown(Form::Json, filter);
+        assert_eq!(json.lines().count(), 3);
+        scene::assert_documented("calls", true, json.lines().next().expect("a call"));
     }
 
     #[test]

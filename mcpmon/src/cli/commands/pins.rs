@@ -447,6 +447,7 @@ mod tests {
             pinned_at: Timestamp(0),
             pinned_by: "first_use".to_owned(),
         };
+        scene::assert_documented("pins list", false, &serde_json::to_string(&object(&pin)).unwrap());
         insta::assert_snapshot!(serde_json::to_string(&object(&pin)).unwrap(), @r#"{"server_id":"files","name":"@a/files","uid":1000,"set":1,"part":"package","path":"/srv/files","sha256":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","pinned_at":"1970-01-01T00:00:00.000000000Z","pinned_by":"first_use"}"#);
     }
 }

@@ -312,6 +312,8 @@ mod tests {
 
     #[test]
     fn one_definition_as_json() {
+        let all = shown(Form::Json, |reader, output| list(&all(), reader, output));
+        scene::assert_documented("registry list, registry show, tools", false, &all);
         insta::assert_snapshot!(shown(Form::Json, |reader, output| show("filesystem:read_file", reader, output)), @r#"
         {"server_id":"filesystem","name":"@a/filesystem","uid":1000,"kind":"tool","tool_name":"read_file","status":"pinned","hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","pinned_hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","hidden":false,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:00:00.000000000Z","detections":[],"definition":{"description":"Reads a file","name":"read_file"}}
         ---

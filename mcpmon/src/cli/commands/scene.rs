@@ -67,6 +67,40 @@ pub(super) fn shown_under(
     shown.replace(&directory.path().display().to_string(), "DIR")
 }
 
+/// Holds what a listing prints as JSON against what `docs/json.md` promises under this heading. An event has the fields of
+/// its type too.
+pub(super) fn assert_documented(heading: &str, is_event: bool, shown: &str) {
+    const PAGE: &str = include_str!("../../../../docs/json.md");
+    let section = PAGE
+        .split("\n## ")
+        .find_map(|section| section.strip_prefix(heading)?.strip_prefix('\n'));
+    let section = section.unwrap_or_else(|| panic!("docs/json.md has no `## {heading}`"));
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let fields: Vec<(&str, bool)> = rows
+        .flat_map(|row| {
+            let mut cells = row.trim_matches('|').split('|').map(str::trim);
+            let (names, there) = (cells.next().unwrap_or_default(), cells.next());
+            names
+                .split(", ")
+                .map(move |name| (name.trim_matches('`'), there == Some("always")))
+        })
+        .collect();
+    let lines: Vec<serde_json::Map<String, serde_json::Value>> = shown
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+        .collect();
+    assert!(!lines.is_empty() && !fields.is_empty(), "{shown}");
+    for object in lines {
+        for (field, _) in fields.iter().filter(|(_, always)| *always) {
+            assert!(object.contains_key(*field), "`{field}` is promised: {object:?}");
+        }
+        let known = |name: &String| fields.iter().any(|(field, _)| field == name);
+        let unknown: Vec<&String> = object.keys().filter(|name| !known(name)).collect();
+        assert!(is_event || unknown.is_empty(), "not in docs/json.md: {unknown:?}");
+    }
+}
+
 fn of_store(
     directory: &tempfile::TempDir,
     form: Form,

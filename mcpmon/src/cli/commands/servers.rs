@@ -193,6 +193,7 @@ mod tests {
 
     #[test]
     fn one_server_as_json() {
+        scene::assert_documented("servers", false, &shown(Form::Json, None));
         insta::assert_snapshot!(shown(Form::Json, Some("files")), @r#"
         {"server_id":"files","server_type":"stdio","status":"running","running":2,"pin":"match","exe_sha256":"sha256:545ea538461003efdc8c81c244531b003f6f26cfccf6c0073b3239fdedf49446","package_sha256":"sha256:bc4a71180870f7945155fbb02f4b0a2e3faa2a62d6d31b7039013055ed19869a","launches":2,"last_pid":200,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:01:00.000000000Z","command":"npx -y @modelcontextprotocol/server-filesystem /home/me"}
         ---

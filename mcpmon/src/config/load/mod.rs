@@ -12,6 +12,7 @@ mod yaml;
 
 use std::ops::Range;
 
+use mcpmon_core::policy::rules::Pattern;
 use serde::Deserialize as _;
 
 use self::merge::overlay;
@@ -156,11 +157,45 @@ fn shape(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
         if let Some(mistake) = describe(tree, &fault) {
             mistakes.push(mistake);
         }
+        // Nobody reads what is cut out: what else is wrong there is told now.
+        if let Some(cut) = tree.find(&fault.path) {
+            let mut wrong = Vec::new();
+            patterns(tree, cut, &fault.path, &mut wrong);
+            wrong.into_iter().for_each(|mistake| mistakes.push(mistake));
+        }
         if mistakes.is_full() {
             return Config::default();
         }
         if !tree.cut(&fault.path) {
             *tree = Node::empty();
+        }
+    }
+}
+
+/// Keys whose values are regular expressions, wherever they stand.
+const PATTERNS: [&str; 3] = ["pattern", "tool_name_regex", "uri_regex"];
+
+/// The mistakes in the regular expressions below `node`, an entry of a list that is cut out as a whole.
+fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) {
+    let Value::Map(entries) = &node.value else { return };
+    for entry in entries {
+        let below = path.key(&entry.key);
+        match &entry.node.value {
+            Value::Text(text) if PATTERNS.contains(&entry.key.as_str()) => {
+                wrong.extend(Pattern::new(text).err().map(|error| Mistake {
+                    place: entry.node.place,
+                    key: tree.written(&below),
+                    message: error.to_string(),
+                    related: None,
+                }));
+            }
+            Value::Map(_) => patterns(tree, &entry.node, &below, wrong),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Text(_)
+            | Value::List(_) => {}
         }
     }
 }

@@ -606,3 +606,22 @@ fn terminals_are_safe_from_keys() {
        | ^^^^^^^^
     "#);
 }
+
+#[test]
+fn a_pattern_is_told_where_its_whole_entry_is_cut_out() {
+    let told = mistakes(
+        "mcp:
+  rules:
+    - {id: a, decision: BLOCKX, match: {tool_name_regex: '('}}
+    - {match: {tool_name_regex: '(d'}, decision: BLOCK}
+    - {id: b, match: {tool_name_regex: '['}, decision: BLOCK}
+  detection: {custom_patterns: [{pattern: '(e'}]}
+",
+    );
+    let patterns = told.matches("no valid regular expression").count();
+    assert_eq!(patterns, 4, "{told}");
+    assert!(
+        told.contains("unknown value `BLOCKX`") && told.contains("`id` is missing"),
+        "{told}"
+    );
+}
