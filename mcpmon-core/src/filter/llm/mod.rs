@@ -26,7 +26,7 @@ mod strict;
 pub use self::{
     fault::{Fault, error_body},
     framing::Framing,
-    request::{Asked, Route, asked_by, read_batch, read_request, route},
+    request::{Asked, Route, asked_by, read_batch, read_request, read_texts, route},
 };
 use crate::{
     decode::{

@@ -2,7 +2,7 @@
 
 use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_core::{
-    filter::llm::{Framing, Limits, Response, Route, read_batch, read_request, route},
+    filter::llm::{Framing, Limits, Response, Route, read_batch, read_request, read_texts, route},
     model::Dialect,
 };
 
@@ -61,6 +61,8 @@ pub(super) enum Question {
     None,
     /// One question.
     One,
+    /// Texts alone: no tool is offered.
+    Texts,
     /// A batch of them.
     Many,
 }
@@ -125,6 +127,7 @@ impl Ask {
         let asked = match self.question {
             Question::None => return Ok(body),
             Question::One => read_request(self.dialect, &body, &mut *self.judge),
+            Question::Texts => read_texts(&body, &mut *self.judge),
             Question::Many => read_batch(self.dialect, &body, &mut *self.judge),
         };
         self.judge.request_read();

@@ -144,6 +144,7 @@ impl Proxy {
             }
             Route::Model { dialect, stream, .. } => Some(Ask::model(judge(dialect), dialect, stream)),
             Route::Count(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::One)),
+            Route::Texts(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::Texts)),
             Route::Batch(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::Many)),
             Route::Stored(dialect) => Some(Ask::kept(judge(dialect), dialect, line.asks_stream())),
             Route::Results(dialect) => Some(Ask::results(judge(dialect), dialect)),

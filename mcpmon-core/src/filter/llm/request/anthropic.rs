@@ -119,6 +119,7 @@ fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
                     results(content, reading)?;
                 }
             }
+            Some("tool_use") => reading.arguments_of(block, "input")?,
             Some("document") => document(block, reading)?,
             Some("search_result") => search_result(block, reading)?,
             // Written by the provider, or no text at all.

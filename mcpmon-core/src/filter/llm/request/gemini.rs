@@ -76,7 +76,7 @@ fn remote(server: Value<'_>) -> Result<Remote<'_>, Fault> {
     })
 }
 
-fn content<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn content<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
     reading.text(content);
     let parts = strict::value(content, "parts")?;
     for part in parts.into_iter().flat_map(Value::items) {
@@ -95,6 +95,9 @@ fn part<'t>(part: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault>
     let is_signed = strict::value(part, "thoughtSignature")?.is_some();
     if is_signed || strict::value(part, "thought")?.is_some_and(Value::is_true) {
         return Ok(());
+    }
+    if let Some(call) = strict::value(part, "functionCall")? {
+        reading.arguments_of(call, "args")?;
     }
     reading.text(part);
     reading.text_of(part, "text")

@@ -2,8 +2,7 @@
 //! model.
 //!
 //! Only what a verdict changes is written anew. What a provider wrote and wants back as it was stays byte for byte:
-//! reasoning and its signatures, encrypted parts, ids, the input of calls; so do images and other blobs. A call's
-//! input was written by the model, so nothing in it is new to the provider.
+//! reasoning and its signatures, what is signed, encrypted parts, ids; so do images and other blobs.
 
 mod anthropic;
 mod gemini;
@@ -17,6 +16,7 @@ mod route;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use self::reading::Reading;
 pub use self::route::{Route, asked_by, route};
@@ -50,6 +50,14 @@ pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Res
     read(body, judge, |root, reading, asked| {
         request(dialect, root, reading, asked)
     })
+}
+
+/// Reads a request whose answer can carry no call: its texts are redacted.
+///
+/// # Errors
+/// Where it may not go on.
+pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+    read(body, judge, |root, reading, _| texts::request(root, reading))
 }
 
 /// Reads and judges a batch of requests, each on its own.

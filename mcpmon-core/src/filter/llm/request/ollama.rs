@@ -1,6 +1,6 @@
 //! Ollama: `/api/chat` and `/api/generate`.
 
-use super::{openai_tools::tools, reading::Reading};
+use super::{openai_chat::tool_calls, openai_tools::tools, reading::Reading};
 use crate::{decode::json::Value, filter::llm::Fault};
 
 pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
@@ -13,6 +13,7 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
     let messages = reading.value("messages")?;
     for message in messages.into_iter().flat_map(Value::items) {
         reading.text_of(message, "content")?;
+        tool_calls(message, reading)?;
     }
     Ok(())
 }

@@ -29,11 +29,35 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
         if let Some(content) = strict::value(message, "content")? {
             reading.content(content, &["text"])?;
         }
+        called(message, reading)?;
     }
     if let Some(prediction) = reading.value("prediction")?
         && let Some(content) = strict::value(prediction, "content")?
     {
         reading.content(content, &["text"])?;
+    }
+    Ok(())
+}
+
+/// The calls of a message.
+fn called<'t>(message: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    if let Some(call) = strict::value(message, "function_call")? {
+        reading.arguments_of(call, "arguments")?;
+    }
+    tool_calls(message, reading)
+}
+
+/// The calls of a message, as Ollama has them too.
+pub(super) fn tool_calls<'t>(message: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    for call in strict::value(message, "tool_calls")?
+        .into_iter()
+        .flat_map(Value::items)
+    {
+        for (kind, given) in [("function", "arguments"), ("custom", "input")] {
+            if let Some(called) = strict::value(call, kind)? {
+                reading.arguments_of(called, given)?;
+            }
+        }
     }
     Ok(())
 }

@@ -108,6 +108,11 @@ fn item<'t>(item: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault>
             }
             reading.text_of(item, "output")
         }
+        "function_call" => reading.arguments_of(item, "arguments"),
+        "custom_tool_call" => reading.arguments_of(item, "input"),
+        // What a shell was told, and a patch.
+        "local_shell_call" | "shell_call" => reading.arguments_of(item, "action"),
+        "apply_patch_call" => reading.arguments_of(item, "operation"),
         "mcp_approval_response" => reading.text_of(item, "reason"),
         kind if kind.ends_with("_output") => match strict::value(item, "output")? {
             Some(output) => reading.content(output, &TEXTS),

@@ -20,6 +20,16 @@ pub(super) const ROOT: ListId = ListId(0);
 /// How deep a choice among tools is looked through for names.
 const CHOICE_DEPTH: usize = 6;
 
+/// Members of a definition that are texts for the model.
+const DEFINITION_TEXTS: [&str; 6] = [
+    "description",
+    "title",
+    "default",
+    "example",
+    "examples",
+    "$comment",
+];
+
 /// The reading of one request.
 pub(super) struct Reading<'t, 'j> {
     judge: &'j mut dyn Judge,
@@ -164,6 +174,7 @@ impl<'t, 'j> Reading<'t, 'j> {
             );
             return Err(Fault::Malformed { cause });
         }
+        self.described(definition);
         let definition = definition.raw();
         let tool = Offered { name, definition };
         self.offers.push(Offer { tool, list, item });
@@ -242,18 +253,70 @@ impl<'t, 'j> Reading<'t, 'j> {
         Ok(())
     }
 
+    /// Redacts what a tool was called with: an object, or JSON in a text, which stays JSON. Names of members stay.
+    pub(super) fn arguments(&mut self, value: Value<'t>) {
+        let inner = value.string();
+        match inner.filter(|inner| strict::read(inner.as_bytes(), |_, _| ()).is_ok()) {
+            Some(inner) => self.inner_json(&inner, value.range()),
+            None => self.texts(value),
+        }
+    }
+
+    /// The same of the member that stands for `name`, where there is one.
+    pub(super) fn arguments_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), Fault> {
+        if let Some(value) = strict::value(object, name)? {
+            self.arguments(value);
+        }
+        Ok(())
+    }
+
+    /// Redacts all texts in JSON that is a text itself, which stands at `place`.
+    fn inner_json(&mut self, json: &str, place: Range<usize>) {
+        let mut splices = Splices::default();
+        for literal in literals(json) {
+            if let Some(new) = self.redacted(&json[literal.clone()]) {
+                splices.put(literal, new);
+            }
+        }
+        if !splices.is_empty() {
+            let mut new = String::with_capacity(json.len());
+            quote_into(&splices.apply(json), &mut new);
+            self.splices.put(place, new);
+        }
+    }
+
+    /// Redacts what a definition says of a tool and its parameters; what a provider checks calls by stays.
+    fn described(&mut self, definition: Value<'t>) {
+        for item in definition.items() {
+            self.described(item);
+        }
+        for member in definition.members() {
+            let is_text = |name: &&str| strict::stands_for(member.name, name);
+            match DEFINITION_TEXTS.iter().any(is_text) {
+                // What is an object there is a parameter of that name, or an example.
+                true => self.texts(member.value),
+                false => self.described(member.value),
+            }
+        }
+    }
+
     fn literal(&mut self, literal: &str, place: Range<usize>) {
-        let Some(text) = RawJson::trusted(literal).text() else {
-            return;
-        };
+        if let Some(new) = self.redacted(literal) {
+            self.splices.put(place, new);
+        }
+    }
+
+    /// A string, as JSON writes it, without what is redacted in it; `None` where it stays.
+    fn redacted(&mut self, literal: &str) -> Option<String> {
+        let text = RawJson::trusted(literal).text()?;
         let redactions = self.judge.redact(&text);
         if redactions.is_empty() {
-            return;
+            return None;
         }
         self.redacted += redactions.len();
         let mut new = String::with_capacity(literal.len());
         quote_into(&redacted(&text, &redactions), &mut new);
-        self.splices.put(place, new);
+        Some(new)
     }
 
     /// Has everything judged that a request offers, and leaves out what is hidden.

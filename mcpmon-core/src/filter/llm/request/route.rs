@@ -22,6 +22,8 @@ pub enum Route {
     },
     /// The same request, of which only the length is asked: texts leave the host, no call comes back.
     Count(Dialect),
+    /// A request with texts for a model whose answer can carry no call: read by [`super::read_texts`].
+    Texts(Dialect),
     /// Many requests at once, answered later: read by [`super::read_batch`].
     Batch(Dialect),
     /// An answer that the provider kept: the response is as for [`Self::Model`].
@@ -45,9 +47,10 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
     match known {
         Some(Route::Model { .. } | Route::Count(_) | Route::Batch(_)) if !has_body => without_body(method),
         Some(Route::Stored(dialect) | Route::Results(dialect)) if is_sure(body) => model(dialect),
-        Some(Route::Plain) => match shape(body) {
+        Some(Route::Texts(_)) if !has_body => Route::Plain,
+        Some(route @ (Route::Plain | Route::Texts(_))) => match shape(body) {
             Shape::Sure(dialect) => model(dialect),
-            Shape::Likely(_) | Shape::None => Route::Plain,
+            Shape::Likely(_) | Shape::None => route,
         },
         Some(route) => route,
         None => match shape(body) {
@@ -64,6 +67,7 @@ pub fn asked_by(target: &str) -> Option<Dialect> {
     match known(&Path::read(target))? {
         Route::Model { dialect, .. }
         | Route::Count(dialect)
+        | Route::Texts(dialect)
         | Route::Batch(dialect)
         | Route::Stored(dialect)
         | Route::Results(dialect) => Some(dialect),
@@ -75,7 +79,7 @@ pub fn asked_by(target: &str) -> Option<Dialect> {
 fn known(path: &Path) -> Option<Route> {
     let as_is = endpoint(&path.as_is, path);
     match (as_is, &path.resolved) {
-        (as_is @ (Some(Route::Plain | Route::Unknown) | None), Some(resolved)) => {
+        (as_is @ (Some(Route::Plain | Route::Texts(_) | Route::Unknown) | None), Some(resolved)) => {
             endpoint(resolved, path).or(as_is)
         }
         (as_is, _) => as_is,
@@ -138,6 +142,10 @@ fn endpoint(segments: &[String], path: &Path) -> Option<Route> {
         // What they answer can hold calls, in forms that are not read here.
         [.., "converse" | "converse-stream" | "interactions"] | [.., "interactions", _] => Route::Unknown,
         [.., "files", _, "content"] => Route::Unknown,
+        [.., "api", "embed" | "embeddings"] => Route::Texts(Dialect::Ollama),
+        [.., "completions" | "embeddings" | "moderations" | "rerank"]
+        | [.., "images", "generations"]
+        | [.., "audio", "speech"] => Route::Texts(Dialect::OpenaiChat),
         _ if is_plain(&lower) => Route::Plain,
         _ => return None,
     })
@@ -164,9 +172,8 @@ fn verb(segments: &[String], lower: &[&str], path: &Path) -> Option<Route> {
             stream: false,
             model: model(),
         },
-        "embedcontent" | "batchembedcontents" | "computetokens" | "predict" | "predictlongrunning" => {
-            Route::Plain
-        }
+        "embedcontent" | "batchembedcontents" => Route::Texts(Dialect::Gemini),
+        "computetokens" | "predict" | "predictlongrunning" => Route::Plain,
         "batchgeneratecontent" | "generateanswer" | "bidigeneratecontent" => Route::Unknown,
         _ => return None,
     })
@@ -186,18 +193,8 @@ fn is_plain(lower: &[&str]) -> bool {
     }
 }
 
-const OLLAMA: [&str; 11] = [
-    "tags",
-    "show",
-    "ps",
-    "pull",
-    "push",
-    "create",
-    "copy",
-    "delete",
-    "embed",
-    "embeddings",
-    "version",
+const OLLAMA: [&str; 9] = [
+    "tags", "show", "ps", "pull", "push", "create", "copy", "delete", "version",
 ];
 
 const COLLECTIONS: [&str; 8] = [
@@ -237,6 +234,7 @@ mod tests {
                 format!("{}{model}{stream}", dialect.as_str())
             }
             Route::Count(dialect) => format!("count {}", dialect.as_str()),
+            Route::Texts(dialect) => format!("texts {}", dialect.as_str()),
             Route::Batch(dialect) => format!("batch {}", dialect.as_str()),
             Route::Stored(dialect) => format!("stored {}", dialect.as_str()),
             Route::Results(dialect) => format!("results {}", dialect.as_str()),
@@ -281,14 +279,19 @@ mod tests {
     #[test_case("/v1/projects/p/locations/l/publishers/google/models/Gemini-X:GENERATECONTENT" => "gemini Gemini-X"; "gemini on Vertex")]
     #[test_case("/v1internal:streamGenerateContent?alt=sse" => "gemini v1internal as events"; "Code Assist")]
     #[test_case("/v1beta/models/gemini-x:countTokens" => "count gemini"; "gemini counts")]
-    #[test_case("/v1beta/models/gemini-x:embedContent" => "plain"; "gemini embeds")]
+    #[test_case("/v1beta/models/gemini-x:embedContent" => "texts gemini"; "gemini embeds")]
     #[test_case("/v1beta/models/gemini-x:batchGenerateContent" => "unknown"; "a gemini batch")]
     #[test_case("/api/chat" => "ollama"; "ollama")]
     #[test_case("/ollama/api/generate/" => "ollama"; "ollama generates")]
     #[test_case("/api/tags" => "plain"; "models of ollama")]
     #[test_case("/v1/models" => "plain"; "models")]
     #[test_case("/v1/models/claude-x" => "plain"; "a model")]
-    #[test_case("/v1/embeddings" => "plain"; "embeddings")]
+    #[test_case("/v1/embeddings" => "texts openai_chat"; "embeddings")]
+    #[test_case("/openai/deployments/d/embeddings?api-version=1" => "texts openai_chat"; "embeddings on Azure")]
+    #[test_case("/v1/completions" => "texts openai_chat"; "a plain completion")]
+    #[test_case("/v1/images/generations" => "texts openai_chat"; "a picture")]
+    #[test_case("/v1/images/edits" => "plain"; "a picture that is sent")]
+    #[test_case("/api/embed" => "texts ollama"; "ollama embeds")]
     #[test_case("/v1/files/f1/content" => "unknown"; "a file that can be a batch's answers")]
     #[test_case("/v1/threads/t1/messages" => "unknown"; "threads")]
     #[test_case("/v1beta/interactions" => "unknown"; "interactions")]
@@ -316,7 +319,10 @@ mod tests {
     #[test_case("POST", "/v1/responses/r1", CHAT => "openai_responses"; "on a path of something kept")]
     #[test_case("POST", "/v1/messages", CHAT => "anthropic"; "the path says more than the body")]
     #[test_case("POST", "/converse", CHAT => "unknown"; "on a path with answers of its own")]
-    #[test_case("POST", "/v1/embeddings", r#"{"model":"m","input":"x"}"# => "plain"; "input that is embedded")]
+    #[test_case("POST", "/v1/embeddings", r#"{"model":"m","input":"x"}"# => "texts openai_chat"; "input that is embedded")]
+    #[test_case("POST", "/v1/completions", r#"{"model":"m","prompt":"x"}"# => "texts openai_chat"; "a prompt that is completed")]
+    #[test_case("POST", "/v1/completions", CHAT => "openai_chat"; "a chat on the path for plain completions")]
+    #[test_case("POST", "/v1/embeddings", "" => "plain"; "an upload to be embedded")]
     #[test_case("POST", "/anything", r#"{"model":"m","input":"x"}"# => "openai_responses"; "input elsewhere")]
     #[test_case("POST", "/v1beta/cachedContents", r#"{"contents":[],"tools":[]}"# => "gemini"; "contents to keep")]
     #[test_case("POST", "/model/m/invoke", r#"{"anthropic_version":"x","messages":[]}"# => "anthropic"; "Bedrock")]

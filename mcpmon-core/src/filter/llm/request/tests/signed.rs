@@ -20,7 +20,8 @@ fn only_texts_change(dialect: Dialect, body: &str, texts: usize, signed: &[&str]
 fn anthropic() {
     let thinking = r#"{ "type":"thinking", "thinking":"He said hunter2.\u0020\/", "signature":"EqQBCgIYAh\/hunter2==" }"#;
     let redacted = r#"{"type":"redacted_thinking","data":"hunter2+/=="}"#;
-    let call = r#"{"type":"tool_use","id":"toolu_hunter2","name":"login","input":{"password":"hunter2", "n":1.0e2}}"#;
+    let call =
+        r#"{"type":"tool_use","id":"toolu_hunter2","name":"login","input":{"password":"none", "n":1.0e2}}"#;
     let body = format!(
         r#"{{"model":"m","tools":[{{"name":"bad"}},{{"name":"login"}}],"thinking":{{"type":"enabled","budget_tokens":1024}},
  "messages":[{{"role":"user","content":"log in with hunter2!"}},
@@ -33,7 +34,8 @@ fn anthropic() {
 #[test]
 fn openai_responses() {
     let reasoning = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hunter2"}],"encrypted_content":"gAAAAAhunter2=="}"#;
-    let call = r#"{"type":"function_call","call_id":"call_hunter2","name":"login","arguments":"{\"p\": \"hunter2\"}"}"#;
+    let call =
+        r#"{"type":"function_call","call_id":"call_hunter2","name":"login","arguments":"{\"p\": \"none\"}"}"#;
     let body = format!(
         r#"{{"model":"m","store":false,"include":["reasoning.encrypted_content"],"tools":[{{"type":"function","name":"bad"}}],
  "input":[{{"role":"user","content":[{{"type":"input_text","text":"hunter2!"}}]}},{reasoning},{call},

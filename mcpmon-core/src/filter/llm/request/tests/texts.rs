@@ -13,9 +13,13 @@ enum Fate {
 
 /// Reads a request that has the secret in one place.
 fn fate(dialect: Dialect, body: &str) -> Fate {
+    fate_by(body, |rules| read_request(dialect, body.as_bytes(), rules))
+}
+
+fn fate_by(body: &str, read: impl FnOnce(&mut Rules) -> Result<Asked, Fault>) -> Fate {
     assert_eq!(body.matches(SECRET).count(), 1);
     let mut rules = Rules::default();
-    let asked = read_request(dialect, body.as_bytes(), &mut rules).unwrap();
+    let asked = read(&mut rules).unwrap();
     match asked.body {
         None => {
             assert_eq!(asked.redacted, 0);
@@ -47,11 +51,16 @@ fn fate(dialect: Dialect, body: &str) -> Fate {
 #[test_case(r#"{"messages":[{"content":[{"type":"thinking","thinking":"hunter2","signature":"s"}]}]}"# => Fate::Kept; "a thought")]
 #[test_case(r#"{"messages":[{"content":[{"type":"thinking","thinking":"t","signature":"hunter2"}]}]}"# => Fate::Kept; "a signature")]
 #[test_case(r#"{"messages":[{"content":[{"type":"redacted_thinking","data":"hunter2"}]}]}"# => Fate::Kept; "an encrypted thought")]
-#[test_case(r#"{"messages":[{"content":[{"type":"tool_use","id":"t","name":"a","input":{"x":"hunter2"}}]}]}"# => Fate::Kept; "the input of a call")]
+#[test_case(r#"{"messages":[{"content":[{"type":"tool_use","id":"t","name":"a","input":{"x":"hunter2"}}]}]}"# => Fate::Replaced; "the input of a call")]
 #[test_case(r#"{"messages":[{"content":[{"type":"tool_result","tool_use_id":"hunter2","content":"x"}]}]}"# => Fate::Kept; "an id")]
 #[test_case(r#"{"messages":[{"content":[{"type":"web_search_tool_result","content":[{"encrypted_content":"hunter2"}]}]}]}"# => Fate::Kept; "what the provider found")]
 #[test_case(r#"{"mcp_servers":[{"name":"x","authorization_token":"hunter2"}]}"# => Fate::Kept; "a token for a server")]
-#[test_case(r#"{"tools":[{"name":"a","description":"hunter2"}]}"# => Fate::Kept; "a definition")]
+#[test_case(r#"{"tools":[{"name":"a","description":"hunter2"}]}"# => Fate::Replaced; "a definition")]
+#[test_case(r#"{"messages":[{"content":[{"type":"server_tool_use","id":"t","name":"web_search","input":{"query":"hunter2"}}]}]}"# => Fate::Kept; "what the provider asked for itself")]
+#[test_case(r#"{"tools":[{"name":"a","input_schema":{"properties":{"x":{"description":"hunter2"}}}}]}"# => Fate::Replaced; "what a parameter is for")]
+#[test_case(r#"{"tools":[{"name":"a","input_schema":{"properties":{"x":{"default":["hunter2"]}}}}]}"# => Fate::Replaced; "what a parameter is otherwise")]
+#[test_case(r#"{"tools":[{"name":"a","input_schema":{"properties":{"x":{"enum":["hunter2"]}}}}]}"# => Fate::Kept; "what a parameter can be")]
+#[test_case(r#"{"tools":[{"name":"hunter2"}]}"# => Fate::Kept; "the name of a tool")]
 #[test_case(r#"{"model":"hunter2"}"# => Fate::Kept; "the model")]
 #[test_case(r#"{"metadata":{"user_id":"hunter2"}}"# => Fate::Kept; "a user's id")]
 fn anthropic(body: &str) -> Fate {
@@ -63,7 +72,13 @@ fn anthropic(body: &str) -> Fate {
 #[test_case(r#"{"messages":[{"role":"assistant","content":"hunter2"}]}"# => Fate::Replaced; "a message of the model")]
 #[test_case(r#"{"messages":[{"role":"tool","tool_call_id":"c","content":"hunter2"}]}"# => Fate::Replaced; "a result")]
 #[test_case(r#"{"prediction":{"type":"content","content":"hunter2"}}"# => Fate::Replaced; "a prediction")]
-#[test_case(r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"a","arguments":"hunter2"}}]}]}"# => Fate::Kept; "arguments of a call")]
+#[test_case(r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"a","arguments":"hunter2"}}]}]}"# => Fate::Replaced; "arguments of a call")]
+#[test_case(r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"a","arguments":"{\"x\": [\"my hunter2\", 1.0e2]}"}}]}]}"# => Fate::Replaced; "arguments that are JSON")]
+#[test_case(r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"a","arguments":"{\"hunter2\": 1}"}}]}]}"# => Fate::Kept; "the name of an argument")]
+#[test_case(r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{"name":"a","input":"hunter2"}}]}]}"# => Fate::Replaced; "the input of a custom call")]
+#[test_case(r#"{"messages":[{"role":"assistant","function_call":{"name":"a","arguments":"hunter2"}}]}"# => Fate::Replaced; "arguments of an old call")]
+#[test_case(r#"{"tools":[{"type":"function","function":{"name":"a","description":"hunter2"}}]}"# => Fate::Replaced; "a definition")]
+#[test_case(r#"{"functions":[{"name":"a","description":"hunter2"}]}"# => Fate::Replaced; "an old definition")]
 #[test_case(r#"{"messages":[{"role":"tool","tool_call_id":"hunter2","content":"x"}]}"# => Fate::Kept; "an id")]
 #[test_case(r#"{"messages":[{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,hunter2"}}]}]}"# => Fate::Kept; "an image")]
 #[test_case(r#"{"messages":[{"content":[{"type":"file","file":{"file_data":"hunter2"}}]}]}"# => Fate::Kept; "a file")]
@@ -90,8 +105,8 @@ fn openai_chat(body: &str) -> Fate {
 #[test_case(r#"{"prompt":{"id":"p","variables":{"a":{"type":"input_text","text":"hunter2"}}}}"# => Fate::Replaced; "a variable that is a part")]
 #[test_case(r#"{"input":[{"type":"reasoning","summary":[{"type":"summary_text","text":"hunter2"}]}]}"# => Fate::Kept; "reasoning")]
 #[test_case(r#"{"input":[{"type":"reasoning","encrypted_content":"hunter2","summary":[]}]}"# => Fate::Kept; "encrypted reasoning")]
-#[test_case(r#"{"input":[{"type":"function_call","arguments":"hunter2"}]}"# => Fate::Kept; "arguments")]
-#[test_case(r#"{"input":[{"type":"custom_tool_call","input":"hunter2"}]}"# => Fate::Kept; "the input of a custom tool")]
+#[test_case(r#"{"input":[{"type":"function_call","arguments":"hunter2"}]}"# => Fate::Replaced; "arguments")]
+#[test_case(r#"{"input":[{"type":"custom_tool_call","input":"hunter2"}]}"# => Fate::Replaced; "the input of a custom tool")]
 #[test_case(r#"{"input":[{"type":"mcp_call","output":"hunter2"}]}"# => Fate::Kept; "what a server told the provider")]
 #[test_case(r#"{"input":[{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"hunter2"}}]}"# => Fate::Kept; "a picture of a screen")]
 #[test_case(r#"{"input":[{"type":"message","content":[{"type":"input_image","image_url":"hunter2"}]}]}"# => Fate::Kept; "an image")]
@@ -116,7 +131,9 @@ fn openai_responses(body: &str) -> Fate {
 #[test_case(r#"{"contents":[{"parts":[{"text":"hunter2","thoughtSignature":"s"}]}]}"# => Fate::Kept; "a part that is signed")]
 #[test_case(r#"{"contents":[{"parts":[{"text":"x","thought_signature":"hunter2"}]}]}"# => Fate::Kept; "a signature")]
 #[test_case(r#"{"contents":[{"parts":[{"text":"hunter2","thought":true}]}]}"# => Fate::Kept; "a thought")]
-#[test_case(r#"{"contents":[{"parts":[{"functionCall":{"name":"a","args":{"x":"hunter2"}}}]}]}"# => Fate::Kept; "arguments")]
+#[test_case(r#"{"contents":[{"parts":[{"functionCall":{"name":"a","args":{"x":"hunter2"}}}]}]}"# => Fate::Replaced; "arguments")]
+#[test_case(r#"{"contents":[{"parts":[{"functionCall":{"name":"a","args":{"x":"hunter2"}},"thoughtSignature":"s"}]}]}"# => Fate::Kept; "arguments that are signed")]
+#[test_case(r#"{"tools":[{"functionDeclarations":[{"name":"a","description":"hunter2"}]}]}"# => Fate::Replaced; "a definition")]
 #[test_case(r#"{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"hunter2"}}]}]}"# => Fate::Kept; "a blob")]
 #[test_case(r#"{"contents":[{"parts":[{"fileData":{"fileUri":"hunter2"}}]}]}"# => Fate::Kept; "a file")]
 #[test_case(r#"{"contents":[{"parts":[{"executableCode":{"code":"hunter2"}}]}]}"# => Fate::Kept; "code that ran")]
@@ -132,7 +149,7 @@ fn gemini(body: &str) -> Fate {
 #[test_case(r#"{"system":"hunter2"}"# => Fate::Replaced; "a system prompt")]
 #[test_case(r#"{"messages":[{"content":"x","images":["hunter2"]}]}"# => Fate::Kept; "an image")]
 #[test_case(r#"{"messages":[{"content":"x","thinking":"hunter2"}]}"# => Fate::Kept; "a thought")]
-#[test_case(r#"{"messages":[{"tool_calls":[{"function":{"name":"a","arguments":{"x":"hunter2"}}}]}]}"# => Fate::Kept; "arguments")]
+#[test_case(r#"{"messages":[{"tool_calls":[{"function":{"name":"a","arguments":{"x":"hunter2"}}}]}]}"# => Fate::Replaced; "arguments")]
 fn ollama(body: &str) -> Fate {
     fate(Dialect::Ollama, body)
 }
@@ -144,4 +161,48 @@ fn texts_are_read_as_they_say() {
     let new = goes_on(Dialect::Anthropic, body, &mut rules);
     assert_eq!(rules.read, ["hunter2\n\"hunter2\""]);
     assert_eq!(new, r#"{"messages":[{"content":"<PASSWORD>\n\"<PASSWORD>\""}]}"#);
+}
+
+/// Arguments that are JSON in a string stay JSON, whatever stands in for a secret and however they are escaped.
+#[test_case(r#"{\"cmd\":\"say \\\"hunter2\\\" \\u0068unter2\\n\",\"n\":1.0e2}"#, r#"{"cmd":"say \"<PASSWORD>\" <PASSWORD>\n","n":1.0e2}"#; "in quotes")]
+#[test_case(r#"[\"hunter2\",{\"hunter2\":\"hunter2\"}]"#, r#"["<PASSWORD>",{"hunter2":"<PASSWORD>"}]"#; "deep")]
+#[test_case(r#"\"hunter2\""#, r#""<PASSWORD>""#; "a text alone")]
+#[test_case(r#"{\"a\":\"hunter2"#, r#"{"a":"<PASSWORD>"#; "cut off")]
+fn arguments_stay_json(arguments: &str, expected: &str) {
+    for (dialect, before, behind) in [
+        (
+            Dialect::OpenaiChat,
+            r#"{"messages":[{"tool_calls":[{"function":{"arguments":""#,
+            r#""}}]}]}"#,
+        ),
+        (
+            Dialect::OpenaiResponses,
+            r#"{"input":[{"type":"function_call","arguments":""#,
+            r#""}]}"#,
+        ),
+    ] {
+        let body = format!("{before}{arguments}{behind}");
+        let new = goes_on(dialect, &body, &mut Rules::default());
+        let kept = new.strip_prefix(before).and_then(|new| new.strip_suffix(behind));
+        let kept = kept.unwrap_or_else(|| panic!("{new}"));
+        let text: String = serde_json::from_str(&format!("\"{kept}\"")).unwrap();
+        assert_eq!(text, expected);
+    }
+}
+
+#[test_case(r#"{"model":"m","prompt":"hunter2"}"# => Fate::Replaced; "a prompt")]
+#[test_case(r#"{"model":"m","prompt":["a","hunter2"]}"# => Fate::Replaced; "one of several prompts")]
+#[test_case(r#"{"model":"m","suffix":"hunter2"}"# => Fate::Replaced; "what follows")]
+#[test_case(r#"{"model":"m","input":"hunter2"}"# => Fate::Replaced; "input")]
+#[test_case(r#"{"model":"m","input":["a","my hunter2"]}"# => Fate::Replaced; "one of several inputs")]
+#[test_case(r#"{"model":"m","input":[{"type":"text","text":"hunter2"}]}"# => Fate::Replaced; "a part")]
+#[test_case(r#"{"content":{"parts":[{"text":"hunter2"}]}}"# => Fate::Replaced; "content")]
+#[test_case(r#"{"requests":[{"content":{"parts":[{"text":"hunter2"}]}}]}"# => Fate::Replaced; "content of several")]
+#[test_case(r#"{"query":"x","documents":["hunter2"]}"# => Fate::Replaced; "documents")]
+#[test_case(r#"{"query":"x","documents":[{"text":"hunter2"}]}"# => Fate::Replaced; "a document with a text")]
+#[test_case(r#"{"input":[{"type":"image_url","image_url":{"url":"data:image/png;base64,hunter2"}}]}"# => Fate::Kept; "an image")]
+#[test_case(r#"{"model":"hunter2","input":"x"}"# => Fate::Kept; "the model")]
+#[test_case(r#"{"input":"x","user":"hunter2"}"# => Fate::Kept; "a user's id")]
+fn requests_without_calls(body: &str) -> Fate {
+    fate_by(body, |rules| read_texts(body.as_bytes(), rules))
 }
