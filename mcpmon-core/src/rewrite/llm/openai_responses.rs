@@ -3,7 +3,7 @@
 use super::members::{Change, array, object, quoted};
 use crate::{
     decode::json::Value,
-    model::{Called, LeftOut},
+    model::{Called, Digest, LeftOut},
 };
 
 /// The item of a request that answers a call which was left out.
@@ -17,6 +17,9 @@ pub fn answer(call: &LeftOut) -> String {
     format!("{{\"type\":\"{kind}\",\"call_id\":{call_id},\"output\":{said}}}")
 }
 
+/// Hexadecimal digits of a message's id.
+const ID_DIGITS: usize = 32;
+
 /// A message that stands in place of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -27,15 +30,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// In place of the item with this id at this place. Providers take back messages only with ids that say so.
+    /// In place of the item with this id at this place of a response. Providers take back messages only with ids that
+    /// say so; this one is no provider's, and no other response's.
     #[must_use]
-    pub fn new(item_id: &str, place: u64, text: &str) -> Self {
-        let id = match item_id.split_once('_') {
-            Some((_, rest)) if !rest.is_empty() => rest.to_owned(),
-            Some(_) | None => format!("mcpmon{place}{item_id}"),
-        };
+    pub fn new(response: &str, item_id: &str, place: u64, text: &str) -> Self {
+        let of = format!("{response}\0{place}\0{item_id}");
+        let id = Digest::of(of.as_bytes()).short(ID_DIGITS);
         Self {
-            id: quoted(&format!("msg_{id}")),
+            id: quoted(&format!("msg_mcpmon_{id}")),
             text: quoted(text),
         }
     }
@@ -119,16 +121,30 @@ pub fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
     })
 }
 
-/// An event with another response in it.
+/// An event whose number is so much higher, where it has one, and with another response in it, where one is given.
 #[must_use]
-pub fn with_response(event: Value<'_>, response: &str) -> String {
-    with(event, "response", response)
+pub fn with_response(event: Value<'_>, higher: u64, response: Option<&str>) -> String {
+    object(event, |member| match (member.name, response) {
+        ("sequence_number", _) => later(member.value, higher),
+        ("response", Some(response)) => Change::Set(response.to_owned()),
+        _ => Change::Keep,
+    })
 }
 
-/// An event with other arguments: in its item, in all that it tells of them, or in the part that it tells.
+/// A number so much higher; what is no number stays.
+fn later(number: Value<'_>, higher: u64) -> Change {
+    let number = number.text().parse::<u64>();
+    number.map_or(Change::Keep, |number| {
+        Change::Set(number.saturating_add(higher).to_string())
+    })
+}
+
+/// An event with other arguments, in its item, in all that it tells of them, or in the part that it tells, whose number
+/// is so much higher.
 #[must_use]
-pub fn with_told(event: Value<'_>, arguments: &str) -> String {
+pub fn with_told(event: Value<'_>, higher: u64, arguments: &str) -> String {
     object(event, |member| match member.name {
+        "sequence_number" => later(member.value, higher),
         "item" => Change::Set(with_arguments(member.value, arguments)),
         "delta" | "arguments" => Change::Set(quoted(arguments)),
         _ => Change::Keep,

@@ -34,9 +34,18 @@ fn response(asked: &Asked<'_>, status: &str, output: &[Value]) -> Value {
     })
 }
 
-/// An item, empty and whole.
-fn item(asked: &Asked<'_>, at: usize, item: &Item) -> Option<(Value, Value)> {
-    let id = format!("item_{}_{at}", asked.number);
+/// The item of a turn at a place, empty and whole. Items are numbered, those of each kind by themselves.
+fn item(asked: &Asked<'_>, turn: &[Item], at: usize) -> Option<(Value, Value)> {
+    let item = &turn[at];
+    let kind = |item: &Item| match item {
+        Item::Pause { .. } => "",
+        Item::Text { .. } => "msg",
+        Item::Thinking { .. } => "rs",
+        Item::Tool { .. } => "fc",
+    };
+    let own = kind(item);
+    let number = turn[..=at].iter().filter(|other| kind(other) == own).count();
+    let id = format!("{own}_{}_{number}", asked.number);
     match item {
         Item::Pause { .. } => None,
         Item::Text { text } => {
@@ -77,10 +86,7 @@ fn item(asked: &Asked<'_>, at: usize, item: &Item) -> Option<(Value, Value)> {
 }
 
 pub(super) fn whole(asked: &Asked<'_>, turn: &[Item]) -> Value {
-    let items = turn
-        .iter()
-        .enumerate()
-        .filter_map(|(at, said)| item(asked, at, said));
+    let items = (0..turn.len()).filter_map(|at| item(asked, turn, at));
     response(
         asked,
         "completed",
@@ -107,7 +113,7 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
         if let Item::Pause { pause_ms } = said {
             parts.push(Part::Pause(*pause_ms));
         }
-        let Some((empty, whole)) = item(asked, at, said) else {
+        let Some((empty, whole)) = item(asked, turn, at) else {
             continue;
         };
         let place = done.len();

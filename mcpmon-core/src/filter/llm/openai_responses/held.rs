@@ -178,25 +178,20 @@ impl Held {
         let mut told = vec![false; fates.len()];
         for (at, event) in self.events.iter().enumerate() {
             match event.call.map(|call| (call, &fates[call])) {
-                None if event.has_response => {
-                    let mut scanner = scanner();
-                    let root = scan(&mut scanner, &event.raw[event.text.clone()])?
-                        .document
-                        .root();
-                    settled.pass(root, root.member("response"), &event.raw, judge, out)?;
-                }
-                None | Some((_, Fate::Keep)) => out.extend_from_slice(&event.raw),
+                None | Some((_, Fate::Keep)) => event.pass(settled, judge, out)?,
                 Some((_, Fate::Drop)) => {}
                 Some((call, Fate::Replace(message))) => {
                     if !std::mem::replace(&mut begun[call], true) {
-                        let events = message.events(self.calls[call].place, self.numbers(at, call));
-                        out.extend_from_slice(events.as_bytes());
+                        self.replace(at, call, message, settled, out);
                     }
                 }
                 Some((call, Fate::Rewrite(arguments))) => {
                     let is_repeated = event.told == Told::Part && std::mem::replace(&mut told[call], true);
-                    if !is_repeated {
-                        self.rewrite(event, call, arguments, out)?;
+                    let begins_empty = event.told == Told::Begun && self.calls[call].begins_empty();
+                    match event.told == Told::Nothing || begins_empty {
+                        true => event.pass(settled, judge, out)?,
+                        false if is_repeated => {}
+                        false => event.rewrite(settled.higher, arguments, out)?,
                     }
                 }
             }
@@ -214,32 +209,53 @@ impl Held {
         Ok(at)
     }
 
-    /// Numbers for what stands in place of a call: from that of its first event on, and none beyond those of the
-    /// events of the call that follow it at once.
-    fn numbers(&self, first: usize, call: usize) -> impl FnMut() -> Option<u64> + use<> {
+    /// Puts a message in place of a call. It is numbered from the call's first event on; where it has more events than
+    /// the call, what follows has higher numbers.
+    fn replace(
+        &self,
+        first: usize,
+        call: usize,
+        message: &Message,
+        settled: &mut Settled,
+        out: &mut Vec<u8>,
+    ) {
+        let event = &self.events[first];
+        let mut next = event.sequence.map(|number| number.saturating_add(settled.higher));
+        let events = message.events(self.calls[call].place, || {
+            let number = next;
+            next = number.map(|number| number.saturating_add(1));
+            number
+        });
+        out.extend_from_slice(events.as_bytes());
         let run = self.events[first..]
             .iter()
             .take_while(|event| event.call == Some(call));
         let last = run.filter_map(|event| event.sequence).max();
-        let mut next = self.events[first].sequence;
-        move || {
-            let number = next;
-            next = number.and_then(|number| last.map(|last| last.min(number.saturating_add(1))));
-            number
+        if let (Some(next), Some(last)) = (next, last) {
+            settled.higher = settled.higher.max(next.saturating_sub(last.saturating_add(1)));
         }
     }
+}
 
-    fn rewrite(&self, event: &Waiting, call: usize, arguments: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let begins_empty = event.told == Told::Begun && self.calls[call].begins_empty();
-        if event.told == Told::Nothing || begins_empty {
-            out.extend_from_slice(&event.raw);
+impl Waiting {
+    /// Sends it on, with what is decided in place of what a response in it says.
+    fn pass(&self, settled: &mut Settled, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let has_response = self.has_response && self.call.is_none();
+        if !has_response && (settled.higher == 0 || self.sequence.is_none()) {
+            out.extend_from_slice(&self.raw);
             return Ok(());
         }
         let mut scanner = scanner();
-        let root = scan(&mut scanner, &event.raw[event.text.clone()])?
-            .document
-            .root();
-        out.extend_from_slice(named(root, &with_told(root, arguments)).as_bytes());
+        let root = scan(&mut scanner, &self.raw[self.text.clone()])?.document.root();
+        let response = root.member("response").filter(|_| has_response);
+        settled.pass(root, response, &self.raw, judge, out)
+    }
+
+    /// Sends it on with other arguments.
+    fn rewrite(&self, higher: u64, arguments: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut scanner = scanner();
+        let root = scan(&mut scanner, &self.raw[self.text.clone()])?.document.root();
+        out.extend_from_slice(named(root, &with_told(root, higher, arguments)).as_bytes());
         Ok(())
     }
 }
@@ -254,7 +270,7 @@ impl Settled {
         for wanted in &readings {
             if let Some(text) = wanted.denied(judge)? {
                 self.left_out.extend(wanted.left_out(&text));
-                let message = Message::new(&call.first.item_id, call.place, &text);
+                let message = Message::new(&self.response, &call.first.item_id, call.place, &text);
                 let blocked = Blocked {
                     item_id: call.first.item_id.clone(),
                     call_id: wanted.call_id.clone(),

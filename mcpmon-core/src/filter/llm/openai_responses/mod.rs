@@ -50,6 +50,9 @@ struct Settled {
     response: String,
     /// What was blocked and not yet told.
     left_out: Vec<LeftOut>,
+    /// By how much the numbers of events are higher than the provider's: a message that stands in place of a call can
+    /// have more events than that.
+    higher: u64,
 }
 
 /// What is known of an item, by its place in the response.
@@ -328,11 +331,13 @@ impl Settled {
             Some(response) => self.response(response, judge)?,
             None => None,
         };
-        match new {
-            Some(response) => {
-                out.extend_from_slice(named(root, &with_response(root, &response)).as_bytes());
+        let is_numbered = self.higher > 0 && root.member("sequence_number").is_some();
+        match new.is_some() || is_numbered {
+            true => {
+                let event = with_response(root, self.higher, new.as_deref());
+                out.extend_from_slice(named(root, &event).as_bytes());
             }
-            None => out.extend_from_slice(raw),
+            false => out.extend_from_slice(raw),
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Settled {
 
     fn block(&mut self, place: u64, wanted: &Wanted, text: &str) -> Result<Message, Fault> {
         self.left_out.extend(wanted.left_out(text));
-        let message = Message::new(&wanted.item_id, place, text);
+        let message = Message::new(&self.response, &wanted.item_id, place, text);
         if !self.places.contains_key(&place) {
             let blocked = Blocked {
                 item_id: wanted.item_id.clone(),
