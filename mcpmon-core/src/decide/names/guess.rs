@@ -25,6 +25,16 @@ pub fn joined(name: &ToolName<'_>) -> String {
     }
 }
 
+/// The two parts of which `name` can consist, a server's name and a tool's, whatever client put them together.
+pub fn parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let places = name.match_indices(BETWEEN).take(MAX_SPLITS);
+    let parts = places.map(|(at, between)| (&name[..at], &name[at + between.len()..]));
+    parts.filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
+}
+
+/// What clients put between a server's name and a tool's.
+const BETWEEN: [char; 5] = ['_', '-', ':', '/', '.'];
+
 /// What `name` can stand for that is no known tool's: a tool of one of `servers`, or else of a server that nobody
 /// knows. Nothing where no scheme left its mark in it: then it is no MCP tool's.
 pub fn guesses<'s>(
@@ -32,15 +42,26 @@ pub fn guesses<'s>(
     client: Option<Client>,
     servers: impl IntoIterator<Item = &'s ServerId>,
 ) -> Vec<Guess> {
-    let is_meant = |scheme: &&Scheme| scheme.is_marked() || Some(scheme.client) == client;
-    let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
-    let mut found = Vec::new();
-    for server in servers {
+    // Where one with a mark made the name, none without did.
+    let (marked, plain): (Vec<&Scheme>, Vec<&Scheme>) = SCHEMES
+        .iter()
+        .filter(|scheme| scheme.may_be_of(client))
+        .partition(|scheme| scheme.is_marked());
+    let of_server = |schemes: &[&Scheme], server: &ServerId| -> Vec<Guess> {
         let tools = schemes.iter().filter_map(|scheme| scheme.tool_of(server, name));
-        found.extend(tools.map(|tool| Guess {
+        let guess = |tool: &str| Guess {
             server: Some(server.clone()),
             tool: tool.to_owned(),
-        }));
+        };
+        tools.map(guess).collect()
+    };
+    let (mut found, mut unmarked) = (Vec::new(), Vec::new());
+    for server in servers {
+        found.extend(of_server(&marked, server));
+        unmarked.extend(of_server(&plain, server));
+    }
+    if found.is_empty() {
+        found = unmarked;
     }
     if found.is_empty() {
         found = divided(name, client);
@@ -144,7 +165,11 @@ mod tests {
     #[test_case("mcp__my_srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server")]
     #[test_case("my.srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server with a weaker mark")]
     #[test_case("srv_new", Some(Client::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
-    #[test_case("srv_new", None, &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
+    #[test_case("srv_new", None, &["srv"] => vec!["srv new"]; "no mark, and a client that may leave none")]
+    #[test_case("srv_new", Some(Client::ClaudeCode), &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
+    #[test_case("SRV-new", None, &["srv"] => vec!["srv new"]; "a hyphen, in another case")]
+    #[test_case("srv:new", Some(Client::ClaudeCode), &["srv"] => vec!["srv new"]; "a colon")]
+    #[test_case("srv2_new", None, &["srv"] => Vec::<String>::new(); "another server without a mark")]
     #[test_case("mcp__evil__run", None, &["fs"] => vec!["evil run"]; "an unknown server")]
     #[test_case("MCP__Evil__Run", None, &["fs"] => vec!["Evil Run"]; "in capitals")]
     #[test_case("Mcp__My_Srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server in capitals")]
@@ -161,6 +186,14 @@ mod tests {
     #[test_case("", None, &["fs"] => Vec::<String>::new(); "nothing")]
     fn names_of_no_known_tool(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
         told(name, client, servers)
+    }
+
+    #[test_case("a_b-c" => vec![("a", "b-c"), ("a_b", "c")]; "two ways")]
+    #[test_case("a:b" => vec![("a", "b")]; "a colon")]
+    #[test_case("_a_" => Vec::<(&str, &str)>::new(); "nothing on one side")]
+    #[test_case("ab" => Vec::<(&str, &str)>::new(); "one word")]
+    fn names_in_two_parts(name: &str) -> Vec<(&str, &str)> {
+        parts(name).collect()
     }
 
     #[test]

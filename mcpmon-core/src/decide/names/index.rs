@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Client, SCHEMES};
+use super::{Client, SCHEMES, Scheme};
 use crate::model::ServerId;
 
 /// What a name that a model used can stand for.
@@ -51,7 +51,7 @@ impl Names {
     /// that leaves a mark in it. Names without one are then what the client calls tools of its own.
     #[must_use]
     pub fn resolve(&self, name: &str, client: Option<Client>) -> Vec<Candidate<'_>> {
-        let mut found: Vec<(Candidate<'_>, bool)> = self.every(name);
+        let mut found: Vec<(Candidate<'_>, &Scheme)> = self.every(name);
         if found.is_empty() {
             found = without_plugin(name).flat_map(|name| self.every(&name)).collect();
         }
@@ -59,14 +59,14 @@ impl Names {
             // Some clients forgive a model that writes a name in another case. Where nothing says that it is an MCP
             // tool's, it is one of their own.
             found = self.every_like(name, str::eq_ignore_ascii_case);
-            found.retain(|(candidate, is_marked)| *is_marked || Some(candidate.client) == client);
+            found.retain(|(_, scheme)| scheme.may_be_of(client));
         }
-        let is_own = |(candidate, _): &&(Candidate<'_>, bool)| Some(candidate.client) == client;
+        let is_own = |(candidate, _): &&(Candidate<'_>, &Scheme)| Some(candidate.client) == client;
         let is_any_own = found.iter().any(|candidate| is_own(&candidate));
         let kept = found.iter().filter(|candidate| match client {
             None => true,
             Some(_) if is_any_own => is_own(candidate),
-            Some(_) => candidate.1,
+            Some(_) => candidate.1.is_marked(),
         });
         let mut tools: Vec<Candidate<'_>> = Vec::new();
         for (candidate, _) in kept {
@@ -79,12 +79,16 @@ impl Names {
         tools
     }
 
-    /// Every tool in every scheme that makes `name`, and whether the scheme leaves a mark in it.
-    fn every(&self, name: &str) -> Vec<(Candidate<'_>, bool)> {
+    /// Every tool in every scheme that makes `name`, and the scheme.
+    fn every(&self, name: &str) -> Vec<(Candidate<'_>, &'static Scheme)> {
         self.every_like(name, PartialEq::eq)
     }
 
-    fn every_like(&self, name: &str, is_like: fn(&str, &str) -> bool) -> Vec<(Candidate<'_>, bool)> {
+    fn every_like(
+        &self,
+        name: &str,
+        is_like: fn(&str, &str) -> bool,
+    ) -> Vec<(Candidate<'_>, &'static Scheme)> {
         let hash = hash(&name.to_ascii_lowercase());
         let from = self.index.partition_point(|(known, _)| *known < hash);
         let same = self.index[from..].iter().take_while(|(known, _)| *known == hash);
@@ -95,7 +99,7 @@ impl Names {
                 .filter(|scheme| is_like(&scheme.visible(server.as_str(), tool), name));
             found.extend(made.map(|scheme| {
                 let client = scheme.client;
-                (Candidate { server, tool, client }, scheme.is_marked())
+                (Candidate { server, tool, client }, scheme)
             }));
         }
         found
@@ -146,6 +150,9 @@ mod tests {
     #[test_case("MCP__FS__Read", &[("fs", "read")] => vec!["fs read"]; "another case")]
     #[test_case("mcp__fs__Read", &[("fs", "read"), ("fs", "Read")] => vec!["fs Read"]; "another case that is somebody else's")]
     #[test_case("Read", &[("fs", "read")] => Vec::<String>::new(); "another case of what has no mark")]
+    #[test_case("FS_Read", &[("fs", "read")] => vec!["fs read"]; "another case without a mark, of a server")]
+    #[test_case("fs-read", &[("fs", "read")] => vec!["fs read"]; "a hyphen")]
+    #[test_case("Fs:Read", &[("fs", "read")] => vec!["fs read"]; "a colon, in another case")]
     #[test_case("mcp__fs__write", &[("fs", "read")] => Vec::<String>::new(); "none")]
     fn names_are_resolved(name: &str, tools: &[(&str, &str)]) -> Vec<String> {
         told(&names(tools), name, None)
@@ -155,6 +162,9 @@ mod tests {
     #[test_case("dup__name", Client::ClaudeCode => vec!["dup name"]; "another scheme with a mark")]
     #[test_case("fs_read", Client::Opencode => vec!["fs read"]; "its own scheme without a mark")]
     #[test_case("FS_Read", Client::Opencode => vec!["fs read"]; "its own scheme in another case")]
+    #[test_case("fs:read", Client::ClaudeCode => vec!["fs read"]; "a colon is a mark")]
+    #[test_case("fs-read", Client::CopilotCli => vec!["fs read"]; "its own scheme with a hyphen")]
+    #[test_case("fs-read", Client::ClaudeCode => Vec::<String>::new(); "another scheme with a hyphen")]
     #[test_case("fs_read", Client::ClaudeCode => Vec::<String>::new(); "another scheme without a mark")]
     #[test_case("Bash", Client::ClaudeCode => Vec::<String>::new(); "a tool of the client that a server has too")]
     fn a_known_client_leaves_less_doubt(name: &str, client: Client) -> Vec<String> {

@@ -5,7 +5,7 @@ mod guess;
 mod index;
 
 pub use self::{
-    guess::{Guess, guesses, joined},
+    guess::{Guess, guesses, joined, parts},
     index::{Candidate, Names},
 };
 
@@ -24,6 +24,8 @@ pub enum Client {
     FastAgent,
     /// Copilot in VS Code.
     Copilot,
+    /// Copilot CLI.
+    CopilotCli,
     /// Cline.
     Cline,
     /// Roo and Kilo.
@@ -38,6 +40,8 @@ pub enum Client {
     AgentsSdk,
     /// `LangChain` adapters and Pydantic AI with prefixes.
     Prefixed,
+    /// Whoever puts a colon between server and tool.
+    Colon,
 }
 
 /// How a client makes a name.
@@ -93,7 +97,7 @@ const SCHEME: Scheme = Scheme {
 };
 
 /// Every scheme, one per client.
-pub const SCHEMES: [Scheme; 13] = [
+pub const SCHEMES: [Scheme; 15] = [
     Scheme {
         client: Client::ClaudeCode,
         prefix: "mcp__",
@@ -188,6 +192,18 @@ pub const SCHEMES: [Scheme; 13] = [
         between: "_",
         ..SCHEME
     },
+    Scheme {
+        client: Client::CopilotCli,
+        between: "-",
+        server_keeps: "_-",
+        tool_keeps: "_-",
+        ..SCHEME
+    },
+    Scheme {
+        client: Client::Colon,
+        between: ":",
+        ..SCHEME
+    },
 ];
 
 impl Client {
@@ -207,6 +223,15 @@ impl Client {
             let (_, client) = AGENTS.iter().find(|(known, _)| product.starts_with(known))?;
             Some(*client)
         })
+    }
+}
+
+impl Client {
+    /// Whether its names of MCP tools have a mark that no name of its own tools has.
+    #[must_use]
+    pub fn marks_names(self) -> bool {
+        let mut own = SCHEMES.iter().filter(|scheme| scheme.client == self);
+        own.all(Scheme::is_marked)
     }
 }
 
@@ -249,8 +274,20 @@ const CLIENTS: [(&str, Client); 14] = [
 
 impl Scheme {
     /// Whether something in a name says that this scheme made it; without, many names look like its own.
-    const fn is_marked(&self) -> bool {
-        !self.prefix.is_empty() || self.between.len() > 1
+    fn is_marked(&self) -> bool {
+        // No API lets a function of an agent have a colon in its name.
+        !self.prefix.is_empty() || self.between.len() > 1 || self.between == ":"
+    }
+
+    /// Whether a name of this scheme has its server in it.
+    fn has_server(&self) -> bool {
+        self.order != Order::ToolOnly
+    }
+
+    /// Whether this scheme may have made a name for `client`: one that leaves a mark for any, one that leaves none for
+    /// its own, and for one that is not known.
+    fn may_be_of(&self, client: Option<Client>) -> bool {
+        self.is_marked() || self.has_server() && client.is_none() || client == Some(self.client)
     }
 
     /// The name that a model sees for `tool` of `server`.

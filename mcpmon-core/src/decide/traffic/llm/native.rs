@@ -6,13 +6,14 @@ use super::{
 };
 use crate::{
     decide::{
+        names::{Client, parts},
         order::Judgement,
         rules::{Objection, Ruling, blocked_tools, tool_policy},
         traffic::requests::{handled, note, verdict},
         wording::shown,
     },
     inspect::{arguments::Arguments, secrets},
-    model::{EventKind, Intent},
+    model::{EventKind, Intent, ServerId},
 };
 
 /// The key that says what becomes of them.
@@ -28,6 +29,11 @@ impl Traffic {
                 &mut ruling,
                 self.by_name(&intent.name.name, "the agent's own tool"),
             );
+        }
+        // What a client calls its own may be a tool of a server that nobody saw yet.
+        let client = self.client_of(speaker.exchange);
+        if !client.is_some_and(Client::marks_names) {
+            note(&mut ruling, self.by_parts(name));
         }
         if !ruling.is_notable() {
             return Judgement::default();
@@ -63,6 +69,25 @@ impl Traffic {
         let subject = || format!("{whose} {}", shown(name));
         note(&mut ruling, handled(self.policy.llm.native_tools, KEY, subject));
         ruling
+    }
+
+    /// What stands against a tool by a part of its name, if the rest is the name of its server.
+    fn by_parts(&self, name: &str) -> Option<Objection> {
+        parts(name).find_map(|(server, tool)| {
+            let subject = || {
+                format!(
+                    "tool {}, which can be {} of {},",
+                    shown(name),
+                    shown(tool),
+                    shown(server)
+                )
+            };
+            let blocked = blocked_tools::blocked(&self.policy, tool, subject);
+            blocked.or_else(|| {
+                let server = ServerId::new(server).ok()?;
+                tool_policy::denied(&self.policy, Some(&server), tool, subject)
+            })
+        })
     }
 
     fn by_name(&self, name: &str, whose: &str) -> Option<Objection> {
