@@ -8,8 +8,8 @@ use super::{
 use crate::{
     inspect::launch::Stage,
     model::{
-        Action, Checked, DefinitionKey, DefinitionRecord, Event, EventId, FileId, InstanceId, ProcessId,
-        Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
+        Action, Checked, DefinitionKey, DefinitionRecord, Event, EventId, FileId, InstanceId, PinKey,
+        ProcessId, Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
     },
 };
 
@@ -23,7 +23,8 @@ pub struct Judgement {
     /// To be carried out, in order.
     pub orders: Vec<Order>,
     /// To be asked before anything is said of the message: the answer is a
-    /// [`Observation::Shared`](super::Observation::Shared), and brings the verdict.
+    /// [`Observation::Shared`](super::Observation::Shared), of what models want an
+    /// [`Observation::LlmShared`](super::Observation::LlmShared), and brings the verdict.
     pub ask: Option<Box<Ask>>,
 }
 
@@ -49,6 +50,8 @@ impl Judgement {
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub(super) call: SharedCall,
+    /// The tool and its server, where a model wants it or a provider called it.
+    pub(super) wanted: Option<(PinKey, String)>,
     pub(super) ruling: Ruling,
     pub(super) disclosed: Disclosed,
     /// What is told of it already.
@@ -137,7 +140,8 @@ pub enum Order {
     StoreDefinition(Box<DefinitionRecord>),
     /// Keep a definition no longer.
     ForgetDefinition(DefinitionKey),
-    /// Tell what happened to whoever holds the calls of this session, with the next batch of events.
+    /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
+    /// wants, before it is known to the agent.
     Share(Box<Recent>),
     /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
     /// not to be done while the client waits.

@@ -91,11 +91,10 @@ impl Registry {
         if self.entries >= MAX_ENTRIES {
             return;
         }
-        let address = self.addresses.iter().find(|(_, id)| *id == server);
         let entry = ToolEntry {
             server: server.clone(),
             server_type,
-            server_addr: address.map(|(address, _)| address.clone()),
+            server_addr: self.address_of(server).map(str::to_owned),
             tool_hash,
             registered_at: now,
         };
@@ -153,6 +152,14 @@ impl Registry {
     #[must_use]
     pub const fn server_addrs(&self) -> &BTreeMap<String, ServerId> {
         &self.addresses
+    }
+
+    /// `host:port` of a server that is declared as a remote one.
+    #[must_use]
+    pub fn address_of(&self, server: &ServerId) -> Option<&str> {
+        let mut addresses = self.addresses.iter();
+        let (address, _) = addresses.find(|(_, id)| *id == server)?;
+        Some(address)
     }
 
     /// Every tool with the servers that offer it, by name.

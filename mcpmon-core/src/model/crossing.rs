@@ -161,7 +161,11 @@ pub struct SharedCall {
     pub category: ToolCategory,
     /// Id of the request, as text.
     pub request: Option<Box<str>>,
-    /// Which turn of the model asks for it, where a layer knows; else turns are told apart by time.
+    /// The model's id of the call, where the client says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Box<str>>,
+    /// Which turn of the model asks for it, where the layer that asks knows. Where it does not, who holds the calls of
+    /// the session may know a [`RecentIntent`] of it; else turns are told apart by time.
     pub turn: Option<Box<str>>,
     /// What is sensitive about it.
     pub labels: Vec<Label>,
@@ -181,6 +185,24 @@ pub enum Recent {
     Call(RecentCall),
     /// A result went to the client.
     Output(RecentOutput),
+    /// A model wants a call.
+    Intent(RecentIntent),
+}
+
+/// A call that a model wants, and that another layer sees once it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentIntent {
+    /// When.
+    pub at: Timestamp,
+    /// The server.
+    pub server: ServerId,
+    /// The tool.
+    pub tool: String,
+    /// The model's id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Box<str>>,
+    /// The turn of the model that wants it.
+    pub turn: Box<str>,
 }
 
 /// A call that was judged.
@@ -236,12 +258,13 @@ impl SharedCall {
     /// Whether it is no larger than any that this program makes: who holds the calls of others keeps no more.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
-        are_bounded(&self.tool, [&self.request, &self.turn], &self.labels)
+        let ids = [&self.request, &self.tool_call, &self.turn];
+        are_bounded(&self.tool, ids.into_iter().flatten(), &self.labels)
     }
 }
 
-fn are_bounded(tool: &str, ids: [&Option<Box<str>>; 2], labels: &[Label]) -> bool {
-    let mut ids = ids.into_iter().flatten();
+fn are_bounded<'a>(tool: &str, ids: impl IntoIterator<Item = &'a Box<str>>, labels: &[Label]) -> bool {
+    let mut ids = ids.into_iter();
     tool.len() <= MAX_NAME && ids.all(|id| id.len() <= MAX_NAME) && labels.len() <= MAX_LABELS
 }
 
@@ -250,8 +273,15 @@ impl Recent {
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         match self {
-            Self::Call(call) => are_bounded(&call.tool, [&call.request, &call.turn], &call.labels),
-            Self::Output(output) => are_bounded(&output.tool, [&None, &None], &output.labels),
+            Self::Call(call) => {
+                let ids = [&call.request, &call.turn].into_iter().flatten();
+                are_bounded(&call.tool, ids, &call.labels)
+            }
+            Self::Output(output) => are_bounded(&output.tool, [], &output.labels),
+            Self::Intent(intent) => {
+                let ids = intent.tool_call.iter().chain([&intent.turn]);
+                are_bounded(&intent.tool, ids, &[])
+            }
         }
     }
 
@@ -261,6 +291,7 @@ impl Recent {
         match self {
             Self::Call(call) => call.at,
             Self::Output(output) => output.at,
+            Self::Intent(intent) => intent.at,
         }
     }
 
@@ -270,6 +301,7 @@ impl Recent {
         let at = match &mut self {
             Self::Call(call) => &mut call.at,
             Self::Output(output) => &mut output.at,
+            Self::Intent(intent) => &mut intent.at,
         };
         *at = now.min(*at);
         self
@@ -281,6 +313,7 @@ impl Recent {
         match self {
             Self::Call(call) => &call.server,
             Self::Output(output) => &output.server,
+            Self::Intent(intent) => &intent.server,
         }
     }
 }

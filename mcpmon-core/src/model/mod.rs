@@ -29,7 +29,7 @@ mod verdict;
 
 pub use crossing::{
     Checked, CrossServerRule, Crossing, Evidence, EvidenceKind, Fingerprint, Label, Recent, RecentCall,
-    RecentOutput, RelatedCall, SharedCall, ToolCategory,
+    RecentIntent, RecentOutput, RelatedCall, SharedCall, ToolCategory,
 };
 pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};

@@ -36,6 +36,16 @@ impl Calls {
 
     /// Checks a call beside those of all processes of the session, and counts it.
     pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, StoreError> {
+        self.among(|window| window.check(policy, call))
+    }
+
+    /// Tells all processes of the session what happened in it.
+    pub(super) fn take(&mut self, recent: Recent) -> Result<(), StoreError> {
+        self.among(|_| ((), Some(recent)))
+    }
+
+    /// Does `work` with all that happened, and adds what comes of it.
+    fn among<T>(&mut self, work: impl FnOnce(&mut Window) -> (T, Option<Recent>)) -> Result<T, StoreError> {
         let store = match &mut self.store {
             Some(store) => store,
             None => {
@@ -44,20 +54,19 @@ impl Calls {
             }
         };
         let (window, seen) = (&mut self.window, &mut self.seen);
-        let ((checked, own), row) =
-            store.among_recent(&self.session, *seen, |news: Vec<(i64, Recent)>| {
-                // Others have them for good: they stay in the window even where this transaction fails.
-                for (row, recent) in news {
-                    window.take(recent);
-                    *seen = row;
-                }
-                let (checked, own) = window.check(policy, call);
-                ((checked, own.clone()), own)
-            })?;
+        let ((value, own), row) = store.among_recent(&self.session, *seen, |news: Vec<(i64, Recent)>| {
+            // Others have them for good: they stay in the window even where this transaction fails.
+            for (row, recent) in news {
+                window.take(recent);
+                *seen = row;
+            }
+            let (value, own) = work(window);
+            ((value, own.clone()), own)
+        })?;
         if let (Some(own), Some(row)) = (own, row) {
             window.take(own);
             *seen = row;
         }
-        Ok(checked)
+        Ok(value)
     }
 }

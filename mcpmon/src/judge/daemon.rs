@@ -154,7 +154,7 @@ impl Judge {
                 tool_call_id: tool_call_id.clone(),
                 trace_parent: trace_parent.clone(),
                 server_type: Some(self.conversation.server_type),
-                server_addr: None,
+                server_addr: self.monitor.address_of(&self.conversation.identity),
                 tool_hash: entries
                     .find(|entry| entry.server == *server)
                     .map(|entry| entry.tool_hash),

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use mcpmon_core::{
     decide::Observation,
     inspect::protected_paths::Places,
-    model::{Checked, Conversation, Event, SharedCall, Timestamp},
+    model::{Checked, Conversation, Event, Recent, SharedCall, Timestamp},
 };
 
 use super::{
@@ -42,6 +42,9 @@ pub(crate) trait Host: fmt::Debug + Send + Sync {
 
     /// Checks a call beside the others of its session, and counts it.
     fn check(&self, member: &Member, call: SharedCall) -> Checked;
+
+    /// Takes in what happened in the session of `member`.
+    fn take(&self, member: &Member, recent: Recent);
 }
 
 /// What the judges of one process have in common. Clones share it.

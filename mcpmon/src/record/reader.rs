@@ -247,6 +247,14 @@ impl Reader {
         self.run(|connection| sessions::members(connection, session))
     }
 
+    /// Who is in any session and has not left; those who were killed never say so.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn everybody(&self) -> Result<Vec<Member>, QueryError> {
+        self.run(sessions::everybody)
+    }
+
     /// The newest `limit` sessions, oldest first.
     ///
     /// # Errors

@@ -36,6 +36,9 @@ pub struct SessionSummary {
     pub servers: Vec<String>,
 }
 
+/// Servers of all sessions that are told at once: the latest.
+const MAX_EVERYBODY: u32 = 4096;
+
 /// Adds a server to its session, which it may begin.
 pub(super) fn join(connection: &Connection, now: Timestamp, member: &Member) -> rusqlite::Result<()> {
     connection
@@ -101,6 +104,18 @@ pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite:
                 .as_ref()
                 .map_or(true, |member| member.session.is_of_same_root(session))
         })
+        .collect()
+}
+
+/// Who is in any session and has not left, as [`members`] tells it of one.
+pub(super) fn everybody(connection: &Connection) -> rusqlite::Result<Vec<Member>> {
+    connection
+        .prepare_cached(
+            "SELECT session_id, agent, server_id, name, uid, pid, start \
+             FROM session_servers JOIN sessions ON sessions.id = session_id \
+             WHERE left_at IS NULL ORDER BY joined_at DESC, server_id, pid LIMIT ?1",
+        )?
+        .query_map([MAX_EVERYBODY], member)?
         .collect()
 }
 
@@ -256,6 +271,7 @@ mod tests {
         reused.process.start += 1;
         leave(connection, seconds(1), &reused).unwrap();
         assert_eq!(members(connection, &first.session).unwrap().len(), 2);
+        assert_eq!(everybody(connection).unwrap().len(), 2);
         leave(connection, seconds(1), &first).unwrap();
         assert_eq!(members(connection, &first.session).unwrap(), [second]);
     }

@@ -1,6 +1,7 @@
 //! Rules over the calls to several servers of a session: pure functions over what happened a short while ago and
 //! the call that is asked for. They run wherever the window is, so that who holds it makes them atomic.
 
+mod intents;
 mod shadow;
 mod window;
 

@@ -242,6 +242,7 @@ fn calls() -> impl Strategy<Value = SharedCall> {
         tool: format!("tool-{tool}"),
         category: what.0,
         request: None,
+        tool_call: None,
         turn: what.1,
         labels: what.2,
         arguments: what.3,

@@ -32,6 +32,7 @@ fn call(seconds: f64, server: &str, tool: &str) -> SharedCall {
         tool: tool.to_owned(),
         category: category::by_prefix(tool),
         request: Some("7".into()),
+        tool_call: None,
         turn: None,
         labels: Vec::new(),
         arguments: Fingerprint::default(),

@@ -56,6 +56,7 @@ fn call(second: u8, server: &str, category: ToolCategory) -> SharedCall {
         tool: "tool".to_owned(),
         category,
         request: None,
+        tool_call: None,
         turn: None,
         labels: Vec::new(),
         arguments: Fingerprint::default(),

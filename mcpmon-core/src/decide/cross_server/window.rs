@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::super::rate_limit::{self, Level};
+use super::{
+    super::rate_limit::{self, Level},
+    intents::Intents,
+};
 use crate::{
     model::{Action, Checked, Recent, RecentCall, RecentOutput, ServerId, SharedCall, Timestamp},
     policy::{Mode, Policy, RateLimit},
@@ -33,6 +36,7 @@ pub struct Window {
     outputs: VecDeque<RecentOutput>,
     call_bytes: usize,
     output_bytes: usize,
+    intents: Intents,
     buckets: BTreeMap<ServerId, Level>,
 }
 
@@ -50,6 +54,16 @@ impl Window {
     /// What [`Self::admit`] says, with nothing counted yet: it counts once [`Self::take`] takes it.
     pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
         self.prune(call.at, policy);
+        let wanted = || {
+            let id = call.tool_call.as_deref();
+            self.intents.turn_of(&call.server, &call.tool, id)
+        };
+        let wanted = call.turn.is_none().then(wanted).flatten();
+        let of_turn = wanted.map(|turn| SharedCall {
+            turn: Some(turn),
+            ..call.clone()
+        });
+        let call = of_turn.as_ref().unwrap_or(call);
         let mut checked = Checked {
             crossings: super::judge(policy, self, call),
             over_rate: None,
@@ -84,10 +98,11 @@ impl Window {
     /// Takes in what happened, in any order.
     pub fn take(&mut self, recent: Recent) {
         match recent {
-            Recent::Call(call) => {
+            Recent::Call(mut call) => {
                 if let Some(left) = call.left {
                     self.fill(&call, left);
                 }
+                self.intents.was_made(&mut call);
                 self.call_bytes += bytes_of_call(&call);
                 let times = self.times.entry(call.server.clone()).or_default();
                 insert(times, call.at, |known| *known);
@@ -103,13 +118,19 @@ impl Window {
                     self.drop_output();
                 }
             }
+            Recent::Intent(intent) => self.intents.take(intent),
         }
     }
 
     /// Whether nothing is left that anybody could ask for at `now`.
     pub fn is_over(&mut self, now: Timestamp, policy: &Policy) -> bool {
         self.prune(now, policy);
-        self.calls.is_empty() && self.outputs.is_empty() && self.buckets.is_empty()
+        self.calls.is_empty() && self.outputs.is_empty() && self.intents.is_empty() && self.buckets.is_empty()
+    }
+
+    /// Whether another server than `server` was called.
+    pub fn has_others(&self, server: &ServerId) -> bool {
+        self.times.keys().any(|other| other != server)
     }
 
     /// The calls that are not forgotten, latest first.
@@ -142,6 +163,7 @@ impl Window {
         {
             self.drop_output();
         }
+        self.intents.prune(now);
         let limits = &policy.rate_limits;
         self.buckets.retain(|server, level| {
             let refill = limits.of(server).map(RateLimit::refill);

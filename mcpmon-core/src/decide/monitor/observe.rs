@@ -12,7 +12,7 @@ use crate::{
     inspect::protected_paths::{Lookup, Places, RealPath},
     model::{
         Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
-        Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, Spoken, Timestamp,
+        Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, SessionId, Spoken, Timestamp,
     },
 };
 
@@ -32,6 +32,8 @@ pub enum Observation<'a> {
     /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
     /// or listed may be to leave some out; on anything else it lets through or stops.
     Llm(&'a Exchange, &'a Spoken<'a>),
+    /// What was asked of a call that a model wants, or a provider made, is answered.
+    LlmShared(&'a Exchange, &'a Spoken<'a>, Box<Ask>, Shared),
     /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
     Redacted(&'a Exchange, &'a Tally),
     /// A request to a model, or its answer, does not go on.
@@ -74,6 +76,9 @@ impl Monitor {
             Observation::Joined(conversation, company) => self.traffic.joined(now, conversation, company),
             Observation::Left(conversation) => self.traffic.left(conversation),
             Observation::Llm(exchange, said) => self.traffic.spoken(now, exchange, said),
+            Observation::LlmShared(exchange, said, ask, shared) => {
+                self.traffic.spoken_answered(now, exchange, said, *ask, shared)
+            }
             Observation::Redacted(exchange, tally) => self.traffic.redacted(now, exchange, tally),
             Observation::Halted(exchange, halted) => Traffic::halted(now, exchange, halted),
             Observation::Exec(exec) => self.exec(now, exec),
@@ -118,6 +123,12 @@ impl Monitor {
         self.traffic.know(servers);
     }
 
+    /// Which servers `session` speaks with in sight of other processes, which judge and count those calls: all that
+    /// there are. For one who sees no conversation itself.
+    pub fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
+        self.traffic.know_members(session, members);
+    }
+
     /// Where files lie on this host, beside the places that every host has.
     pub fn know_places(&mut self, places: Places) {
         self.traffic.know_places(places);
@@ -155,6 +166,12 @@ impl Monitor {
     /// Which server offers which tool, to be told of servers that other processes watch.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         self.traffic.registry_mut()
+    }
+
+    /// `host:port` of a remote server; `None` of one that runs on this host.
+    #[must_use]
+    pub fn address_of(&self, server: &PinKey) -> Option<String> {
+        self.traffic.address_of(server)
     }
 
     /// Whether a tool is on its server's list, as that was read in this run and not called changed since.

@@ -176,6 +176,7 @@ impl Stage {
             now: Timestamp(0),
             call: None,
             is_listing: false,
+            is_listed_elsewhere: false,
             files: &NO_FILES,
         })
         .map(|objection| objection.effect)

@@ -65,6 +65,8 @@ pub(super) struct Scene<'a> {
     pub(super) call: Option<Calling<'a>>,
     /// It is listed, and not used yet.
     pub(super) is_listing: bool,
+    /// Another layer reads the lists of its server, and tells whether they are fresh.
+    pub(super) is_listed_elsewhere: bool,
     /// What is known of the files that it names.
     pub(super) files: &'a Files,
 }
@@ -243,6 +245,7 @@ impl<'a> Scene<'a> {
             now,
             call: None,
             is_listing: false,
+            is_listed_elsewhere: false,
             files: &NO_FILES,
         }
     }

@@ -17,7 +17,7 @@ impl Rule for StaleDefinition {
         else {
             return None;
         };
-        if scene.offer()?.is_fresh(entry) {
+        if scene.is_listed_elsewhere || scene.offer()?.is_fresh(entry) {
             return None;
         }
         let why = if entry.is_listed() {

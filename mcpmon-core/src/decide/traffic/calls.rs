@@ -37,6 +37,15 @@ pub(super) struct Local {
     pub(super) events: Vec<Event>,
 }
 
+/// What the LLM layer knows of a server whose conversation it does not see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elsewhere<'a> {
+    /// Stands for what it offers where nothing is known of it.
+    pub(super) stranger: &'a Offers,
+    /// Whether another layer sees the conversation.
+    pub(super) is_seen: bool,
+}
+
 impl Traffic {
     /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
     pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
@@ -72,6 +81,7 @@ impl Traffic {
         }
         let ask = Ask {
             call: shared,
+            wanted: None,
             ruling,
             disclosed,
             events: judgement.events,
@@ -82,18 +92,18 @@ impl Traffic {
                 ..Judgement::default()
             };
         }
-        self.admit(teller, call, ask)
+        let (checked, orders) = self.admit(teller.conversation, &ask.call);
+        self.checked(teller, call, ask, &checked, orders)
     }
 
-    /// What is said of a call by what is known here. Every layer asks this. `stranger` stands for what is known of a
-    /// server of which nothing is.
+    /// What is said of a call by what is known here. Every layer asks this.
     pub(super) fn local(
         &mut self,
         teller: &Teller<'_>,
         calling: Calling<'_>,
-        stranger: Option<&Offers>,
+        elsewhere: Option<Elsewhere<'_>>,
     ) -> Local {
-        let mut local = self.call_ruling(teller, calling, stranger);
+        let mut local = self.call_ruling(teller, calling, elsewhere);
         let tool = &calling.call.tool;
         if let Some(crossing) = self.shadow(teller, tool) {
             local.events.push(self.crossed(teller, tool, &crossing));
@@ -119,31 +129,40 @@ impl Traffic {
             conversation,
             message,
         };
-        let judgement = match shared {
-            Shared::Checked(mut checked) => {
-                if !checked.blocks() {
-                    // Its own bucket is known here too when the others are gone, and a user's own policy can be
-                    // stricter than the one of those who hold the session.
-                    let window = &mut self.companies.session(conversation).window;
-                    checked = checked.and(window.admit(&self.policy, &ask.call).0);
-                    let decision = self.policy.cross_server.strictest();
-                    for crossing in &mut checked.crossings {
-                        crossing.blocks |= blocks(decision, &crossing.evidence);
-                    }
-                }
-                self.checked(&teller, call, ask, &checked, Vec::new())
-            }
-            Shared::Unreachable => self.admit(&teller, call, ask),
-        };
+        let (checked, orders) = self.settled(conversation, &ask.call, shared);
+        let judgement = self.checked(&teller, call, ask, &checked, orders);
         self.in_mode(judgement)
     }
 
+    /// What the answer to what was asked of a call comes to, with what this process knows by itself.
+    pub(super) fn settled(
+        &mut self,
+        conversation: &Conversation,
+        call: &SharedCall,
+        shared: Shared,
+    ) -> (Checked, Vec<Order>) {
+        let Shared::Checked(mut checked) = shared else {
+            return self.admit(conversation, call);
+        };
+        if !checked.blocks() {
+            // Its own bucket is known here too when the others are gone, and a user's own policy can be stricter than
+            // the one of those who hold the session.
+            let window = &mut self.companies.session(conversation).window;
+            checked = checked.and(window.admit(&self.policy, call).0);
+            let decision = self.policy.cross_server.strictest();
+            for crossing in &mut checked.crossings {
+                crossing.blocks |= blocks(decision, &crossing.evidence);
+            }
+        }
+        (checked, Vec::new())
+    }
+
     /// Counts a call among those of this process, and tells who holds those of the session.
-    fn admit(&mut self, teller: &Teller<'_>, call: &Call<'_>, ask: Ask) -> Judgement {
-        let window = &mut self.companies.session(teller.conversation).window;
-        let (checked, recent) = window.admit(&self.policy, &ask.call);
+    fn admit(&mut self, conversation: &Conversation, call: &SharedCall) -> (Checked, Vec<Order>) {
+        let window = &mut self.companies.session(conversation).window;
+        let (checked, recent) = window.admit(&self.policy, call);
         let order = recent.map(|recent| Order::Share(Box::new(recent)));
-        self.checked(teller, call, ask, &checked, order.into_iter().collect())
+        (checked, order.into_iter().collect())
     }
 
     /// What stands against a call beside the others of its session, and how it is told.
@@ -189,7 +208,12 @@ impl Traffic {
     }
 
     /// What the rules say of a tool call, and what is to be replaced in it; secrets in it are told.
-    fn call_ruling(&self, teller: &Teller<'_>, calling: Calling<'_>, stranger: Option<&Offers>) -> Local {
+    fn call_ruling(
+        &self,
+        teller: &Teller<'_>,
+        calling: Calling<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Local {
         if let Some(ruling) = self.stopped(teller) {
             return Local {
                 ruling,
@@ -197,12 +221,14 @@ impl Traffic {
             };
         }
         let identity = &teller.conversation.identity;
+        let stranger = elsewhere.map(|elsewhere| elsewhere.stranger);
         let Some(offers) = self.book.get(identity).or(stranger) else {
             return Local::default();
         };
         let (server, kind) = (&identity.server, DefinitionKind::Tool);
         let scene = Scene {
             call: Some(calling),
+            is_listed_elsewhere: elsewhere.is_some_and(|elsewhere| elsewhere.is_seen),
             files: &self.files,
             ..Scene::of(&self.policy, server, offers, kind, &calling.call.tool, teller.now)
         };
@@ -281,6 +307,12 @@ impl Traffic {
             tool: named(tool, MAX_TEXT),
             category,
             request: teller.message.id.map(|id| cut(&id.to_string(), MAX_TEXT).into()),
+            tool_call: teller
+                .message
+                .trace
+                .tool_call
+                .as_deref()
+                .map(|id| cut(id, MAX_TEXT).into()),
             turn: None,
             labels: labels::labels_of_call(&call.tool, arguments),
             arguments: match looks_back {
@@ -360,7 +392,7 @@ impl Traffic {
                 tool_call_id: tool_call_id(),
                 trace_parent: trace_parent(),
                 server_type: Some(teller.conversation.server_type),
-                server_addr: None,
+                server_addr: self.address_of(&teller.conversation.identity),
                 tool_hash: self.hash_of(&teller.conversation.identity, &call.tool),
                 input: arguments(),
                 client_uid: teller.conversation.client_uid(),

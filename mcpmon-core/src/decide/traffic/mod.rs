@@ -1,6 +1,7 @@
 //! What is said between clients and servers, judged: definitions as they are listed, calls as they are made,
 //! answers as they come, and what a server asks for.
 
+mod addresses;
 mod answers;
 mod approvals;
 mod asks;

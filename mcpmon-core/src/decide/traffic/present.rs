@@ -30,6 +30,27 @@ impl Present {
         self.conversations += usize::from(is_new);
     }
 
+    /// These servers, and no others, are spoken with by `session`.
+    pub(super) fn replace(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
+        self.of_server.clear();
+        self.conversations = 0;
+        for member in members.iter().take(MAX_CONVERSATIONS) {
+            let key = (member.clone(), session.cloned());
+            let is_new = self
+                .of_server
+                .entry(member.server.clone())
+                .or_default()
+                .insert(key);
+            self.conversations += usize::from(is_new);
+        }
+    }
+
+    /// Whether `session` speaks with another server than `server`.
+    pub(super) fn has_others(&self, session: Option<&SessionId>, server: &ServerId) -> bool {
+        let mut others = self.of_server.iter().filter(|(other, _)| *other != server);
+        others.any(|(_, present)| present.iter().any(|(_, known)| known.as_ref() == session))
+    }
+
     /// Under which identities `session` speaks with `server`.
     pub(super) fn identities<'p>(
         &'p self,
@@ -39,11 +60,6 @@ impl Present {
         let present = self.of_server.get(server).into_iter().flatten();
         let of_session = present.filter(move |(_, known)| known.as_ref() == session);
         of_session.map(|(identity, _)| identity)
-    }
-
-    /// Whether anybody speaks with `server`.
-    pub(super) fn has(&self, server: &ServerId) -> bool {
-        self.of_server.contains_key(server)
     }
 
     /// A conversation is over; whether there is another one with its server.

@@ -244,6 +244,7 @@ impl Traffic {
             now: teller.now,
             call: None,
             is_listing: false,
+            is_listed_elsewhere: false,
             files: &self.files,
         })
     }

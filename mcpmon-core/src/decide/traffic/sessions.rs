@@ -7,7 +7,8 @@ use crate::{
     decide::order::Judgement,
     inspect::similarity::{resembles, well_known},
     model::{
-        Action, Conversation, DefinitionKind, DefinitionRecord, EventKind, ServerId, Severity, Timestamp,
+        Action, Conversation, DefinitionKind, DefinitionRecord, EventKind, PinKey, ServerId, SessionId,
+        Severity, Timestamp,
     },
 };
 
@@ -94,6 +95,11 @@ impl Traffic {
             offers.of_mut(DefinitionKind::Tool).unregister();
         }
         Judgement::default()
+    }
+
+    /// Other processes see what `session` says to these servers, and to no others.
+    pub(in crate::decide) fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
+        self.present.replace(session, members);
     }
 
     /// Servers that names are compared with too.

@@ -224,7 +224,12 @@ impl Daemon {
             Some(store.clone()),
         );
         let policies = Policies::of_host(loaded.clone(), recorder.clone(), clock::now);
-        let models = Models::new(policies.clone(), recorder.clone(), &host);
+        let models = Models::of_daemon(
+            policies.clone(),
+            recorder.clone(),
+            &host,
+            Arc::new(wrappers.clone()),
+        );
         let tokens = Tokens::default();
         let remotes = llm::remotes(
             policies,

@@ -94,7 +94,7 @@ fn who(peer: &Peer) -> Who {
 impl Judge for Judging {
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
         // To look into the store takes a while, in which other streams go on.
-        match self.judge.is_behind() {
+        match self.judge.may_wait(said) {
             true => block_in_place(|| self.judge.judge(clock::now(), said)),
             false => self.judge.judge(clock::now(), said),
         }

@@ -161,6 +161,7 @@ mod tests {
             tool: "x".to_owned(),
             category,
             request: None,
+            tool_call: None,
             turn: None,
             labels: Vec::new(),
             arguments: Default::default(),

@@ -3,7 +3,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use mcpmon_core::model::{Checked, Digest, SharedCall, Timestamp};
+use mcpmon_core::model::{Checked, Digest, Recent, SharedCall, Timestamp};
 
 use super::{Wrappers, lock};
 use crate::{
@@ -33,6 +33,10 @@ impl Host for Wrappers {
 
     fn check(&self, member: &Member, call: SharedCall) -> Checked {
         self.0.sessions.check(clock::now(), member, call)
+    }
+
+    fn take(&self, member: &Member, recent: Recent) {
+        self.0.sessions.take(clock::now(), member, vec![recent]);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Judges what passes between agents and models, for all sessions of one proxy: a Monitor for each, with what the
 //! store knows of the session's servers.
 
+mod holder;
 mod session;
 
 #[cfg(test)]
@@ -17,14 +18,14 @@ use mcpmon_core::{
     decide::{Judgement, Observation, Order, Tally},
     inspect::protected_paths::Places,
     model::{
-        Event, EventKind, Exchange, Halted, Layer, LeftOut, Redaction, SessionId, Severity, Spoken,
+        Event, EventKind, Exchange, Halted, Layer, LeftOut, NO_USER, Redaction, SessionId, Severity, Spoken,
         Timestamp, Verdict,
     },
     policy::Policy,
 };
 
-use self::session::Session;
-use super::{Options, Policies, files};
+use self::{holder::CallHolder, session::Session};
+use super::{Options, Policies, files, hosted::Host};
 use crate::{
     config::Loaded,
     record::{self, Entry, Generation, Reader, Recorder},
@@ -62,6 +63,8 @@ struct Shared {
     generation: Mutex<Option<Generation>>,
     reader: Mutex<Option<Reader>>,
     policies: Policies,
+    /// What holds the calls of sessions, where that is not the store.
+    host: Option<Arc<dyn Host>>,
     sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
     /// Since when the store cannot be read.
     away: Mutex<Option<Timestamp>>,
@@ -77,9 +80,24 @@ pub struct ExchangeJudge {
 }
 
 impl Models {
-    /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes.
+    /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes, which holds the calls
+    /// of sessions too.
     #[must_use]
     pub fn new(policies: Policies, recorder: Recorder, options: &Options) -> Self {
+        Self::with(policies, recorder, options, None)
+    }
+
+    /// The same in the daemon, which holds the calls of sessions in memory.
+    pub(crate) fn of_daemon(
+        policies: Policies,
+        recorder: Recorder,
+        options: &Options,
+        host: Arc<dyn Host>,
+    ) -> Self {
+        Self::with(policies, recorder, options, Some(host))
+    }
+
+    fn with(policies: Policies, recorder: Recorder, options: &Options, host: Option<Arc<dyn Host>>) -> Self {
         let store = recorder.path().to_owned();
         Self(Arc::new(Shared {
             places: files::places(options),
@@ -88,6 +106,7 @@ impl Models {
             generation: Mutex::default(),
             reader: Mutex::default(),
             policies,
+            host,
             sessions: Mutex::default(),
             away: Mutex::default(),
         }))
@@ -196,7 +215,11 @@ impl Models {
             }
         }
         let policy = Arc::clone(&loaded.policy);
-        let session = Session::new(now, policy, self.0.places.clone(), whose.clone());
+        let holder = whose.session.as_ref().and_then(|session| {
+            let uid = whose.uid.unwrap_or(NO_USER);
+            CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store)
+        });
+        let session = Session::new(now, policy, self.0.places.clone(), whose.clone(), holder);
         let session = Arc::new(Mutex::new(session));
         sessions.insert(whose, Arc::clone(&session));
         session
@@ -276,15 +299,14 @@ impl Models {
             self.0.recorder.push(event);
         }
         for order in judgement.orders {
-            let entry = match (order, session) {
-                (Order::Retell(retold), _) => {
+            let entry = match order {
+                Order::Retell(retold) => {
                     self.0.recorder.push_retold(retold, None);
                     continue;
                 }
-                (Order::StoreDefinition(record), _) => Entry::Definition(*record),
-                (Order::ForgetDefinition(key), _) => Entry::ForgetDefinition(key),
-                (Order::Share(recent), Some(session)) => Entry::Recent(session.clone(), recent),
-                // Of processes and pipes, which other senses see.
+                Order::StoreDefinition(record) => Entry::Definition(*record),
+                Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                // Of processes and pipes, which other senses see; what is shared was told already.
                 _ => continue,
             };
             if self.0.recorder.put(entry).is_err() {
@@ -302,14 +324,37 @@ impl ExchangeJudge {
         lock(&self.session).generation() != Some(self.models.generation())
     }
 
+    /// Whether to judge this may take a moment.
+    #[must_use]
+    pub fn may_wait(&self, said: &Spoken<'_>) -> bool {
+        let is_call = matches!(said, Spoken::Call(_) | Spoken::Called { .. });
+        self.is_behind() || is_call && lock(&self.session).asks_store()
+    }
+
     /// Judges something that has to do with tools, and records what follows from it.
     pub fn judge(&mut self, now: Timestamp, said: &Spoken<'_>) -> Verdict {
         let mut session = lock(&self.session);
         session.used = now;
-        if session.generation() != Some(self.models.generation()) {
+        let is_behind = session.generation() != Some(self.models.generation());
+        if is_behind {
             self.models.refresh(now, &mut session);
         }
-        let judgement = session.observe(now, Observation::Llm(&self.exchange, said));
+        if is_behind || matches!(said, Spoken::Call(_)) {
+            session.look_around();
+        }
+        let mut judgement = session.observe(now, Observation::Llm(&self.exchange, said));
+        if let Some(ask) = judgement.ask.take() {
+            let shared = session.check(ask.call());
+            let answered = Observation::LlmShared(&self.exchange, said, ask, shared);
+            judgement = session.observe(now, answered);
+        }
+        judgement.orders.retain(|order| match order {
+            Order::Share(recent) => {
+                session.share((**recent).clone());
+                false
+            }
+            _ => true,
+        });
         drop(session);
         self.models.carry_out(self.exchange.session.as_ref(), judgement)
     }

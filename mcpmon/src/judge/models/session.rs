@@ -3,17 +3,20 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use mcpmon_core::{
-    decide::{Judgement, Monitor, Observation, Tally, pins::PinBook},
+    decide::{Judgement, Monitor, Observation, Shared, Tally, pins::PinBook},
     inspect::protected_paths::Places,
     model::{
-        DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Redaction, ServerId, ServerType, Timestamp,
-        Unanswered,
+        DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Recent, Redaction, ServerId, ServerType,
+        SharedCall, Timestamp, Unanswered,
     },
     policy::{Policy, Transport, network::table::Tables},
 };
 
-use super::Whose;
-use crate::record::{QueryError, Reader, Selection};
+use super::{Whose, holder::CallHolder};
+use crate::{
+    judge::process,
+    record::{Member, QueryError, Reader, Selection},
+};
 
 /// One session.
 #[derive(Debug)]
@@ -26,6 +29,12 @@ pub(super) struct Session {
     known: BTreeSet<DefinitionKey>,
     /// Servers whose tools are registered.
     servers: BTreeSet<ServerId>,
+    /// Conversations of the session that other judges see, as the store had them at the last look.
+    members: Vec<Member>,
+    /// The servers of those that live, as the Monitor knows them.
+    present: Vec<PinKey>,
+    /// Who holds the calls of the session; `None` where no session is known.
+    holder: Option<CallHolder>,
     /// When it was used last.
     pub(super) used: Timestamp,
     /// Calls that its agent never saw, and has to answer.
@@ -33,7 +42,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(now: Timestamp, policy: Arc<Policy>, places: Places, whose: Whose) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        policy: Arc<Policy>,
+        places: Places,
+        whose: Whose,
+        holder: Option<CallHolder>,
+    ) -> Self {
         let mut monitor = Monitor::new(policy, &Tables::default(), PinBook::default());
         monitor.know_places(places);
         Self {
@@ -42,6 +57,9 @@ impl Session {
             generation: None,
             known: BTreeSet::new(),
             servers: BTreeSet::new(),
+            members: Vec::new(),
+            present: Vec::new(),
+            holder,
             used: now,
             unanswered: Unanswered::default(),
         }
@@ -61,6 +79,41 @@ impl Session {
         self.monitor.observe(now, observation)
     }
 
+    /// Looks which conversations of the session still live: a wrapper that was killed never says that it left.
+    pub(super) fn look_around(&mut self) {
+        let living = self
+            .members
+            .iter()
+            .filter(|member| process::lives(member.process));
+        let mut present: Vec<PinKey> = living.map(|member| member.identity.clone()).collect();
+        present.sort();
+        present.dedup();
+        if present != self.present {
+            self.monitor.know_members(self.whose.session.as_ref(), &present);
+            self.present = present;
+        }
+    }
+
+    /// Whether to ask who holds the calls of the session takes a moment.
+    pub(super) fn asks_store(&self) -> bool {
+        matches!(self.holder, Some(CallHolder::Store(_)))
+    }
+
+    /// Asks who holds the calls of the session.
+    pub(super) fn check(&mut self, call: &SharedCall) -> Shared {
+        match &mut self.holder {
+            Some(holder) => holder.check(self.monitor.policy(), call),
+            None => Shared::Unreachable,
+        }
+    }
+
+    /// Tells who holds the calls of the session what happened in it.
+    pub(super) fn share(&mut self, recent: Recent) {
+        if let Some(holder) = &mut self.holder {
+            holder.take(recent);
+        }
+    }
+
     pub(super) fn redact(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
         self.monitor.redact_text(now, text, tally)
     }
@@ -69,6 +122,7 @@ impl Session {
     pub(super) fn look(&mut self, now: Timestamp, generation: u64, reader: &Reader) -> Result<(), String> {
         let found = self.found(reader).map_err(|error| error.to_string())?;
         self.generation = Some(generation);
+        self.members = found.members;
         self.forget_missing(now, &found.definitions);
         self.register(&found.definitions);
         self.monitor.load_definitions(now, found.definitions);
@@ -85,12 +139,22 @@ impl Session {
     /// What the servers of the session listed; where nobody knows them, what all servers of the user did.
     fn found(&self, reader: &Reader) -> Result<Found, QueryError> {
         let mut members: Vec<PinKey> = Vec::new();
-        if let Some(session) = &self.whose.session {
-            let all = reader.members(session)?;
-            members.extend(all.into_iter().map(|member| member.identity));
-            members.sort();
-            members.dedup();
-        }
+        let conversations = match &self.whose.session {
+            Some(session) => {
+                let conversations = reader.members(session)?;
+                members.extend(conversations.iter().map(|member| member.identity.clone()));
+                members.sort();
+                members.dedup();
+                conversations
+            }
+            // Without a session any of them may be the one through which a call goes.
+            None => {
+                let mut conversations = reader.everybody()?;
+                let uid = self.whose.uid;
+                conversations.retain(|member| uid.is_none_or(|uid| member.identity.uid == uid));
+                conversations
+            }
+        };
         let mut definitions = Vec::new();
         if members.is_empty() {
             definitions = reader.definitions(&Selection {
@@ -117,6 +181,7 @@ impl Session {
             pinned.extend(reader.pinned_servers(uid)?);
         }
         Ok(Found {
+            members: conversations,
             definitions,
             refused,
             pinned,
@@ -148,7 +213,7 @@ impl Session {
             .filter(|record| record.key.kind == DefinitionKind::Tool)
         {
             let server = &tool.key.identity.server;
-            let server_type = server_type(&policy, server);
+            let server_type = server_type(&policy, &tool.key.identity);
             // Who came first keeps a name.
             registry.register(
                 tool.first_seen,
@@ -164,16 +229,22 @@ impl Session {
 
 /// What a store knows.
 struct Found {
+    members: Vec<Member>,
     definitions: Vec<DefinitionRecord>,
     refused: Vec<(DefinitionKey, String)>,
     pinned: Vec<ServerId>,
     kills: mcpmon_core::model::Kills,
 }
 
-fn server_type(policy: &Policy, server: &ServerId) -> ServerType {
-    let declared = policy.servers.iter().find(|declared| declared.id == *server);
+fn server_type(policy: &Policy, identity: &PinKey) -> ServerType {
+    let declared = policy
+        .servers
+        .iter()
+        .find(|declared| declared.id == identity.server);
     match declared.map(|declared| &declared.transport) {
         Some(Transport::Remote { server_type, .. }) => *server_type,
+        // The identity of a remote server has its URL.
+        None if identity.name.contains("://") => ServerType::Http,
         Some(Transport::Stdio { .. }) | None => ServerType::Stdio,
     }
 }

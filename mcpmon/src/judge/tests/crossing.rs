@@ -195,6 +195,7 @@ fn race(wrappers: usize, rounds: usize) {
                             ToolCategory::Send
                         },
                         request: None,
+                        tool_call: None,
                         turn: None,
                         labels: Vec::new(),
                         arguments: Default::default(),
@@ -295,6 +296,7 @@ fn a_burst_cannot_be_raced() {
                         tool: "x".to_owned(),
                         category: ToolCategory::Unknown,
                         request: None,
+                        tool_call: None,
                         turn: None,
                         labels: Vec::new(),
                         arguments: Default::default(),

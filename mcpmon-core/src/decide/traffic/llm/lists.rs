@@ -382,9 +382,17 @@ fn shaped(definition: RawJson<'_>) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// Whether a description says what was listed: all of it or its beginning, with no more around it than a client adds.
+/// Whether a description says what is listed, or what is pinned: a client may hold either.
 fn describes(entry: &Entry, offered: &str) -> bool {
-    let listed = listed(entry).text_of("description").unwrap_or_default();
+    let record = &entry.record;
+    let mut known = [Some(&record.seen), record.pinned.as_ref()].into_iter().flatten();
+    known.any(|definition| says(definition, offered))
+}
+
+/// Whether a description says what a definition does: all of it or its beginning, with no more around it than a client
+/// adds.
+fn says(definition: &Definition, offered: &str) -> bool {
+    let listed = definition.text_of("description").unwrap_or_default();
     let (listed, offered) = (squashed(&listed), squashed(offered));
     let begun = offered.trim_end_matches(['.', '\u{2026}', ' ']);
     let begun = begun
@@ -394,18 +402,13 @@ fn describes(entry: &Entry, offered: &str) -> bool {
     listed.starts_with(begun) || offered.contains(&listed) && offered.len() <= listed.len() + MAX_FRAME
 }
 
-/// A definition as it is pinned, else as it was listed.
-fn listed(entry: &Entry) -> &Definition {
-    entry.record.pinned.as_ref().unwrap_or(&entry.record.seen)
-}
-
 fn squashed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// That a tool is described to the model in other words than its server's.
 fn differs(speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant, entry: &Entry, offered: &str) -> Event {
-    let listed = listed(entry);
+    let listed = &entry.record.seen;
     let shown_text = |text: &str| text.chars().take(MAX_SHOWN).collect();
     let mut event = speaker.about(
         meant,

@@ -33,7 +33,7 @@ pub(super) struct Meant {
     pub(super) identity: PinKey,
     /// Its name, as its server knows it.
     pub(super) tool: String,
-    /// Whether another layer sees the calls of its server.
+    /// Whether another layer sees the calls that the session makes to its server.
     pub(super) is_seen: bool,
 }
 
@@ -111,10 +111,7 @@ impl Traffic {
     pub(super) fn as_served(&self, exchange: &Exchange, server: &ServerId, tool: &str) -> Vec<Meant> {
         let session = exchange.session.as_ref();
         let present = || self.present.identities(session, server).cloned();
-        let mut identities: Vec<PinKey> = match session {
-            Some(_) => present().take(MAX_MEANT + 1).collect(),
-            None => Vec::new(),
-        };
+        let mut identities: Vec<PinKey> = present().take(MAX_MEANT + 1).collect();
         if identities.is_empty() {
             identities = self
                 .book
@@ -130,8 +127,7 @@ impl Traffic {
                 uid: 0,
             });
         }
-        let mut registered = self.registry.lookup(tool).iter();
-        let is_seen = self.present.has(server) || registered.any(|entry| entry.server == *server);
+        let is_seen = present().next().is_some();
         let meant = identities.into_iter().map(|identity| Meant {
             identity,
             tool: tool.to_owned(),
@@ -162,21 +158,22 @@ impl Traffic {
     ) -> (Option<ServerType>, Option<String>) {
         let server = &meant.identity.server;
         let mut registered = self.registry.lookup(&meant.tool).iter();
-        if let Some(entry) = registered.find(|entry| entry.server == *server) {
-            return (Some(entry.server_type), entry.server_addr.clone());
-        }
-        let declared = self.policy.servers.iter().find(|declared| declared.id == *server);
-        let server_type = declared.map(|declared| match &declared.transport {
-            Transport::Stdio { .. } => ServerType::Stdio,
-            Transport::Remote { server_type, .. } => *server_type,
-        });
-        let mut addresses = self.registry.server_addrs().iter();
-        let address = addresses.find(|(_, id)| *id == server);
-        let address = address.map(|(address, _)| address.clone());
-        (
-            server_type,
-            address.or_else(|| self.llm.remotes.address(speaker.exchange, server)),
-        )
+        let registered = registered.find(|entry| entry.server == *server);
+        let declared = || {
+            let declared = self
+                .policy
+                .servers
+                .iter()
+                .find(|declared| declared.id == *server)?;
+            Some(match &declared.transport {
+                Transport::Stdio { .. } => ServerType::Stdio,
+                Transport::Remote { server_type, .. } => *server_type,
+            })
+        };
+        let server_type = registered.map(|entry| entry.server_type).or_else(declared);
+        let address = self.address_of(&meant.identity);
+        let labelled = || self.llm.remotes.address(speaker.exchange, server);
+        (server_type, address.or_else(labelled))
     }
 
     /// Every tool that servers list, or listed, under the names that models use.

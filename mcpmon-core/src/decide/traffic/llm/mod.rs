@@ -2,7 +2,8 @@
 //! provider uses by itself; and secrets in what goes to a model.
 //!
 //! A wanted call is judged by what its server's own pipe would judge it by, and spends nothing: the call itself does
-//! that when it comes. Only where no other layer sees a server are its calls counted here.
+//! that when it comes. Only where no other layer sees what a session says to a server are its calls counted here, beside
+//! those that the others see.
 
 mod halted;
 mod lists;
@@ -25,7 +26,7 @@ use self::{
 };
 use super::Traffic;
 use crate::{
-    decide::order::Judgement,
+    decide::order::{Ask, Judgement, Shared},
     model::{Exchange, Spoken, Timestamp},
     policy::ProxyMode,
 };
@@ -68,6 +69,30 @@ impl Traffic {
             Spoken::Listed { server, tools } => self.provider_listed(speaker, server, tools),
         };
         self.files.real.clear();
+        self.in_mode(judgement)
+    }
+}
+
+impl Traffic {
+    /// What was asked of a call is answered.
+    pub(in crate::decide) fn spoken_answered(
+        &mut self,
+        now: Timestamp,
+        exchange: &Exchange,
+        said: &Spoken<'_>,
+        ask: Ask,
+        shared: Shared,
+    ) -> Judgement {
+        let speaker = Speaker { now, exchange };
+        let (intent, is_done) = match said {
+            Spoken::Call(intent) => (intent, false),
+            Spoken::Called { intent, .. } => (intent, true),
+            // Nothing else is asked.
+            Spoken::Offered(_) | Spoken::Remote(_) | Spoken::Hosted { .. } | Spoken::Listed { .. } => {
+                return Judgement::default();
+            }
+        };
+        let judgement = self.wanted_answered(speaker, intent, ask, shared, is_done);
         self.in_mode(judgement)
     }
 }

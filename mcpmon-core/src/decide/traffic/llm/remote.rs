@@ -1,7 +1,7 @@
 //! MCP servers that a provider uses by itself: no other layer sees their calls, so the request is where they are
 //! stopped.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use super::{
     Traffic, keep,
@@ -13,9 +13,10 @@ use crate::{
     decide::{
         definitions::Offers,
         names::joined,
-        order::Judgement,
+        order::{Judgement, Order},
         rules::{self, Effect, Objection, Ruling, Scene, Used, unknown},
         traffic::{
+            addresses::{address, place},
             requests::{note, too_many, verdict},
             tell::{MAX_TEXT, cut},
         },
@@ -103,10 +104,7 @@ impl Traffic {
                 address: None,
             };
         };
-        let address = match host.parse() {
-            Ok(IpAddr::V6(host)) => format!("[{host}]:{port}"),
-            Ok(IpAddr::V4(_)) | Err(_) => format!("{host}:{port}"),
-        };
+        let address = address(host, *port);
         let mut servers = match self.registry.server_addrs().get(&address) {
             Some(declared) => vec![declared.clone()],
             None => vec![server_id(host)],
@@ -135,6 +133,7 @@ impl Traffic {
                 now: speaker.now,
                 call: None,
                 is_listing: false,
+                is_listed_elsewhere: false,
                 files: &self.files,
             };
             ruling = ruling.and(rules::judge(&scene));
@@ -215,16 +214,29 @@ impl Traffic {
                 arguments,
                 secrets,
             };
-            let mut local = traffic.as_meant(wanted, &meant);
-            let order = traffic.spend(wanted, &meant, &mut local.ruling, &mut local.events);
-            let mut event = traffic.intent_event(wanted, &meant);
-            ruled(&mut event, &done(local.ruling));
-            Judgement {
-                events: vec![event],
-                orders: order.into_iter().collect(),
-                ..Judgement::default()
+            let local = traffic.as_meant(wanted, &meant);
+            match traffic.is_counted() {
+                true => traffic.ask_of(wanted, &meant, local),
+                false => traffic.was_called(wanted, &meant, local.ruling, Vec::new()),
             }
         })
+    }
+
+    /// That the provider called a tool, with all that would have stood against it.
+    pub(super) fn was_called(
+        &self,
+        wanted: Wanted<'_>,
+        meant: &Meant,
+        ruling: Ruling,
+        orders: Vec<Order>,
+    ) -> Judgement {
+        let mut event = self.intent_event(wanted, meant);
+        ruled(&mut event, &done(ruling));
+        Judgement {
+            events: vec![event],
+            orders,
+            ..Judgement::default()
+        }
     }
 
     /// `tool` of the server that a request calls `label`.
@@ -292,57 +304,5 @@ fn unreadable(label: &str) -> Objection {
             shown(label)
         ),
         remedy: None,
-    }
-}
-
-/// Host and port of a URL that every reader reads alike.
-fn place(url: &str) -> Option<(String, u16)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let default = match scheme.to_ascii_lowercase().as_str() {
-        "https" => 443,
-        "http" => 80,
-        _ => return None,
-    };
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        Some(_) | None => (authority, default),
-    };
-    if let Some(address) = host.strip_prefix('[') {
-        let address: IpAddr = address.strip_suffix(']')?.parse().ok()?;
-        return Some((address.to_string(), port));
-    }
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return address.is_ipv4().then(|| (address.to_string(), port));
-    }
-    let name: crate::policy::HostName = host.parse().ok()?;
-    // Readers take names that end in a number for addresses, each its own way.
-    let last = name.as_str().rsplit('.').next().unwrap_or_default();
-    let is_number = last.starts_with(|c: char| c.is_ascii_digit());
-    (!is_number).then(|| (name.as_str().to_owned(), port))
-}
-
-#[cfg(test)]
-mod tests {
-    use test_case::test_case;
-
-    use super::*;
-
-    #[test_case("https://mcp.example.com/mcp" => Some(("mcp.example.com".to_owned(), 443)); "plain")]
-    #[test_case("HTTP://MCP.Example.com.:8080?x" => Some(("mcp.example.com".to_owned(), 8080)); "cases and a port")]
-    #[test_case("https://192.0.2.1/" => Some(("192.0.2.1".to_owned(), 443)); "an address")]
-    #[test_case("https://[2001:db8::1]:444/" => Some(("2001:db8::1".to_owned(), 444)); "a longer address")]
-    #[test_case("https://[2001:db8::1]/" => Some(("2001:db8::1".to_owned(), 443)); "a longer address without a port")]
-    #[test_case("https://good.example@evil.example/" => None; "a user")]
-    #[test_case("https://evil.example\\@good.example/" => None; "a backslash")]
-    #[test_case("https://evil%2eexample/" => None; "escapes")]
-    #[test_case("https://127.1/" => None; "half an address")]
-    #[test_case("https://0x7f000001/" => None; "a number")]
-    #[test_case("https://b\u{fc}cher.example/" => None; "no ASCII")]
-    #[test_case("https:///mcp" => None; "no host")]
-    #[test_case("ftp://mcp.example.com/" => None; "another scheme")]
-    #[test_case("mcp.example.com" => None; "no scheme")]
-    fn addresses(url: &str) -> Option<(String, u16)> {
-        place(url)
     }
 }

@@ -11,18 +11,20 @@ use crate::{
     decide::{
         definitions::Offers,
         names::joined,
-        order::{Judgement, Order},
+        order::{Ask, Judgement, Order, Shared},
         rules::{Calling, Effect, Objection, Ruling, blocked_tools, too_much, tool_policy, unknown},
         traffic::{
-            calls::Local,
+            calls::{Elsewhere, Local},
+            disclosed::Disclosed,
             requests::{note, verdict},
-            tell::{MAX_TEXT, Teller, cut},
+            tell::{MAX_TEXT, Teller, cut, named},
         },
         wording::{command, shown},
     },
     inspect::{arguments::Arguments, secrets::Secret},
     model::{
-        Call, Content, Conversation, Era, Event, EventKind, FromClient, Intent, Message, Severity, Trace,
+        Call, Content, Conversation, Era, Event, EventKind, FromClient, Intent, Message, Recent,
+        RecentIntent, Severity, SharedCall, Trace,
     },
 };
 
@@ -115,29 +117,53 @@ impl Traffic {
             let what = format!("tool {}", shown(wanted.visible));
             note(&mut local.ruling, Some(too_much(&what, "can be too many tools")));
         }
-        let mut orders = Vec::new();
+        let goes_on = self.goes_on(&local.ruling);
         if let [only] = meant
             && !only.is_seen
-            && self.goes_on(&local.ruling)
+            && goes_on
+            && self.is_counted()
         {
-            orders.extend(self.spend(wanted, only, &mut local.ruling, &mut local.events));
+            return self.ask_of(wanted, only, local);
         }
         // The layer that sees the call tells what it finds in it.
-        if first.is_seen && self.goes_on(&local.ruling) {
+        if first.is_seen && goes_on {
             local.events.clear();
         }
-        let mut event = self.intent_event(wanted, first);
-        ruled(&mut event, &local.ruling);
-        if let (Some(reason), true, 2..) = (&mut event.reason, local.ruling.block.is_some(), meant.len()) {
-            let others = meant.len() - 1;
+        if let [only] = meant
+            && goes_on
+            && self.policy.cross_server.enabled
+        {
+            self.beside_unseen(wanted, only, &mut local);
+        }
+        let orders = match self.goes_on(&local.ruling) && self.policy.cross_server.enabled {
+            true => self.turn_of(wanted, meant),
+            false => Vec::new(),
+        };
+        self.tell_wanted(wanted, first, meant.len() - 1, local, orders)
+    }
+
+    /// That a tool is wanted, by a name that can stand for so many others.
+    fn tell_wanted(
+        &self,
+        wanted: Wanted<'_>,
+        meant: &Meant,
+        others: usize,
+        local: Local,
+        orders: Vec<Order>,
+    ) -> Judgement {
+        let Local {
+            ruling, mut events, ..
+        } = local;
+        let mut event = self.intent_event(wanted, meant);
+        ruled(&mut event, &ruling);
+        if let (Some(reason), true, 1..) = (&mut event.reason, ruling.block.is_some(), others) {
             reason.push_str(&format!(
                 "; the name can stand for {others} more, and the strictest ruling holds"
             ));
         }
-        let mut events = local.events;
         events.push(event);
         Judgement {
-            verdict: verdict(&local.ruling),
+            verdict: verdict(&ruling),
             events,
             orders,
             ..Judgement::default()
@@ -147,9 +173,12 @@ impl Traffic {
     /// What stands against a call if it is one of this tool.
     pub(super) fn as_meant(&mut self, wanted: Wanted<'_>, meant: &Meant) -> Local {
         let server = &meant.identity.server;
-        let stranger = Offers::of_stranger(server, &self.policy);
+        let elsewhere = Elsewhere {
+            stranger: &Offers::of_stranger(server, &self.policy),
+            is_seen: meant.is_seen,
+        };
         let mut local = self.in_call(wanted, meant, |traffic, teller, calling| {
-            traffic.local(teller, calling, Some(&stranger))
+            traffic.local(teller, calling, Some(elsewhere))
         });
         let subject = || format!("tool {} of {server}", shown(&meant.tool));
         let known_as = || format!("{}, which a model knows as {},", subject(), shown(wanted.visible));
@@ -167,23 +196,123 @@ impl Traffic {
         local
     }
 
-    /// Counts a call that no other layer sees, in this process, and tells those who hold the calls of the session.
-    pub(super) fn spend(
-        &mut self,
-        wanted: Wanted<'_>,
-        meant: &Meant,
-        ruling: &mut Ruling,
-        events: &mut Vec<Event>,
-    ) -> Option<Order> {
-        if !self.policy.cross_server.enabled && !self.policy.rate_limits.enabled {
-            return None;
+    /// Whether calls are counted at all.
+    pub(super) fn is_counted(&self) -> bool {
+        self.policy.cross_server.enabled || self.policy.rate_limits.enabled
+    }
+
+    /// Asks those who hold the calls of the session about one that no other layer sees.
+    pub(super) fn ask_of(&mut self, wanted: Wanted<'_>, meant: &Meant, local: Local) -> Judgement {
+        let call = self.shared_wanted(wanted, meant);
+        let ask = Ask {
+            call,
+            wanted: Some((meant.identity.clone(), meant.tool.clone())),
+            ruling: local.ruling,
+            disclosed: Disclosed::default(),
+            events: local.events,
+        };
+        Judgement {
+            ask: Some(Box::new(ask)),
+            ..Judgement::default()
         }
+    }
+
+    /// What was asked of a call is answered; whether the provider made it already.
+    pub(super) fn wanted_answered(
+        &mut self,
+        speaker: Speaker<'_>,
+        intent: &Intent<'_>,
+        ask: Ask,
+        shared: Shared,
+        is_done: bool,
+    ) -> Judgement {
+        let Some((identity, tool)) = ask.wanted else {
+            return Judgement::default(); // a call of a conversation
+        };
+        let meant = Meant {
+            identity,
+            tool,
+            is_seen: false,
+        };
+        let visible = joined(&intent.name);
+        self.given(intent, |traffic, given, arguments, secrets| {
+            let wanted = Wanted {
+                speaker,
+                visible: &visible,
+                intent,
+                given,
+                arguments,
+                secrets,
+            };
+            let mut local = Local {
+                ruling: ask.ruling,
+                events: ask.events,
+                ..Local::default()
+            };
+            let orders = traffic.in_call(wanted, &meant, |traffic, teller, calling| {
+                let (checked, orders) = traffic.settled(teller.conversation, &ask.call, shared);
+                traffic.note_checked(
+                    teller,
+                    calling.call,
+                    &checked,
+                    &mut local.ruling,
+                    &mut local.events,
+                );
+                orders
+            });
+            match is_done {
+                true => traffic.was_called(wanted, &meant, local.ruling, orders),
+                false => traffic.tell_wanted(wanted, &meant, 0, local, orders),
+            }
+        })
+    }
+
+    /// Checks a call that another layer will see beside those that none does: it does not know them. That layer counts
+    /// it.
+    fn beside_unseen(&mut self, wanted: Wanted<'_>, meant: &Meant, local: &mut Local) {
+        let shared = self.shared_wanted(wanted, meant);
         self.in_call(wanted, meant, |traffic, teller, calling| {
-            let shared = traffic.shared(teller, calling.call, calling.arguments);
             let window = &mut traffic.companies.session(teller.conversation).window;
-            let (checked, recent) = window.admit(&traffic.policy, &shared);
-            traffic.note_checked(teller, calling.call, &checked, ruling, events);
-            recent.map(|recent| Order::Share(Box::new(recent)))
+            let (mut checked, _) = window.check(&traffic.policy, &shared);
+            checked.over_rate = None;
+            traffic.note_checked(
+                teller,
+                calling.call,
+                &checked,
+                &mut local.ruling,
+                &mut local.events,
+            );
+        });
+    }
+
+    /// Which turn of the model wants calls that another layer will see.
+    fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<Order> {
+        let intent = |meant: &Meant| {
+            let id = wanted.intent.id.as_deref();
+            Recent::Intent(RecentIntent {
+                at: wanted.speaker.now,
+                server: meant.identity.server.clone(),
+                tool: named(&meant.tool, MAX_TEXT),
+                tool_call: id.map(|id| cut(id, MAX_TEXT).into()),
+                turn: wanted.speaker.exchange.request.clone(),
+            })
+        };
+        let seen = meant.iter().take(MAX_MEANT).filter(|meant| meant.is_seen);
+        seen.map(|meant| Order::Share(Box::new(intent(meant)))).collect()
+    }
+
+    /// A wanted call as others have to know it.
+    fn shared_wanted(&mut self, wanted: Wanted<'_>, meant: &Meant) -> SharedCall {
+        let exchange = wanted.speaker.exchange;
+        let server = &meant.identity.server;
+        let has_others = self.present.has_others(exchange.session.as_ref(), server);
+        self.in_call(wanted, meant, |traffic, teller, calling| {
+            let session = traffic.companies.session(teller.conversation);
+            session.is_several |= has_others || session.window.has_others(server);
+            SharedCall {
+                turn: Some(exchange.request.clone()),
+                ..traffic.shared(teller, calling.call, calling.arguments)
+            }
         })
     }
 

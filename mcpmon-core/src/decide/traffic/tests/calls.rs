@@ -7,7 +7,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     decide::{Shared, cross_server::Window},
-    model::{Checked, Recent},
+    model::{Checked, EventKind, Recent},
     policy::CrossServerDecision,
 };
 
@@ -349,4 +349,40 @@ fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str
     let first = is_counted(tool);
     assert!(is_counted(tool), "once for every request");
     first
+}
+
+/// Whatever layer judges a call of a remote server says where that is.
+#[test_case("https://mcp.example.com/mcp", ServerType::Http => Some("mcp.example.com:443".to_owned()); "a URL")]
+#[test_case("http://[2001:db8::1]:8080/mcp", ServerType::Sse => Some("[2001:db8::1]:8080".to_owned()); "an address")]
+#[test_case("@a/remote", ServerType::Stdio => None; "a package")]
+#[test_case("/opt/remote", ServerType::Stdio => None; "a program")]
+fn where_a_remote_server_is(name: &str, server_type: ServerType) -> Option<String> {
+    let mut policy = policy();
+    policy.rules.blocked_tools = vec![crate::policy::rules::SpellingGlob::new("read")];
+    let mut world = World::new(policy);
+    world.conversation = Conversation {
+        identity: PinKey {
+            name: name.to_owned(),
+            ..conversation("remote").identity
+        },
+        server_type,
+        layer: Layer::McpHttp,
+        ..conversation("remote")
+    };
+    world.monitor.know_members(
+        world.conversation.session.as_ref(),
+        &[world.conversation.identity.clone()],
+    );
+    let wanted = world.wants("mcp__remote__read", "{}");
+    let called = world.call("read");
+    let addresses = [wanted, called].map(|judgement| {
+        let event = judgement.events.into_iter().last().expect("it is told");
+        let EventKind::ToolCallIntercepted { server_addr, .. } = event.kind else {
+            panic!("a judged call, not {event:?}");
+        };
+        server_addr
+    });
+    let [wanted, called] = addresses;
+    assert_eq!(wanted, called);
+    called
 }

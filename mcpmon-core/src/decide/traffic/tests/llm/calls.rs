@@ -4,7 +4,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
-    model::{EventKind, Kill, Kills, NameGlob},
+    model::{EventKind, Kill, Kills, NameGlob, Recent},
     policy::{
         Handling, OnSecret, ProxyMode, RateLimit, Server, ServerPolicy, Transport,
         rules::{
@@ -38,10 +38,15 @@ fn an_intent_is_told_with_both_names_and_spends_nothing() {
     let mut world = world(policy());
     let judgement = world.wants("mcp__files__read", r#"{"path":"/tmp/a"}"#);
     assert_eq!(judgement.verdict, Verdict::Allow);
-    assert!(
-        judgement.orders.is_empty() && judgement.ask.is_none(),
-        "{judgement:?}"
-    );
+    assert!(judgement.ask.is_none(), "{judgement:?}");
+    let [Order::Share(recent)] = &judgement.orders[..] else {
+        panic!("only which turn wants it, not {judgement:?}");
+    };
+    let Recent::Intent(wanted) = &**recent else {
+        panic!("an intent, not {recent:?}");
+    };
+    assert_eq!((&*wanted.turn, wanted.tool.as_str()), ("req_1", "read"));
+    assert_eq!(wanted.tool_call.as_deref(), Some("toolu_1"));
     let [event] = &judgement.events[..] else {
         panic!("one event, not {judgement:?}");
     };
@@ -317,6 +322,56 @@ fn the_client_narrows_what_a_name_means(agent: &str, name: &str) -> Option<Strin
         assert_eq!(rule, "tool_policy");
         "blocked_tools".to_owned()
     })
+}
+
+/// What a client puts in front of a tool that nobody listed hides no blocked one.
+#[test_case(None, "mcp__everything__echo" => true; "a mark")]
+#[test_case(None, "everything_echo" => true; "as opencode")]
+#[test_case(None, "everything-echo" => true; "as Copilot CLI")]
+#[test_case(None, "everything:echo" => true; "with a colon")]
+#[test_case(None, "everything/echo" => true; "with a slash")]
+#[test_case(None, "everything.echo" => true; "with a dot")]
+#[test_case(None, "Everything_Echo" => true; "in another case")]
+#[test_case(None, "EVERYTHING-ECHO" => true; "in capitals")]
+#[test_case(None, "my_server-two_echo" => true; "a longer name of a server")]
+#[test_case(Some("opencode/1.18.33"), "everything_echo" => true; "opencode")]
+#[test_case(Some("copilot/1.0.70 (linux)"), "everything-echo" => true; "Copilot CLI")]
+#[test_case(None, "everything_echoes" => false; "another tool")]
+#[test_case(None, "reecho" => false; "a word that ends so")]
+#[test_case(None, "echo_everything" => false; "a tool of another name")]
+#[test_case(Some("claude-cli/2.1.329 (external, cli)"), "my_echo" => false; "a tool of a client whose names have marks")]
+#[test_case(Some("claude-cli/2.1.329 (external, cli)"), "mcp__everything__ECHO" => true; "of a client whose names have marks")]
+fn a_blocked_tool_is_blocked_before_anybody_listed_it(agent: Option<&str>, name: &str) -> bool {
+    let mut world = with(|policy| policy.rules.blocked_tools = vec![glob("echo")]);
+    let wanted = intent(name, Input::Json(RawJson::trusted("{}")));
+    blocked_by(&world.spoken(agent, &Spoken::Call(wanted))) == Some("blocked_tools")
+}
+
+/// The same of tools that are denied for one server.
+#[test_case("everything_echo" => true; "as opencode")]
+#[test_case("Everything-Echo" => true; "as Copilot CLI, in another case")]
+#[test_case("everything:echo" => true; "with a colon")]
+#[test_case("other_echo" => false; "of another server")]
+#[test_case("echo" => false; "of none")]
+fn a_denied_tool_is_denied_before_anybody_listed_it(name: &str) -> bool {
+    let mut world =
+        with(|policy| policy.rules.tools = ToolPolicy::Denylist(vec![entry("everything", "echo")]));
+    blocked_by(&world.wants(name, "{}")) == Some("tool_policy")
+}
+
+/// Where its server is known, such a name is a tool of it: it is told as one.
+#[test_case(None, "files_stat"; "as opencode")]
+#[test_case(None, "files-stat"; "as Copilot CLI")]
+#[test_case(None, "files:stat"; "with a colon")]
+#[test_case(None, "FILES_stat"; "in another case")]
+#[test_case(None, "files-read"; "one that it lists")]
+#[test_case(None, "Files:Read"; "one that it lists, in another case")]
+fn a_tool_of_a_known_server_needs_no_mark(agent: Option<&str>, name: &str) {
+    let mut world = world(policy());
+    let wanted = intent(name, Input::Json(RawJson::trusted("{}")));
+    let judgement = world.spoken(agent, &Spoken::Call(wanted));
+    let event = judgement.events.last().expect("it is told");
+    assert_eq!(event.server_id, Some(id("files")));
 }
 
 #[test]

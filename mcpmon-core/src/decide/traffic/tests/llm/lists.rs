@@ -5,7 +5,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     model::{EventKind, Offered, Severity},
-    policy::{OnDetection, rules::SpellingGlob},
+    policy::{OnChange, OnDetection, rules::SpellingGlob},
 };
 
 /// Tools, each with its name and its definition as a dialect writes it.
@@ -75,6 +75,30 @@ fn other_words_than_the_servers_are_told_once() {
         );
         assert_eq!(told(&offer(&mut world, None, &tools)), [""; 0]);
     }
+}
+
+/// A changed definition that may be used is what the server says, whatever is pinned.
+#[test_case(OnChange::Alert)]
+#[test_case(OnChange::Allow)]
+fn a_changed_definition_in_its_servers_words_is_not_told_again(on_change: OnChange) {
+    let mut policy = policy();
+    policy.definition_pinning.on_change = on_change;
+    let mut world = world(policy);
+    drop(world.tools(&[("read", "Handles two files")]));
+    for text in ["Handles two files", "Handles one file"] {
+        let tools = [("mcp__files__read", anthropic("mcp__files__read", text))];
+        assert_eq!(told(&offer(&mut world, None, &tools)), [""; 0], "{text}");
+    }
+    let tools = [(
+        "mcp__files__read",
+        anthropic("mcp__files__read", "Handles three files"),
+    )];
+    let judgement = offer(&mut world, None, &tools);
+    assert_eq!(told(&judgement), ["mcp_tool_changed audit offered_definition"]);
+    let EventKind::ToolChanged { changes, .. } = &judgement.events[0].kind else {
+        panic!("a change");
+    };
+    assert_eq!(changes[0].previous, "Handles two files");
 }
 
 #[test_case(OnDetection::Alert => (Verdict::Allow, "audit".to_owned()); "told")]

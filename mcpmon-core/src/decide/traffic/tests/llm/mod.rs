@@ -8,7 +8,10 @@ mod redact;
 mod remote;
 
 use super::*;
-use crate::model::{Dialect, Exchange, Input, Intent, Spoken, ToolName};
+use crate::{
+    decide::Shared,
+    model::{Dialect, Exchange, Input, Intent, Spoken, ToolName},
+};
 
 /// A request of the session that [`conversation`] belongs to.
 pub(super) fn exchange(agent: Option<&str>) -> Exchange {
@@ -35,8 +38,16 @@ pub(super) fn intent<'a>(name: &'a str, input: Input<'a>) -> Intent<'a> {
 
 impl World {
     pub(super) fn spoken(&mut self, agent: Option<&str>, said: &Spoken<'_>) -> Judgement {
-        self.monitor
-            .observe(self.now, Observation::Llm(&exchange(agent), said))
+        let exchange = exchange(agent);
+        let judgement = self.monitor.observe(self.now, Observation::Llm(&exchange, said));
+        match judgement.ask {
+            None => judgement,
+            Some(ask) => {
+                assert!(judgement.events.is_empty(), "nothing is said before the answer");
+                let answered = Observation::LlmShared(&exchange, said, ask, Shared::Unreachable);
+                self.monitor.observe(self.now, answered)
+            }
+        }
     }
 
     /// A model of an unknown client wants a tool called.
