@@ -232,6 +232,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "sha2",
             "thiserror",
             "tokio",
+            "toml",
             "tracing",
             "url",
             "uuid",

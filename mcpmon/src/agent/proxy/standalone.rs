@@ -14,7 +14,7 @@ use tokio::{
 use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
 use crate::{
     agent::{clock, declared::declare},
-    config::{self, ConfigError, Loaded, ProxySettings, Reloader, Search, Trust},
+    config::{self, ConfigError, Loaded, ProviderSettings, ProxySettings, Reloader, Search, Trust},
     intercept::http::Token,
     judge::{self, Hosting, JudgeError, Policies, models::Models},
     record::Recorder,
@@ -38,6 +38,8 @@ pub struct StandaloneOptions {
     pub token: Option<Token>,
     /// URLs of providers, by name, in place of the usual ones; those that are configured stay.
     pub providers: BTreeMap<&'static str, String>,
+    /// URLs of more providers, each with the name that it has unless another one has it.
+    pub gateways: Vec<(String, String)>,
 }
 
 /// Why there is no proxy.
@@ -205,6 +207,16 @@ fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySetting
             && is_usual
         {
             provider.url.clone_from(url);
+        }
+    }
+    for (name, url) in &options.gateways {
+        let is_taken = |name: &str| settings.providers.iter().any(|known| known.name == name);
+        if settings.providers.iter().all(|known| known.url != *url) {
+            let numbered = (2..).map(|number| format!("{name}-{number}"));
+            let mut names = std::iter::once(name.clone()).chain(numbered);
+            let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+            let url = url.clone();
+            settings.providers.push(ProviderSettings { name, url });
         }
     }
     let is_open = !settings.listen.ip().to_canonical().is_loopback();

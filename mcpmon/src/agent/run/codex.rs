@@ -12,18 +12,38 @@ const PACKAGE: &str = "@openai/codex";
 /// Launchers for which the first word that is no option is the package, and what follows is for its program.
 const LAUNCHERS: [&str; 3] = ["bunx", "npx", "pnpx"];
 
-/// The arguments of `program` with the words by which Codex speaks to the model at `url`, where it is Codex or a launcher
-/// of it; as they are where it is neither, or where they are there already.
-pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, url: &str) -> Vec<OsString> {
-    let setting = OsString::from(format!("openai_base_url=\"{url}\""));
-    if let Some(place) = place(program, &arguments).filter(|_| !arguments.contains(&setting)) {
-        arguments.splice(place..place, ["-c".into(), setting]);
+/// The setting by which it speaks to OpenAI's models at `url`.
+pub(super) fn openai(url: &str) -> String {
+    format!("openai_base_url=\"{url}\"")
+}
+
+/// The arguments of `program` with these settings, where it is Codex or a launcher of it; as they are where it is
+/// neither, or where they are there already. Of two settings of one thing the last counts: these come last of its
+/// options.
+pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, settings: &[String]) -> Vec<OsString> {
+    let Some(place) = place(program, &arguments) else {
+        return arguments;
+    };
+    let place = place + own_options(&arguments[place..]);
+    for setting in settings.iter().rev().map(OsString::from) {
+        if !arguments.contains(&setting) {
+            arguments.splice(place..place, ["-c".into(), setting]);
+        }
     }
     arguments
 }
 
+/// How many of its words set something: those up to the last that does.
+fn own_options(arguments: &[OsString]) -> usize {
+    let before_words = arguments.iter().take_while(|word| *word != "--");
+    let settings = before_words
+        .enumerate()
+        .filter(|(_, word)| *word == "-c" || *word == "--config");
+    settings.last().map_or(0, |(at, _)| (at + 2).min(arguments.len()))
+}
+
 /// Where its own arguments begin.
-fn place(program: &OsStr, arguments: &[OsString]) -> Option<usize> {
+pub(super) fn place(program: &OsStr, arguments: &[OsString]) -> Option<usize> {
     let name = Path::new(program).file_stem()?;
     if name == PROGRAM {
         return Some(0);
@@ -64,6 +84,8 @@ mod tests {
     #[test_case("npx -p @openai/codex codex exec", "npx -p @openai/codex codex -c openai_base_url=\"u\" exec"; "its program of its package")]
     #[test_case("pnpm dlx @openai/codex exec", "pnpm dlx @openai/codex -c openai_base_url=\"u\" exec"; "by pnpm")]
     #[test_case("codex -c openai_base_url=\"u\" exec", "codex -c openai_base_url=\"u\" exec"; "told already")]
+    #[test_case("codex -c a=1 exec -c b=2 hi", "codex -c a=1 exec -c b=2 -c openai_base_url=\"u\" hi"; "behind settings of the user's")]
+    #[test_case("codex exec -- -c x", "codex -c openai_base_url=\"u\" exec -- -c x"; "a prompt that looks like a setting")]
     #[test_case("codex-review x", "codex-review x"; "another program")]
     #[test_case("npx @openai/codex-sdk x", "npx @openai/codex-sdk x"; "another package")]
     #[test_case("npx other @openai/codex", "npx other @openai/codex"; "a word for another package")]
@@ -72,7 +94,7 @@ mod tests {
     fn it_is_told_by_its_command(line: &str, expected: &str) {
         let mut words = line.split(' ').map(OsString::from);
         let program = words.next().expect("a program");
-        let arguments = told(&program, words.collect(), "u");
+        let arguments = told(&program, words.collect(), &[openai("u")]);
         let line: Vec<OsString> = std::iter::once(program).chain(arguments).collect();
         assert_eq!(line.join(OsStr::new(" ")), OsStr::new(expected));
     }

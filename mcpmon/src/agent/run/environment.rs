@@ -5,7 +5,10 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-use super::{address, codex};
+use super::{
+    address, codex,
+    gateways::{self, Gateway},
+};
 
 /// A variable by which clients find a provider.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +133,17 @@ impl Reached {
         Some(format!("{}/{provider}{path}", self.base))
     }
 
+    /// What an agent is given in place of a provider that its configuration names; `None` where the proxy does not speak
+    /// to that.
+    fn gateway(&self, named: &Named, gateway: &Gateway) -> Option<String> {
+        if gateway.url.is_empty() {
+            return self.openai(named);
+        }
+        let mut providers = self.providers.iter();
+        let (name, _) = providers.find(|(_, url)| **url == gateway.url)?;
+        Some(format!("{}/{name}", self.base))
+    }
+
     /// Where OpenAI's models are, if they are.
     pub(super) fn openai(&self, named: &Named) -> Option<String> {
         self.url(named, "openai", "/v1")
@@ -142,6 +156,7 @@ pub(super) fn start(
     named: &Named,
     program: &OsStr,
     arguments: &[OsString],
+    gateways: &[Gateway],
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Start {
     let mut start = Start::default();
@@ -162,10 +177,13 @@ pub(super) fn start(
         };
         start.variables.insert(name, hosts);
     }
-    start.arguments = match reached.openai(named) {
-        Some(url) => codex::told(program, arguments.to_vec(), &url),
-        None => arguments.to_vec(),
+    let told = gateways::tell(gateways, |gateway| reached.gateway(named, gateway), variable);
+    start.variables.extend(told.variables);
+    let settings = match (told.codex.is_empty(), reached.openai(named)) {
+        (true, Some(url)) => vec![codex::openai(&url)],
+        (true, None) | (false, _) => told.codex,
     };
+    start.arguments = codex::told(program, arguments.to_vec(), &settings);
     start
 }
 
@@ -197,6 +215,7 @@ mod tests {
             &Named::default(),
             program,
             &["exec".into()],
+            &[],
             none,
         )
     }
@@ -245,6 +264,7 @@ mod tests {
             &Named::default(),
             OsStr::new("claude"),
             &[],
+            &[],
             variable,
         );
         start.variables["NO_PROXY"].to_string_lossy().into_owned()
@@ -279,7 +299,7 @@ mod tests {
             base: BASE.to_owned(),
             providers: [("openai".to_owned(), spoken_to.to_owned())].into(),
         };
-        let start = start(&reached, &named, OsStr::new("codex"), &[], none);
+        let start = start(&reached, &named, OsStr::new("codex"), &[], &[], none);
         let url = start.variables["OPENAI_BASE_URL"].to_string_lossy().into_owned();
         let told = format!("openai_base_url=\"{url}\"");
         assert_eq!(start.arguments, ["-c", &told]);

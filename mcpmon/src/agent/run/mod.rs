@@ -6,6 +6,7 @@ mod child;
 mod codex;
 pub(super) mod daemon;
 mod environment;
+pub(super) mod gateways;
 mod shims;
 
 use std::{
@@ -26,6 +27,7 @@ use nix::sys::prctl;
 pub use mcpmon_core::inspect::session::is_name as is_session_name;
 
 pub(crate) use self::cgroup::GROUP_PREFIX;
+pub use self::gateways::GatewayError;
 pub use self::shims::{
     InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,
     run as run_shim, usual_directory as usual_shims,
@@ -34,6 +36,7 @@ use self::{
     cgroup::OwnGroup,
     daemon::{DaemonError, Found, Keep},
     environment::{Named, Reached, Start},
+    gateways::{Gateway, Started},
     shims::{Inherited, Shims},
 };
 use super::{
@@ -76,6 +79,9 @@ pub enum RunError {
     /// The proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// The agent's own configuration.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
     /// This process cannot be found in `/proc`.
     #[error("cannot tell which session this is: is /proc mounted?")]
     NoSession,
@@ -148,6 +154,8 @@ impl Proxy {
 pub fn run(options: Options) -> Result<Outcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
     let name = options.name.clone().or_else(session_name);
+    let directory = env::current_dir().unwrap_or_default();
+    let gateways = Started::here(&options.program, &options.arguments, &directory).gateways()?;
     let (group, no_group) = match OwnGroup::make() {
         Ok(group) => (Some(group), None),
         Err(error) => (None, Some(chain(&error))),
@@ -167,12 +175,19 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
         ..RunHello::default()
     };
     let keep = Keep::default();
-    let (proxy, session) = behind(&options, &named, &hello, &keep)?;
+    let (proxy, session) = behind(&options, &named, &gateways, &hello, &keep)?;
     let shims = match options.shims {
         true => shims(&options, &proxy.reached(), &named),
         false => None,
     };
-    let start = start(&options, &proxy.reached(), &named, name, shims.as_ref());
+    let start = start(
+        &options,
+        &proxy.reached(),
+        &named,
+        &gateways,
+        name,
+        shims.as_ref(),
+    );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -200,11 +215,26 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
 fn behind(
     options: &Options,
     named: &Named,
+    gateways: &[Gateway],
     hello: &RunHello,
     keep: &Keep,
 ) -> Result<(Proxy, SessionId), RunError> {
     let session = own_session(hello.name.as_deref()).ok_or(RunError::NoSession)?;
+    let unknown = |reach: &Reach| {
+        let known = |gateway: &Gateway| {
+            let mut urls = reach.offer.providers.values();
+            urls.any(|url| *url == gateway.url)
+        };
+        let is_known = |gateway: &&Gateway| gateway.url.is_empty() || known(gateway);
+        gateways.iter().find(|gateway| !is_known(gateway)).cloned()
+    };
     match daemon::introduce(&options.socket, hello) {
+        Ok(Found::Behind(_, reach)) if unknown(&reach).is_some() => {
+            let url = unknown(&reach).map(|gateway| gateway.url).unwrap_or_default();
+            tracing::warn!(
+                "the daemon's LLM proxy is not used: it does not speak to {url}, which the agent's configuration names (`proxy.providers`); the agent has one of its own, which knows only what wrappers without a daemon saw"
+            );
+        }
         Ok(Found::Behind(stream, reach)) => {
             keep.put(Some(stream));
             let session = reach.session.clone();
@@ -236,6 +266,11 @@ fn behind(
                     .map_err(ProxyError::from)?,
             ),
             providers: named.providers.clone(),
+            gateways: gateways
+                .iter()
+                .filter(|gateway| !gateway.url.is_empty())
+                .map(|gateway| (gateway.name.clone(), gateway.url.clone()))
+                .collect(),
         },
         tokens,
     )?;
@@ -247,11 +282,19 @@ fn start(
     options: &Options,
     reached: &Reached,
     named: &Named,
+    gateways: &[Gateway],
     name: Option<String>,
     shims: Option<&Shims>,
 ) -> Start {
     let variable = |name: &str| env::var_os(name);
-    let mut start = environment::start(reached, named, &options.program, &options.arguments, variable);
+    let mut start = environment::start(
+        reached,
+        named,
+        &options.program,
+        &options.arguments,
+        gateways,
+        variable,
+    );
     if let Some(name) = name {
         start.variables.insert(SESSION, name.into());
     }

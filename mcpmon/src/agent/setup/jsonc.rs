@@ -83,6 +83,18 @@ impl Plain {
     }
 }
 
+/// A text with comments as strict JSON would have it; not yet looked at.
+///
+/// # Errors
+/// Where a comment or a text has no end, in a sentence.
+pub(in crate::agent) fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let plain = Plain::of(bytes, Dialect::Jsonc);
+    plain.map(|plain| plain.text).map_err(|mistake| {
+        let Mistake { line, column, reason } = mistake;
+        format!("line {line}, column {column}: {reason}")
+    })
+}
+
 fn told(defect: Defect) -> String {
     if let Defect::Unexpected(byte) = defect
         && byte.is_ascii_graphic()

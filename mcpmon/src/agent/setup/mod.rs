@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use mcpmon_core::{inspect::mask::mask_arguments, model::Digest};
 
+pub(in crate::agent) use self::jsonc::without_comments;
 pub use self::{
     clients::{CLIENTS, Client, client},
     file::FileError,

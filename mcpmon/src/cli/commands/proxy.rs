@@ -35,6 +35,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
         false => LocalConfig::Ignore,
     };
     let options = StandaloneOptions {
+        gateways: Vec::new(),
         search: Search::of_process(globals.config.clone(), local),
         store: globals.db.clone(),
         socket: options.socket,

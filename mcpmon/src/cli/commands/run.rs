@@ -106,6 +106,7 @@ fn summary(outcome: &Outcome, globals: &Globals) -> String {
 fn explain(error: RunError) -> CliError {
     match error {
         RunError::Proxy(error) => proxy::explain(error),
+        RunError::Gateway(_) => CliError::new(ErrorKind::Usage, error),
         RunError::Agent { .. } | RunError::NoSession | RunError::Prepare(_) => {
             CliError::new(ErrorKind::Environment, error)
         }

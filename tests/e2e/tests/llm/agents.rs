@@ -22,6 +22,8 @@ const POLICY: &str = "mcp: {blocked_tools: [get-sum]}\n";
 enum Agent {
     ClaudeCode,
     Codex,
+    /// Codex whose configuration names a provider of its own.
+    CodexAtGateway,
     GeminiCli,
 }
 
@@ -35,7 +37,7 @@ impl Agent {
     const fn provider(self) -> &'static str {
         match self {
             Self::ClaudeCode => "anthropic",
-            Self::Codex => "openai",
+            Self::Codex | Self::CodexAtGateway => "openai",
             Self::GeminiCli => "gemini",
         }
     }
@@ -44,7 +46,7 @@ impl Agent {
     fn opening(self) -> Vec<Value> {
         match self {
             Self::ClaudeCode => vec![json!([{"tool": "WaitForMcpServers", "id": "call_wait", "input": {}}])],
-            Self::Codex | Self::GeminiCli => Vec::new(),
+            Self::Codex | Self::CodexAtGateway | Self::GeminiCli => Vec::new(),
         }
     }
 
@@ -52,7 +54,7 @@ impl Agent {
     fn call(self, tool: &str, id: &str, input: Value) -> Value {
         match self {
             Self::ClaudeCode => json!({"tool": format!("mcp__everything__{tool}"), "id": id, "input": input}),
-            Self::Codex => {
+            Self::Codex | Self::CodexAtGateway => {
                 let tool = tool.replace('-', "_");
                 json!({"tool": tool, "namespace": "mcp__everything", "id": id, "input": input})
             }
@@ -77,7 +79,7 @@ impl Agent {
                 words.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
                 words
             }
-            Self::Codex => {
+            Self::Codex | Self::CodexAtGateway => {
                 fs::create_dir_all(scene.file(".codex"))?;
                 let (command, arguments) = (json!(server.command), json!(server.arguments));
                 let mut words = vec![real.npm("codex").display().to_string()];
@@ -117,12 +119,27 @@ struct Run {
     told: String,
 }
 
+/// Where nobody listens.
+const NOBODY: &str = "http://127.0.0.1:1";
+
 fn run(agent: Agent, real: &Real, turns: Vec<Value>, policy: &str) -> Result<Run> {
     let turns = [agent.opening(), turns].concat();
     let script: Script = serde_json::from_value(json!({"only_with_tools": true, "turns": turns}))?;
     let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
     let scene = Scene::new()?;
-    let providers = json!({agent.provider(): format!("http://{}", model.address())});
+    let at = format!("http://{}", model.address());
+    let providers = match agent {
+        Agent::CodexAtGateway => {
+            fs::create_dir_all(scene.file(".codex"))?;
+            let provider = format!(
+                "model_provider = \"corp\"\n[model_providers.corp]\nname = \"Corp\"\nbase_url = \"{at}/v1\"\n\
+                 wire_api = \"responses\"\nenv_key = \"OPENAI_API_KEY\"\n"
+            );
+            fs::write(scene.file(".codex/config.toml"), provider)?;
+            json!({agent.provider(): NOBODY})
+        }
+        Agent::ClaudeCode | Agent::Codex | Agent::GeminiCli => json!({agent.provider(): at}),
+    };
     let configuration =
         format!("version: 1\nproxy: {{listen: \"127.0.0.1:0\", providers: {providers}}}\n{policy}");
     let configuration = scene.configuration(&configuration)?;
@@ -170,6 +187,7 @@ fn run(agent: Agent, real: &Real, turns: Vec<Value>, policy: &str) -> Result<Run
 /// One call goes through all of it; the next is stopped before the agent hears of it, and the agent goes on.
 #[test_case(Agent::ClaudeCode; "claude code")]
 #[test_case(Agent::Codex; "codex")]
+#[test_case(Agent::CodexAtGateway; "codex at a gateway of its own")]
 #[test_case(Agent::GeminiCli; "gemini cli")]
 fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -214,6 +232,7 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
 /// Where nothing is stopped, the agent works as it does alone.
 #[test_case(Agent::ClaudeCode; "claude code")]
 #[test_case(Agent::Codex; "codex")]
+#[test_case(Agent::CodexAtGateway; "codex at a gateway of its own")]
 #[test_case(Agent::GeminiCli; "gemini cli")]
 fn an_agent_works_as_it_does_alone(agent: Agent) -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -230,5 +249,36 @@ fn an_agent_works_as_it_does_alone(agent: Agent) -> Result<()> {
         assert!(run.said.contains(expected), "{}\n{}", run.said, run.told);
     }
     assert_eq!(run.scene.events("mcp_tool_called")?.len(), 2);
+    Ok(())
+}
+
+/// An agent whose requests would pass by does not start, and the first line says why.
+#[test]
+fn an_agent_that_would_pass_by_does_not_start() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    fs::create_dir_all(scene.file(".codex"))?;
+    fs::write(
+        scene.file(".codex/config.toml"),
+        "model_provider = \"amazon-bedrock\"\n",
+    )?;
+    let mut command = Command::new(program::path()?);
+    command.args(["run", "--db"]).arg(scene.store()).arg("--");
+    command.arg(real.npm("codex")).args(["exec", "hi"]);
+    let output = scene
+        .prepare(&mut command)
+        .env("CODEX_HOME", scene.file(".codex"))
+        .stdin(Stdio::null())
+        .output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let first = told.lines().next().unwrap_or_default();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        first.contains("amazon-bedrock") && first.contains("model_provider"),
+        "{told}"
+    );
+    assert!(output.stdout.is_empty(), "{output:?}");
     Ok(())
 }

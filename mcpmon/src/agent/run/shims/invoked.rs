@@ -22,7 +22,14 @@ use mcpmon_core::{
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
 use crate::{
-    agent::{control::DEFAULT_SOCKET, run::codex, wrap::is_wrapped},
+    agent::{
+        control::DEFAULT_SOCKET,
+        run::{
+            codex,
+            gateways::{self, GatewayError, Started},
+        },
+        wrap::is_wrapped,
+    },
     config::{self, LocalConfig, Search, Trust},
 };
 
@@ -35,6 +42,14 @@ pub enum ShimError {
     /// There is only this one.
     #[error("{0}: command not found")]
     NotFound(&'static str),
+    /// It asks another provider than the session's proxy.
+    #[error(
+        "its models are at {0}, as its configuration says, and the LLM proxy of this session does not speak to that: run it as `mcpmon run -- COMMAND`"
+    )]
+    Unproxied(String),
+    /// Its configuration.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
     /// It cannot be executed.
     #[error("cannot execute {}", .program.display())]
     Execute {
@@ -52,7 +67,7 @@ impl ShimError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
-            Self::Execute { .. } => 126,
+            Self::Execute { .. } | Self::Unproxied(_) | Self::Gateway(_) => 126,
         }
     }
 }
@@ -82,7 +97,7 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
             }
             let openai = told(name, first, &path).and_then(|told| told.openai);
             match openai {
-                Some(url) => command.args(codex::told(name.as_ref(), arguments.to_vec(), &url)),
+                Some(url) => command.args(told_codex(name, arguments, &url)?),
                 None => command.args(arguments),
             };
             command
@@ -91,6 +106,21 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
     let source = command.exec();
     let program = command.get_program().into();
     Err(ShimError::Execute { program, source })
+}
+
+/// The arguments of a launcher, with what Codex is to be told where it starts that. One that asks another provider than
+/// the session's proxy speaks to does not start: nothing would stand between it and its model.
+fn told_codex(name: &str, arguments: &[OsString], url: &str) -> Result<Vec<OsString>, ShimError> {
+    let directory = env::current_dir().unwrap_or_default();
+    let gateways = Started::here(name.as_ref(), arguments, &directory).gateways()?;
+    if let Some(gateway) = gateways.iter().find(|gateway| !gateway.url.is_empty()) {
+        return Err(ShimError::Unproxied(gateway.url.clone()));
+    }
+    let settings = match gateways.is_empty() {
+        true => vec![codex::openai(url)],
+        false => gateways::tell(&gateways, |_| Some(url.to_owned()), |_| None).codex,
+    };
+    Ok(codex::told(name.as_ref(), arguments.to_vec(), &settings))
 }
 
 /// The server that is started, with what its wrapper is to be told.

@@ -1,0 +1,231 @@
+//! Providers that an agent's own configuration names. An agent that goes by it looks at none of the variables by which
+//! others find the proxy: the proxy speaks to what it names, and the agent is told so in its own way.
+
+mod codex;
+mod opencode;
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use super::address::{self, Unusable};
+
+/// Longest configuration of an agent that is read, bytes.
+const MAX_FILE: u64 = 4 << 20;
+/// How names of such providers begin at the proxy: not as those of a policy usually do.
+const PREFIX: &str = "agent-";
+/// Longest name of a provider at the proxy.
+const MAX_NAME: usize = 32;
+
+/// A provider that an agent's configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::agent) struct Gateway {
+    /// What it is called at a proxy of the session's own.
+    pub(super) name: String,
+    /// Its URL, to which the agent adds the rest of a path.
+    pub(super) url: String,
+    told: Told,
+}
+
+/// How an agent is told where a provider is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// A setting of Codex, by a word of its command.
+    CodexSetting(String),
+    /// A variable.
+    Variable(&'static str),
+    /// A provider of opencode, by its configuration.
+    Opencode(String),
+}
+
+/// Why an agent's configuration cannot be followed: it would speak to its models unseen.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// A file cannot be read.
+    #[error("cannot read {}, which says where {agent} finds its models: {cause}", path.display())]
+    Unreadable {
+        /// The agent.
+        agent: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// A URL is none to which the proxy could speak.
+    #[error(
+        "{agent} finds its models at {url:?} (`{setting}`), {cause}: its requests would pass mcpmon by. Name a plain URL there"
+    )]
+    Url {
+        /// The agent.
+        agent: &'static str,
+        /// The setting.
+        setting: String,
+        /// As it is given, without a password.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A provider that is reached in another way.
+    #[error(
+        "{agent} asks {provider:?} (`{setting}`), which has no URL that could be another: its requests would pass mcpmon by. Choose a provider with a URL"
+    )]
+    NoUrl {
+        /// The agent.
+        agent: &'static str,
+        /// The setting.
+        setting: String,
+        /// The provider.
+        provider: String,
+    },
+}
+
+/// How an agent is started.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::agent) struct Started<'a, V> {
+    /// Its program.
+    pub(in crate::agent) program: &'a OsStr,
+    /// Its arguments.
+    pub(in crate::agent) arguments: &'a [OsString],
+    /// The variables it has.
+    pub(in crate::agent) variable: V,
+    /// Where it is started.
+    pub(in crate::agent) directory: &'a Path,
+}
+
+impl<'a> Started<'a, fn(&str) -> Option<OsString>> {
+    /// With the environment of this process.
+    pub(in crate::agent) fn here(program: &'a OsStr, arguments: &'a [OsString], directory: &'a Path) -> Self {
+        Self {
+            program,
+            arguments,
+            variable: |name| env::var_os(name),
+            directory,
+        }
+    }
+}
+
+impl<V: Fn(&str) -> Option<OsString>> Started<'_, V> {
+    /// The providers that its configuration names.
+    ///
+    /// # Errors
+    /// Where it names one that the proxy cannot speak to.
+    pub(in crate::agent) fn gateways(&self) -> Result<Vec<Gateway>, GatewayError> {
+        if let Some(gateway) = codex::gateway(self)? {
+            return Ok(vec![gateway]);
+        }
+        opencode::gateways(self)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        (self.variable)(name)
+            .filter(|value| !value.is_empty())
+            .map(Into::into)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        self.path("HOME")
+    }
+}
+
+impl Gateway {
+    fn new(
+        agent: &'static str,
+        setting: String,
+        id: &str,
+        url: &str,
+        told: Told,
+    ) -> Result<Self, GatewayError> {
+        match address::url("openai", &url.into()) {
+            Ok(url) => Ok(Self {
+                name: name(id),
+                url,
+                told,
+            }),
+            Err(unusable) => Err(GatewayError::Url {
+                agent,
+                setting,
+                url: address::shown(OsStr::new(url)),
+                cause: told_of(unusable),
+            }),
+        }
+    }
+}
+
+fn told_of(unusable: Unusable) -> String {
+    unusable.to_string()
+}
+
+/// What a provider is called at the proxy: part of a path.
+fn name(id: &str) -> String {
+    let plain = |c: char| match c.to_ascii_lowercase() {
+        c @ ('a'..='z' | '0'..='9' | '-' | '_' | '.') => c,
+        _ => '-',
+    };
+    let id: String = id.chars().map(plain).take(MAX_NAME - PREFIX.len()).collect();
+    format!("{PREFIX}{id}")
+}
+
+/// What an agent is told of its providers: variables to set, and words for Codex.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tellings {
+    /// Variables.
+    pub(super) variables: BTreeMap<&'static str, OsString>,
+    /// Settings of Codex.
+    pub(super) codex: Vec<String>,
+}
+
+/// Where the agent finds each provider now: `url` says it.
+pub(super) fn tell(
+    gateways: &[Gateway],
+    url: impl Fn(&Gateway) -> Option<String>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Tellings {
+    let mut tellings = Tellings::default();
+    let mut opencode = Vec::new();
+    for gateway in gateways {
+        let Some(url) = url(gateway) else { continue };
+        match &gateway.told {
+            Told::CodexSetting(setting) => tellings.codex.push(format!("{setting}=\"{url}\"")),
+            Told::Variable(name) => {
+                tellings.variables.insert(name, url.into());
+            }
+            Told::Opencode(provider) => opencode.push((provider.as_str(), url)),
+        }
+    }
+    if !opencode.is_empty() {
+        let content = opencode::content(variable(opencode::CONTENT), &opencode);
+        tellings.variables.insert(opencode::CONTENT, content.into());
+    }
+    tellings
+}
+
+/// A file's text; `None` where there is no such file.
+fn read(agent: &'static str, path: &Path) -> Result<Option<String>, GatewayError> {
+    use std::io::{ErrorKind, Read as _};
+
+    let unreadable = |cause: String| GatewayError::Unreadable {
+        agent,
+        path: path.to_owned(),
+        cause,
+    };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    let mut text = String::new();
+    let read = file.take(MAX_FILE + 1).read_to_string(&mut text);
+    read.map_err(|error| unreadable(error.to_string()))?;
+    match text.len() as u64 > MAX_FILE {
+        true => Err(unreadable(format!("it has more than {} MiB", MAX_FILE >> 20))),
+        false => Ok(Some(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
