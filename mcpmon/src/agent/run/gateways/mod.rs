@@ -8,10 +8,12 @@ use std::{
     collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
+    fs::File,
+    io::{ErrorKind, Read as _},
     path::{Path, PathBuf},
 };
 
-use super::address::{self, Unusable};
+use super::address;
 
 /// Longest configuration of an agent that is read, bytes.
 const MAX_FILE: u64 = 4 << 20;
@@ -148,14 +150,10 @@ impl Gateway {
                 agent,
                 setting,
                 url: address::shown(OsStr::new(url)),
-                cause: told_of(unusable),
+                cause: unusable.to_string(),
             }),
         }
     }
-}
-
-fn told_of(unusable: Unusable) -> String {
-    unusable.to_string()
 }
 
 /// What a provider is called at the proxy: part of a path.
@@ -204,14 +202,12 @@ pub(super) fn tell(
 
 /// A file's text; `None` where there is no such file.
 fn read(agent: &'static str, path: &Path) -> Result<Option<String>, GatewayError> {
-    use std::io::{ErrorKind, Read as _};
-
     let unreadable = |cause: String| GatewayError::Unreadable {
         agent,
         path: path.to_owned(),
         cause,
     };
-    let file = match std::fs::File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
