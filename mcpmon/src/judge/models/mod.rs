@@ -306,8 +306,21 @@ impl Models {
                 }
                 Order::StoreDefinition(record) => Entry::Definition(*record),
                 Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
-                // Of processes and pipes, which other senses see; what is shared was told already.
-                _ => continue,
+                // Told already.
+                Order::Share(_)
+                // Of processes and pipes, which other senses see.
+                | Order::ShareResult { .. }
+                | Order::Track { .. }
+                | Order::EnterSession { .. }
+                | Order::Settle { .. }
+                | Order::MarkStarter { .. }
+                | Order::Hold { .. }
+                | Order::Release { .. }
+                | Order::Hash { .. }
+                | Order::StorePins { .. }
+                | Order::Kill { .. }
+                | Order::KillProcess { .. }
+                | Order::Refuse { .. } => continue,
             };
             if self.0.recorder.put(entry).is_err() {
                 tracing::error!("what the LLM proxy learned could not be stored");
@@ -348,13 +361,11 @@ impl ExchangeJudge {
             let answered = Observation::LlmShared(&self.exchange, said, ask, shared);
             judgement = session.observe(now, answered);
         }
-        judgement.orders.retain(|order| match order {
-            Order::Share(recent) => {
+        for order in &judgement.orders {
+            if let Order::Share(recent) = order {
                 session.share((**recent).clone());
-                false
             }
-            _ => true,
-        });
+        }
         drop(session);
         self.models.carry_out(self.exchange.session.as_ref(), judgement)
     }

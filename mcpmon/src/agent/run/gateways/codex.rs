@@ -36,7 +36,7 @@ pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
         (_, true) => words
             .local
             .as_deref()
-            .or(text("oss_provider"))
+            .or_else(|| text("oss_provider"))
             .unwrap_or("ollama"),
         (named, false) => named.unwrap_or(USUAL),
     };
