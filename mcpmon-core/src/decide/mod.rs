@@ -23,5 +23,5 @@ pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise};
 pub use rules::{About, BESIDE, GUIDE, Opinion};
-pub use tell::proxied;
+pub use tell::{proxied, runs_on};
 pub use traffic::{Company, NotSeen, Tally};

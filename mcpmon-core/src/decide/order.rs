@@ -8,7 +8,7 @@ use super::{
 use crate::{
     inspect::launch::Stage,
     model::{
-        Action, Checked, DefinitionKey, DefinitionRecord, Event, EventId, FileId, InstanceId, PinKey,
+        Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, InstanceId, PinKey,
         ProcessId, Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
     },
 };
@@ -30,11 +30,30 @@ pub struct Judgement {
 
 impl Judgement {
     /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
-    /// is refused, or no event tells of it.
+    /// is refused or killed, or no event tells of it.
     pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {
-        let Verdict::Block(denial) = &mut self.verdict else {
-            return;
+        let killed = self.orders.iter_mut().find_map(|order| match order {
+            Order::Kill { denial, .. } | Order::KillProcess { denial, .. } => Some(denial),
+            Order::Retell(_)
+            | Order::Track { .. }
+            | Order::EnterSession { .. }
+            | Order::Settle { .. }
+            | Order::MarkStarter { .. }
+            | Order::Hold { .. }
+            | Order::Release { .. }
+            | Order::Hash { .. }
+            | Order::StorePins { .. }
+            | Order::StoreDefinition(_)
+            | Order::ForgetDefinition(_)
+            | Order::Share(_)
+            | Order::ShareResult { .. }
+            | Order::Refuse { .. } => None,
+        });
+        let denial = match &mut self.verdict {
+            Verdict::Block(denial) => Some(denial),
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => killed,
         };
+        let Some(denial) = denial else { return };
         let blocks = |event: &Event| event.action == Action::Block;
         let decides = |event: &Event| blocks(event) && event.rule.as_ref() == Some(&denial.rule);
         // The first one has the evidence, where there is some.
@@ -157,11 +176,15 @@ pub enum Order {
     Kill {
         /// The server.
         instance: InstanceId,
+        /// Why: its wrapper tells the client.
+        denial: Denial,
     },
     /// Kill one process.
     KillProcess {
-        /// The process.
+        /// The process, which may have been killed already.
         process: ProcessId,
+        /// Why: its wrapper tells the client.
+        denial: Denial,
     },
     /// Kill whatever executes this file from now on.
     Refuse {

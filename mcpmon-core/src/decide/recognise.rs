@@ -2,6 +2,7 @@
 
 use crate::{
     inspect::launch::{Launch, LaunchRules, Stage, matches_declared},
+    model::PinKey,
     policy::{Policy, Transport},
 };
 
@@ -44,6 +45,16 @@ pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Optio
             name: name_of(command, args),
         },
     })
+}
+
+/// The server that `argv` starts because a wrapper says so, which names it.
+pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
+    Launch {
+        server: server.server.clone(),
+        stage: LaunchRules::stage_of_named(argv),
+        pattern: "wrapped".to_owned(),
+        name: server.name.clone(),
+    }
 }
 
 /// The name of a declared server that nothing else is known of: its script or module, else its program. The same

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use super::{
     instances::{Instance, Serving},
-    pins::{Mismatch, PinVerdict, ServerFiles, approval, trusting},
+    pins::{Mismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
 };
 use crate::{
     inspect::mask::mask_arguments,
     model::{
-        Action, Connection, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId, ProcessRef,
+        Action, Connection, Denial, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId, ProcessRef,
         ServerId, ServerType, Severity, Timestamp,
     },
     policy::{
@@ -134,9 +134,38 @@ pub(super) fn denied_by_pin(
     event
 }
 
+/// Why the kernel kills a program whose file had changed.
+const REFUSED_AT_EXEC: &str = "its executable changed since it was pinned, and is refused at exec";
+
+/// The answer that the client of a server gets whose program the kernel killed.
+pub(super) fn killed_denial(server: Option<&ServerId>) -> Denial {
+    pin_denial(REFUSED_AT_EXEC.to_owned(), server.map(trusting))
+}
+
+/// The answer that the client of a server gets that is not followed, and may not run for that.
+pub(super) fn too_many_denial(uid: u32, max: usize) -> Denial {
+    Denial {
+        rule: "servers".to_owned(),
+        reason: format!("user {uid} runs more than {max} MCP servers at a time"),
+        remedy: Some("end servers that are not needed, and start it again".to_owned()),
+        event: None,
+    }
+}
+
+/// What was to be stopped and could not be: the event says what happened, which is that it goes on.
+pub fn runs_on(event: &mut Event, cause: &str) {
+    if event.action != Action::Block {
+        return;
+    }
+    event.action = Action::Audit;
+    event.severity = Severity::Critical;
+    let reason = event.reason.take().unwrap_or_default();
+    event.reason = Some(format!("it was to be stopped and runs on ({cause}): {reason}"));
+}
+
 /// The kernel refused a program whose file had changed.
 pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> Event {
-    let cause = "its executable changed since it was pinned, and is refused at exec".to_owned();
+    let cause = REFUSED_AT_EXEC.to_owned();
     let mut event = Event::new(
         now,
         Layer::Kernel,

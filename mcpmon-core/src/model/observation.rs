@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::Transport;
+use super::{PinKey, Transport};
 
 /// Identity of a process that survives reuse of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +57,8 @@ pub struct Exec {
     pub owner: Option<u32>,
     /// The kernel killed it before its first instruction: its file is refused.
     pub killed: bool,
+    /// The server that a wrapper starts as this process: proof that it is one, whatever it is called.
+    pub wrapped_as: Option<PinKey>,
 }
 
 /// A process of a server, or one that is not judged yet, started another.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::EventId;
 
 /// What is to become of a message. How a layer carries it out is `rewrite`'s.
@@ -52,7 +54,7 @@ pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
 pub const MASK: &str = "***";
 
 /// Why something was stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The rule that decided, by its configured or built-in name.
     pub rule: String,

@@ -181,7 +181,8 @@ pub(crate) fn boot_to_wall() -> i64 {
     nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Arguments of a running process, at most `limit` bytes of them.
+/// Arguments of a running process, at most `limit` bytes of them. One that wrote a title over them leaves nothing but
+/// empty ones behind it, often hundreds: empty arguments at the end are left out.
 pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
     let mut bytes = Vec::new();
     let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else {
@@ -190,11 +191,14 @@ pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
     if file.take(limit).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    if bytes.is_empty() {
+    split_arguments(&bytes)
+}
+
+fn split_arguments(bytes: &[u8]) -> Vec<String> {
+    let Some(end) = bytes.iter().rposition(|byte| *byte != 0) else {
         return Vec::new();
-    }
-    bytes
+    };
+    bytes[..=end]
         .split(|byte| *byte == 0)
         .map(|argument| String::from_utf8_lossy(argument).into_owned())
         .collect()
@@ -209,7 +213,19 @@ pub(crate) fn uid(pid: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use test_case::test_case;
+
     use super::*;
+
+    #[test_case(b"npx\0-y\0\0x\0" => vec!["npx", "-y", "", "x"]; "an empty one in between")]
+    #[test_case(b"npm i mcp\0\0\0\0\0" => vec!["npm i mcp"]; "a title")]
+    #[test_case(b"cut" => vec!["cut"]; "cut off")]
+    #[test_case(b"\0\0" => Vec::<&str>::new(); "nothing but empty ones")]
+    #[test_case(b"" => Vec::<&str>::new(); "nothing")]
+    fn arguments_of_a_process(bytes: &[u8]) -> Vec<&'static str> {
+        let told = split_arguments(bytes);
+        told.into_iter().map(|argument| &*argument.leak()).collect()
+    }
 
     #[test]
     fn a_command_name_may_hold_anything() {

@@ -29,7 +29,10 @@ use super::{
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
-use crate::intercept::{hash::Process, kernel::rings::Rings};
+use crate::intercept::{
+    hash::Process,
+    kernel::{preflight, rings::Rings},
+};
 
 /// How long the engine has to report what the test did.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -46,6 +49,8 @@ pub enum Component {
     ExecSensor,
     /// Files of servers can be compared with their pins.
     Pins,
+    /// Servers that may not run can be stopped, whoever runs them.
+    ExecGate,
 }
 
 /// One thing that was tried.
@@ -136,6 +141,7 @@ fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
     let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
     checks.push(exec_check(canary, &seen));
     checks.push(files_check());
+    checks.push(signals_check(preflight::can_signal_everyone()));
     checks
 }
 
@@ -151,6 +157,20 @@ fn files_check() -> Check {
         outcome: match looked_up {
             Ok(_) => CheckOutcome::Passed,
             Err(cause) => CheckOutcome::Failed(format!("{cause}; scripts and packages are not compared")),
+        },
+    }
+}
+
+/// Without the capability only servers of the daemon's own user are stopped and killed.
+fn signals_check(can_signal_everyone: bool) -> Check {
+    Check {
+        component: Component::ExecGate,
+        name: "servers of every user can be stopped".to_owned(),
+        outcome: match can_signal_everyone {
+            true => CheckOutcome::Passed,
+            false => CheckOutcome::Failed(
+                "CAP_KILL is missing: servers that may not run go on; grant it to the daemon".to_owned(),
+            ),
         },
     }
 }
@@ -290,7 +310,13 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
 
 /// The outcome for every component where the test itself could not be done.
 pub(crate) fn impossible(cause: &str) -> Vec<Check> {
-    [Component::NetworkGate, Component::ExecSensor, Component::Pins]
+    let components = [
+        Component::NetworkGate,
+        Component::ExecSensor,
+        Component::Pins,
+        Component::ExecGate,
+    ];
+    components
         .map(|component| Check {
             component,
             name: "the self-test can be done".to_owned(),
@@ -345,7 +371,12 @@ mod tests {
     #[test]
     fn a_test_that_cannot_be_done_fails_every_component() {
         let checks = impossible("why");
-        for component in [Component::NetworkGate, Component::ExecSensor, Component::Pins] {
+        for component in [
+            Component::NetworkGate,
+            Component::ExecSensor,
+            Component::Pins,
+            Component::ExecGate,
+        ] {
             let told = cause(&checks, component);
             assert_eq!(told.as_deref(), Some("the self-test can be done: why"));
         }
@@ -358,6 +389,13 @@ mod tests {
             (check.component, check.outcome),
             (Component::Pins, CheckOutcome::Passed)
         );
+    }
+
+    #[test]
+    fn who_may_not_signal_everyone_stops_nobody_for_certain() {
+        assert_eq!(signals_check(true).outcome, CheckOutcome::Passed);
+        let told = cause(&[signals_check(false)], Component::ExecGate);
+        assert!(told.is_some_and(|cause| cause.contains("CAP_KILL")));
     }
 
     #[test]

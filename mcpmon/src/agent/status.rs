@@ -66,6 +66,8 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// The first self-test is not done: nothing proves yet that anything is enforced.
+    Starting,
     /// What policy refuses is refused.
     Enforcing,
     /// It is reported and let through.
@@ -79,6 +81,7 @@ impl State {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Starting => "starting",
             Self::Enforcing => "enforcing",
             Self::Observing => "observing",
             Self::Degraded => "degraded",

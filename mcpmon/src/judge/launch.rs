@@ -1,7 +1,7 @@
 //! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
 //! a daemon its kernel sense sees the start itself, compares and records it.
 
-use std::sync::Arc;
+use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
 
 use mcpmon_core::{
     decide::{
@@ -9,11 +9,15 @@ use mcpmon_core::{
         pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
     },
     inspect::mask::mask_arguments,
-    model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
+    model::{Action, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
     policy::{Admission, Gate, Mode, OnChange, Pinning},
 };
 
-use super::{Judge, pins, process, shared::SharedState};
+use super::{
+    Judge, pins, process,
+    protocol::{Hear, Say},
+    shared::SharedState,
+};
 use crate::record::{Entry, REFUSED_SET};
 
 /// The rule that compares files with pins.
@@ -115,6 +119,51 @@ impl Judge {
         self.deny(now, launch, &verdict)
     }
 
+    /// The server is about to be started from `program`. A daemon takes what this process starts for a server from now
+    /// on, whatever it is called, and can read what it runs from even if it ends at once. By the variables `places` its
+    /// files are found.
+    pub fn starts(
+        &mut self,
+        now: Timestamp,
+        program: &File,
+        environment: &[(OsString, OsString)],
+        places: &[&str],
+    ) {
+        let SharedState::Daemon { link, .. } = &self.shared else {
+            return;
+        };
+        let text = |text: &OsString| text.to_str().map(str::to_owned);
+        let names = environment.iter().filter_map(|(name, _)| text(name)).collect();
+        let is_place = |name: &OsString| places.iter().any(|place| name == place);
+        let variables = environment.iter().filter(|(name, _)| is_place(name));
+        let starts = Say::Starts {
+            program: program.as_raw_fd(),
+            variables: variables
+                .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+                .collect(),
+            names,
+        };
+        if let Err(error) = link.say(&starts) {
+            self.tell_away(now, &error.to_string());
+        }
+    }
+
+    /// The process that served was killed: a block says that the daemon did it, and why.
+    pub fn killed(&mut self, now: Timestamp) -> Verdict {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+            return Verdict::Allow;
+        };
+        let process = process.into();
+        match link.say(&Say::Fate { process }) {
+            Ok(Hear::Fate(Some(denial))) => Verdict::Block(denial),
+            Ok(_) => Verdict::Allow,
+            Err(error) => {
+                self.tell_away(now, &error.to_string());
+                Verdict::Allow
+            }
+        }
+    }
+
     /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
     pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
         let pid = process.pid;
@@ -192,6 +241,7 @@ impl Judge {
         let Some(process) = process::identify(pid) else {
             return; // it ended at once
         };
+        self.served = Some(process);
         if let Err(error) = link.serves(process.into()) {
             self.tell_away(now, &error.to_string());
         }
@@ -256,13 +306,7 @@ impl Judge {
         let reason = verdict
             .reason(server)
             .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
-        let cause = verdict.cause();
-        let denial = Denial {
-            rule: RULE.to_owned(),
-            reason: cause.clone(),
-            remedy: verdict.remedy(server),
-            event: None,
-        };
+        let (cause, denial) = (verdict.cause(), verdict.denial(server));
         let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
         event.action = Action::Block;
         event.severity = Severity::Critical;

@@ -180,7 +180,12 @@ impl Link {
                 self.0.is_up.store(true, Ordering::Relaxed);
                 Ok(*state)
             }
-            Hear::Done | Hear::Unkept(_) | Hear::Checked(_) | Hear::Challenge(_) | Hear::Error(_) => {
+            Hear::Done
+            | Hear::Unkept(_)
+            | Hear::Checked(_)
+            | Hear::Fate(_)
+            | Hear::Challenge(_)
+            | Hear::Error(_) => {
                 *stream = None;
                 self.note_down();
                 Err(self.broken(io::ErrorKind::InvalidData.into()))
@@ -315,6 +320,7 @@ mod tests {
             },
             session: None,
             agent: None,
+            starts_server: true,
             child: None,
         }
     }

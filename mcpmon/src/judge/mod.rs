@@ -38,8 +38,8 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessRef,
-        SESSION_ROOT, ServerId, SessionId, SharedCall, Timestamp, Verdict,
+        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId,
+        ProcessRef, SESSION_ROOT, ServerId, ServerType, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -157,6 +157,8 @@ pub struct Judge {
     presence: Presence,
     /// The process that serves.
     child: Option<Arc<ProcessRef>>,
+    /// The same as the daemon knows it.
+    served: Option<ProcessId>,
     launch: launch::Pins,
     lookups: files::Lookups,
     /// How the session is joined, until it is.
@@ -213,6 +215,7 @@ impl Judge {
             identity: member.identity.clone(),
             session: options.conversation.session.clone(),
             agent: member.agent.clone(),
+            starts_server: options.conversation.server_type == ServerType::Stdio,
             child: None,
         };
         match Link::open(socket, hello) {
@@ -343,6 +346,7 @@ impl Judge {
             changed: BTreeSet::new(),
             presence: Presence::Here,
             child: None,
+            served: None,
             launch: parts.launch,
             lookups: files::Lookups::default(),
             entrance: parts.entrance,

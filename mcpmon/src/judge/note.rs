@@ -20,6 +20,7 @@ pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
         identity: conversation.identity.clone(),
         session: None,
         agent: None,
+        starts_server: false,
         child: None,
     };
     let daemon = options.socket.as_ref().map(|socket| Link::open(socket, hello));

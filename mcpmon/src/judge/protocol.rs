@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use mcpmon_core::model::{
-    Checked, DefinitionKey, DefinitionRecord, Digest, Kills, PinKey, ProcessId, Recent, ServerId, SessionId,
-    SharedCall, Timestamp,
+    Checked, DefinitionKey, DefinitionRecord, Denial, Digest, Kills, PinKey, ProcessId, Recent, ServerId,
+    SessionId, SharedCall, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,6 +25,8 @@ pub struct Hello {
     pub session: Option<SessionId>,
     /// The agent's command name, where known.
     pub agent: Option<String>,
+    /// Whether it starts its server as a process of this host.
+    pub(crate) starts_server: bool,
     /// What it started to serve, where it has.
     pub(crate) child: Option<Started>,
 }
@@ -71,6 +73,21 @@ pub(crate) enum Say {
         /// What was asked to be repeated.
         nonce: String,
     },
+    /// A server is about to be started. The daemon takes hold of what it is started from: the server may end before
+    /// anybody can look at it.
+    Starts {
+        /// Its program, by its number among the wrapper's descriptors.
+        program: i32,
+        /// Variables that it gets, of those by which its files are found.
+        variables: Vec<(String, String)>,
+        /// Names of all that it gets.
+        names: Vec<String>,
+    },
+    /// Asks why this process was killed, which was started to serve.
+    Fate {
+        /// Its number and start.
+        process: Started,
+    },
     /// This process was started to serve.
     Serves {
         /// Its number and start.
@@ -113,6 +130,8 @@ pub(crate) enum Hear {
     State(Box<State>),
     /// To [`Say::Check`].
     Checked(Box<Checked>),
+    /// To [`Say::Fate`]: why the daemon killed it, where it did.
+    Fate(Option<Denial>),
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),
     /// It is kept, or noted.

@@ -50,6 +50,21 @@ impl Daemon {
         Self::spawn(host, site, command)
     }
 
+    /// The same without a capability of root, by its name in `setpriv`.
+    ///
+    /// # Errors
+    /// Where it does not come up.
+    pub fn start_without(host: &Host, capability: &str, policy: &str) -> Result<Self> {
+        let site = Site::new(policy)?;
+        let mut command = Command::new("setpriv");
+        command.arg("--bounding-set").arg(format!("-{capability}"));
+        command
+            .arg("--")
+            .arg(program::path()?)
+            .args(site.daemon_arguments());
+        Self::spawn(host, site, command)
+    }
+
     /// The same on a host that has the group `mcpmon`, with this number.
     ///
     /// # Errors

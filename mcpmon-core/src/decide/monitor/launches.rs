@@ -5,7 +5,7 @@ use crate::{
     decide::{
         instances::{Instance, MAX_INSTANCES, Phase, Serving},
         order::{Judgement, Order},
-        recognise::recognise,
+        recognise::{recognise, started_by_wrapper},
         tell,
     },
     inspect::launch::{Launch, LaunchRules, Stage},
@@ -19,6 +19,15 @@ const MAX_NESTING: usize = 8;
 impl Monitor {
     pub(super) fn recognise(&self, argv: &[String]) -> Option<Launch> {
         recognise(&self.policy, &self.launches, argv)
+    }
+
+    /// The server that an exec starts: by its arguments, else by the word of the wrapper that started it.
+    pub(super) fn launch_of(&self, exec: &Exec) -> Option<Launch> {
+        let by_wrapper = || {
+            let server = exec.wrapped_as.as_ref()?;
+            Some(started_by_wrapper(server, &exec.argv))
+        };
+        self.recognise(&exec.argv).or_else(by_wrapper)
     }
 
     pub(super) fn launched(
@@ -80,6 +89,7 @@ impl Monitor {
             event.action = Action::Block;
             judgement.orders.push(Order::KillProcess {
                 process: exec.process,
+                denial: tell::too_many_denial(exec.uid, MAX_INSTANCES),
             });
         }
         judgement.events.push(event);

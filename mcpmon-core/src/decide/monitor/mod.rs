@@ -37,7 +37,7 @@ use crate::{
         Action, Connection, Event, Exec, Exit, Fork, InstanceId, Kills, PinKey, PinState, ProcessId,
         ServerId, SessionId, Timestamp,
     },
-    policy::{Gate, Mode, Policy, network::table::Tables},
+    policy::{Admission, Gate, Mode, Policy, network::table::Tables},
 };
 
 /// Judges what the senses see.
@@ -202,13 +202,17 @@ impl Monitor {
                 .find_map(|process| self.instances.of(process))
         };
         let number = known.or_else(inherited);
-        let launch = self.recognise(&exec.argv);
+        let launch = self.launch_of(exec);
         if exec.killed {
             let own = number
                 .and_then(|number| self.instances.get(number))
                 .map(|instance| &instance.server);
             let server = own.or_else(|| launch.as_ref().map(|launch| &launch.server));
             return Judgement {
+                orders: vec![Order::KillProcess {
+                    process: exec.process,
+                    denial: tell::killed_denial(server),
+                }],
                 events: vec![tell::killed(now, server, exec)],
                 ..Judgement::default()
             };
@@ -395,7 +399,10 @@ impl Monitor {
             judgement
                 .events
                 .push(tell::denied_by_pin(now, server, serving, &verdict));
-            judgement.orders.push(Order::Kill { instance: number });
+            judgement.orders.push(Order::Kill {
+                instance: number,
+                denial: verdict.denial(server),
+            });
             if self
                 .instances
                 .get(number)
@@ -432,11 +439,17 @@ impl Monitor {
         if !self.policy.server_policy.denies(&instance.server) {
             return;
         }
+        let Some(denial) = Admission::Denied.denial(&instance.server) else {
+            return;
+        };
         let mut event = tell::denied_by_policy(now, instance);
         match self.policy.mode {
             Mode::Enforce => {
                 event.action = Action::Block;
-                judgement.orders.push(Order::Kill { instance: number });
+                judgement.orders.push(Order::Kill {
+                    instance: number,
+                    denial,
+                });
             }
             Mode::Observe => event.action = Action::WouldBlock,
         }

@@ -187,10 +187,10 @@ fn orders(judgement: &Judgement) -> Vec<String> {
                 Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
             }
         }
-        Order::Kill { instance } => format!("kill {}", instance.0),
+        Order::Kill { instance, .. } => format!("kill {}", instance.0),
         Order::Share(recent) => format!("share {}", recent.server()),
         Order::ShareResult { output, .. } => format!("share result {}", output.server),
-        Order::KillProcess { process } => format!("kill process {}", process.pid),
+        Order::KillProcess { process, .. } => format!("kill process {}", process.pid),
         Order::Refuse { file, .. } => format!("refuse {}", file.inode),
         Order::Retell(retold) => format!("retell {}", retold.count()),
         Order::StoreDefinition(record) => format!("definition {}", record.key.name),
@@ -1010,7 +1010,7 @@ fn a_program_the_kernel_killed_is_told_and_not_followed() {
     let judgement = world.monitor.exec(Timestamp(0), &exec);
     assert_eq!(
         (kinds(&judgement), orders(&judgement)),
-        (vec!["mcp_server_denied"], vec![])
+        (vec!["mcp_server_denied"], vec!["kill process 10".to_owned()])
     );
     assert!(
         judgement.events[0]
@@ -1460,4 +1460,115 @@ fn the_servers_of_a_stopped_session_connect_nowhere() {
         orders(&started).contains(&format!("track 20 as 2/{LIST_KILLED}")),
         "{started:?}"
     );
+}
+
+/// An exec of a process that a wrapper started as the server `notes`.
+fn wrapped(pid: u32, command: &str) -> Exec {
+    Exec {
+        process: process(pid),
+        parent: process(9),
+        argv: command.split(' ').map(str::to_owned).collect(),
+        wrapped_as: Some(key("notes", 0)),
+        ..Exec::default()
+    }
+}
+
+#[test_case("python3 /srv/x.py"; "script")]
+#[test_case("/opt/tool serve"; "program")]
+#[test_case("node -e serve()"; "code")]
+fn what_a_wrapper_starts_is_a_server(command: &str) {
+    let mut world = World::new(Policy::default());
+    let mut unknown = wrapped(10, command);
+    unknown.wrapped_as = None;
+    let judgement = world.monitor.exec(Timestamp(0), &unknown);
+    assert_eq!(orders(&judgement), [""; 0], "no pattern knows it");
+    let judgement = world.monitor.exec(Timestamp(0), &wrapped(10, command));
+    assert_eq!(orders(&judgement), ["track 10 as 1/0", "starter 9", "hash 10"]);
+    let judgement = world.hashed(FIRST, "v1");
+    assert_eq!(kinds(&judgement), ["mcp_server_started"]);
+    assert_eq!(judgement.events[0].server_id, Some(id("notes")));
+    assert_eq!(orders(&judgement), ["pin notes 0"]);
+    let running: Vec<_> = world.monitor.running().map(|server| server.server).collect();
+    assert_eq!(running, [id("notes")]);
+}
+
+#[test]
+fn a_wrapped_launcher_serves_once_it_has_become_what_serves() {
+    let mut world = World::new(Policy::default());
+    let judgement = world
+        .monitor
+        .exec(Timestamp(0), &wrapped(10, "env A=b python3 /srv/x.py"));
+    assert_eq!(orders(&judgement), ["track 10 as 1/0", "starter 9"]);
+    let judgement = world
+        .monitor
+        .exec(Timestamp(0), &wrapped(10, "python3 /srv/x.py"));
+    assert_eq!(orders(&judgement), ["track 10 as 1/0", "hash 10"]);
+}
+
+#[test]
+fn a_command_that_is_recognised_keeps_its_name_behind_a_wrapper() {
+    let mut world = World::new(Policy::default());
+    world.monitor.exec(Timestamp(0), &wrapped(10, "mcp-server-git"));
+    let running: Vec<_> = world.monitor.running().map(|server| server.server).collect();
+    assert_eq!(running, [id("mcp-server-git")]);
+}
+
+#[test]
+fn a_kill_says_why_with_a_remedy() {
+    let mut world = World::new(Policy::default());
+    world.monitor.exec(Timestamp(0), &wrapped(10, "/opt/tool serve"));
+    world.hashed(FIRST, "v1");
+    world.monitor.exec(Timestamp(0), &wrapped(11, "/opt/tool serve"));
+    let judgement = world.hashed(InstanceId(2), "v2");
+    let Some(Order::Kill { denial, .. }) = judgement.orders.first() else {
+        panic!("{:?}", judgement.orders)
+    };
+    assert_eq!(denial.rule, "mcp.version_pinning");
+    assert_eq!(denial.reason, "its executable changed since it was pinned");
+    assert_eq!(denial.remedy.as_deref(), Some("mcpmon pins trust --server notes"));
+}
+
+#[test]
+fn a_kill_by_the_kernel_says_why_too() {
+    let mut world = World::new(Policy::default());
+    let killed = Exec {
+        killed: true,
+        ..wrapped(10, "/opt/tool serve")
+    };
+    let judgement = world.monitor.exec(Timestamp(0), &killed);
+    assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
+    let [
+        Order::KillProcess {
+            process: told,
+            denial,
+        },
+    ] = &judgement.orders[..]
+    else {
+        panic!("{:?}", judgement.orders)
+    };
+    assert_eq!(*told, process(10));
+    assert_eq!(denial.remedy.as_deref(), Some("mcpmon pins trust --server notes"));
+}
+
+#[test]
+fn what_could_not_be_stopped_was_not_blocked() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    world.hashed(FIRST, "v1");
+    world.exec(11, 9, "mcp-server-git");
+    let mut judgement = world.hashed(InstanceId(2), "v2");
+    for event in &mut judgement.events {
+        assert_eq!(event.action, Action::Block, "{event:?}");
+        crate::decide::runs_on(event, "no right to kill it");
+        assert_eq!(
+            (event.action, event.severity),
+            (Action::Audit, Severity::Critical)
+        );
+        let reason = event.reason.as_deref().unwrap_or_default();
+        assert!(reason.contains("runs on (no right to kill it)"), "{reason}");
+    }
+    let mut connection = world.connection(None, "192.0.2.1", Outcome::Passed);
+    let before = connection.clone();
+    crate::decide::runs_on(&mut connection, "no right to kill it");
+    assert_eq!(connection, before, "it was not to be stopped");
 }

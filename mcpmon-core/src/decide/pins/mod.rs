@@ -11,7 +11,7 @@ use std::{
 pub use self::book::{Accepted, Added, Full, PinBook, PinSet};
 pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 use crate::{
-    model::{Action, Digest, Manifest, PinPart, PinState, ServerId},
+    model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId},
     policy::{Mode, OnChange, Pinning},
 };
 
@@ -469,6 +469,12 @@ impl PinVerdict {
         is_acceptable.then(|| trusting(server))
     }
 
+    /// The answer that the client of `server` gets in its place.
+    #[must_use]
+    pub fn denial(&self, server: &ServerId) -> Denial {
+        pin_denial(self.cause(), self.remedy(server))
+    }
+
     /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
     #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
@@ -501,6 +507,16 @@ impl PinVerdict {
             "remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()
         };
         Some(format!("{server}: {what}; {remedy}"))
+    }
+}
+
+/// A refusal of a server for what it runs from.
+pub(super) fn pin_denial(reason: String, remedy: Option<String>) -> Denial {
+    Denial {
+        rule: "mcp.version_pinning".to_owned(),
+        reason,
+        remedy,
+        event: None,
     }
 }
 

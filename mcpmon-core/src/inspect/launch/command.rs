@@ -18,14 +18,18 @@ pub(super) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// The first [`MAX_WORDS`] of `argv`.
+    /// The first [`MAX_WORDS`] of `argv`, or of the title that the process wrote over its arguments.
     pub(super) fn from_argv<S: AsRef<str>>(argv: &'a [S]) -> Self {
+        match title(argv) {
+            Some(title) => Self::from_words(title.split_ascii_whitespace()),
+            None => Self::from_words(argv.iter().map(AsRef::as_ref)),
+        }
+    }
+
+    /// The first [`MAX_WORDS`] of these.
+    pub(super) fn from_words(words: impl Iterator<Item = &'a str>) -> Self {
         Self {
-            words: argv
-                .iter()
-                .take(MAX_WORDS)
-                .map(|word| Cow::Borrowed(word.as_ref()))
-                .collect(),
+            words: words.take(MAX_WORDS).map(Cow::Borrowed).collect(),
             directory: None,
         }
     }
@@ -54,6 +58,18 @@ impl<'a> Command<'a> {
     pub(super) fn program(&self) -> &str {
         program_name(self.word(0))
     }
+}
+
+/// The title that a process gave itself: a command line in the place of the first argument, and nothing but what is left
+/// of the others behind it. npm writes `npm exec PACKAGE` and `npm i PACKAGE`.
+fn title<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
+    let (title, rest) = argv.split_first()?;
+    let title = title.as_ref();
+    let mut words = title.split_ascii_whitespace();
+    let (program, _) = (words.next()?, words.next()?);
+    // A path may have spaces in it.
+    let is_title = !program.contains('/') && rest.iter().all(|word| word.as_ref().is_empty());
+    is_title.then_some(title)
 }
 
 /// The part of `path` after its last separator.

@@ -12,7 +12,10 @@ use super::{
 /// `#!` scripts take are seen through.
 #[must_use]
 pub fn matches_declared<S: AsRef<str>>(command: &str, args: &[String], argv: &[S]) -> bool {
-    matches_at(command, args, Command::from_argv(argv), Budget::default())
+    // A declared program may have spaces in its name, as a title has.
+    let as_given = Command::from_words(argv.iter().map(AsRef::as_ref));
+    same_command(command, args, &as_given.words)
+        || matches_at(command, args, Command::from_argv(argv), Budget::default())
 }
 
 fn matches_at(name: &str, args: &[String], command: Command<'_>, budget: Budget) -> bool {

@@ -512,6 +512,89 @@ const OTHERS: &[&str] = &[
     "strace -p 12",
 ];
 
+/// Installs, in the spellings of those who install.
+#[test_case("npm"; "npm")]
+#[test_case("pnpm"; "pnpm")]
+#[test_case("yarn"; "yarn")]
+#[test_case("bun"; "bun")]
+#[test_case("pip"; "pip")]
+#[test_case("pip3"; "pip3")]
+#[test_case("python3 -m pip"; "module pip")]
+#[test_case("uv"; "uv")]
+#[test_case("uv pip"; "uv pip")]
+#[test_case("uv tool"; "uv tool")]
+#[test_case("pipx"; "pipx")]
+#[test_case("poetry"; "poetry")]
+#[test_case("pdm"; "pdm")]
+#[test_case("conda"; "conda")]
+#[test_case("deno"; "deno")]
+#[test_case("cargo"; "cargo")]
+#[test_case("go"; "go")]
+#[test_case("brew"; "brew")]
+fn an_install_is_no_server(manager: &str) {
+    let verbs = [
+        "i",
+        "install",
+        "in",
+        "isntall",
+        "add",
+        "ci",
+        "clean-install",
+        "install-test",
+        "it",
+        "update",
+        "up",
+        "upgrade",
+        "rebuild",
+        "link",
+        "ln",
+        "uninstall",
+        "remove",
+        "rm",
+        "sync",
+        "download",
+        "view",
+        "info",
+        "fetch",
+        "get",
+        "pack",
+    ];
+    let packages = [
+        "@example/mcp-server-y",
+        "mcp-server-y@1.0.0",
+        "-g tavily-mcp",
+        "--save-dev @modelcontextprotocol/server-memory",
+    ];
+    let rules = LaunchRules::default();
+    for verb in verbs {
+        for package in packages {
+            let line = format!("{manager} {verb} {package}");
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(rules.detect(&words), None, "{line}");
+            // As the process calls itself: what is left of its arguments is empty.
+            let mut title = vec![line.as_str()];
+            title.extend([""; 300]);
+            assert_eq!(rules.detect(&title), None, "the title {line}");
+        }
+    }
+}
+
+#[test_case("npm exec @modelcontextprotocol/server-memory" => Some("server-memory".to_owned()); "npm exec")]
+#[test_case("npm exec mcp-server-y --x" => Some("mcp-server-y".to_owned()); "with an argument")]
+#[test_case("npx mcp-server-y" => Some("mcp-server-y".to_owned()); "npx")]
+#[test_case("/opt/my tools/mcp-server-y" => Some("mcp-server-y".to_owned()); "a path with a space")]
+#[test_case("mcp-server-y listening" => Some("mcp-server-y".to_owned()); "a server that rewrote its own")]
+fn titles(title: &str) -> Option<String> {
+    let launch = LaunchRules::default().detect(&[title, "", ""])?;
+    Some(launch.server.to_string())
+}
+
+#[test]
+fn a_title_is_a_launcher() {
+    let title = ["npm exec @modelcontextprotocol/server-memory", "", ""];
+    assert_eq!(LaunchRules::stage(&title), Stage::Launcher);
+}
+
 #[test]
 fn servers_are_found_under_their_ids() {
     let wrong: Vec<_> = SERVERS

@@ -216,6 +216,7 @@ impl Daemon {
             .map_err(DaemonError::Start)?;
         let engine =
             Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
+        wrappers.tell(engine.sender.clone());
 
         let host = host_options(
             options.search.clone(),

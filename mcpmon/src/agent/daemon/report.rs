@@ -51,6 +51,7 @@ impl Daemon {
         self.note("network gate", selftest::cause(&checks, Component::NetworkGate));
         self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
         self.note("pins", selftest::cause(&checks, Component::Pins));
+        self.note("exec gate", selftest::cause(&checks, Component::ExecGate));
         for reply in self.waiting.drain(..) {
             drop(reply.send(Answer::Checks(checks.clone())));
         }
@@ -226,11 +227,22 @@ impl Daemon {
     }
 
     fn state(&self) -> State {
-        match enforcement(&self.loaded, &Kills::default()) {
-            _ if !self.health.degraded().is_empty() => State::Degraded,
-            Enforcement::Enforce => State::Enforcing,
-            Enforcement::Observe => State::Observing,
-        }
+        let is_degraded = !self.health.degraded().is_empty();
+        let is_tested = self.checked_at.is_some();
+        state(
+            is_degraded,
+            is_tested,
+            enforcement(&self.loaded, &Kills::default()),
+        )
+    }
+}
+
+const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> State {
+    match (is_degraded, is_tested, enforcement) {
+        (true, _, _) => State::Degraded,
+        (false, false, _) => State::Starting,
+        (false, true, Enforcement::Enforce) => State::Enforcing,
+        (false, true, Enforcement::Observe) => State::Observing,
     }
 }
 
@@ -260,7 +272,23 @@ fn overdue(since: Duration) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use test_case::test_case;
+
     use super::*;
+
+    #[test_case(false, false, Enforcement::Enforce => State::Starting; "before the first self-test")]
+    #[test_case(false, false, Enforcement::Observe => State::Starting; "before it, observing")]
+    #[test_case(true, false, Enforcement::Enforce => State::Degraded; "before it, and something fails already")]
+    #[test_case(false, true, Enforcement::Enforce => State::Enforcing; "it passed")]
+    #[test_case(false, true, Enforcement::Observe => State::Observing; "it passed, observing")]
+    #[test_case(true, true, Enforcement::Enforce => State::Degraded; "it failed")]
+    fn nothing_is_enforced_before_that_is_proved(
+        is_degraded: bool,
+        is_tested: bool,
+        enforcement: Enforcement,
+    ) -> State {
+        state(is_degraded, is_tested, enforcement)
+    }
 
     #[test]
     fn a_self_test_that_hangs_is_noticed() {

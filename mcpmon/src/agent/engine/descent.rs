@@ -80,6 +80,13 @@ impl Descent {
         }
     }
 
+    /// A process and what it comes from, as far as that is known.
+    pub(super) fn line(&self, process: ProcessId) -> Vec<ProcessId> {
+        let told = self.parents.line(process);
+        let living = chain(process).into_iter().map(|ancestor| ancestor.process);
+        told.chain(living).collect()
+    }
+
     /// Forgets servers.
     pub(super) fn retain(&mut self, mut is_followed: impl FnMut(InstanceId) -> bool) {
         self.launches.retain(|instance, _| is_followed(*instance));
@@ -204,6 +211,7 @@ mod tests {
             links: 0,
             owner: None,
             killed: false,
+            wrapped_as: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The thread that owns the kernel sense and the Monitor: records in, judgements out, orders carried out.
 
 mod coalesce;
+mod denials;
 mod descent;
 mod losses;
 mod observe;
@@ -28,13 +29,13 @@ use mcpmon_core::{
 };
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use self::troubles::Degraded;
 pub use self::wrapped::Coverage;
-use self::{coalesce::Coalescer, losses::Losses, troubles::Troubles, wrapped::Starts};
+use self::{coalesce::Coalescer, denials::Denials, losses::Losses, troubles::Troubles, wrapped::Starts};
+pub(crate) use self::{denials::Question, troubles::Degraded};
 use super::{
     clock,
     describe::Describer,
-    hashing::HashQueue,
+    hashing::{Handed, HashQueue},
     host,
     inbox::{Inbox, Sender, inbox},
     probe::{Probe, Sightings},
@@ -60,6 +61,11 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// How long after a scan for lost starts the next one may follow: whoever causes losses must not keep the engine
 /// busy with scans.
 const RESCAN: Duration = Duration::from_secs(10);
+
+/// How long what a wrapper held of a process is kept for its hash: a shell is taken for the server after two seconds.
+const HANDED: Duration = Duration::from_secs(10);
+/// Processes of which something is kept so at most. Each has two descriptors.
+const MAX_HANDED: usize = 256;
 
 /// How long the engine may take for an answer. It reads `/proc` and signals; anything longer means that it is
 /// stuck, which must not hold up those who ask.
@@ -106,6 +112,8 @@ pub(crate) enum Message {
         group: Option<Group>,
         reply: oneshot::Sender<()>,
     },
+    /// To be answered once every record is read that was there when it was asked.
+    AfterRecords(Question),
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
     /// Which traces were seen.
@@ -176,6 +184,9 @@ impl Engine {
             agents,
             held: BTreeSet::new(),
             doomed: BTreeSet::new(),
+            handed: BTreeMap::new(),
+            denials: Denials::default(),
+            questions: Vec::new(),
             counters,
             losses: Losses::default(),
             troubles: Troubles::default(),
@@ -230,6 +241,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         }
         core.boot_to_wall = host::boot_to_wall();
         rings.drain(|record| core.record(record));
+        core.answer_questions();
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
@@ -269,6 +281,11 @@ struct Core {
     held: BTreeSet<ProcessId>,
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
+    /// What wrappers held of processes that they started, until these are hashed.
+    handed: BTreeMap<ProcessId, Handed>,
+    denials: Denials,
+    /// What was asked since records were read last.
+    questions: Vec<Question>,
     counters: Counters,
     losses: Losses,
     troubles: Troubles,
@@ -364,6 +381,7 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
+            Message::AfterRecords(question) => self.questions.push(question),
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
                 answer(ready, ());
@@ -400,6 +418,7 @@ impl Core {
             self.kill_doomed();
         }
         self.tell_waiting(Instant::now());
+        self.handed.retain(|_, handed| handed.since.elapsed() < HANDED);
         let monitor = &self.monitor;
         self.starts.descent.retain(|instance| monitor.follows(instance));
         self.look_for_losses();

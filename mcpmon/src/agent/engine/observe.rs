@@ -15,9 +15,9 @@ use mcpmon_core::{
     },
 };
 
-use super::Core;
+use super::{Core, MAX_HANDED};
 use crate::{
-    agent::{clock, host},
+    agent::{clock, hashing::Handed, host},
     intercept::{
         kernel::records::{self, Record},
         tree::descendants,
@@ -67,7 +67,7 @@ impl Core {
         if let Some(probe) = &mut self.probe {
             probe.see_exec(exec);
         }
-        let observed = Exec {
+        let mut observed = Exec {
             process,
             parent: host::process_id(record.parent),
             instance: instance(record.entry),
@@ -85,9 +85,30 @@ impl Core {
             links: record.links,
             owner: Some(record.owner),
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
+            wrapped_as: None,
         };
+        self.claim(&mut observed);
         let judgement = self.judge_exec(now, &observed);
         self.carry_out(judgement, Some(record.entry));
+    }
+
+    /// What a wrapper says of a process that it started, and what it held of it.
+    fn claim(&mut self, exec: &mut Exec) {
+        let Some((server, start)) = self.wrappers.started_by(exec.parent) else {
+            return;
+        };
+        exec.wrapped_as = Some(server);
+        if let Some(start) = start {
+            let handed = Handed {
+                since: Instant::now(),
+                start,
+                file: exec.file,
+                name: exec.argv.first().cloned().unwrap_or_default(),
+            };
+            if self.handed.len() < MAX_HANDED {
+                self.handed.insert(exec.process, handed);
+            }
+        }
     }
 
     fn judge_exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
@@ -157,15 +178,31 @@ impl Core {
             if entry.instance != 0 {
                 continue; // a descendant of one that was found
             }
-            let judgement = self.judge_exec(clock::now(), &found.exec(entry));
-            let launched = judgement
-                .orders
-                .iter()
-                .any(|order| matches!(order, Order::Track { .. }));
-            self.carry_out(judgement, Some(entry));
-            if launched {
-                self.adopt(process.pid);
-            }
+            self.judge_found(&found, entry);
+        }
+    }
+
+    /// A wrapper started this process: a server, of which no record came, or that runs longer than this daemon.
+    pub(super) fn look_at(&mut self, process: ProcessId) {
+        let entry = self.processes.get(process.pid).unwrap_or_default();
+        if entry.instance == 0
+            && let Some(found) = Found::look(process)
+        {
+            self.judge_found(&found, entry);
+        }
+    }
+
+    fn judge_found(&mut self, found: &Found, entry: ProcessEntry) {
+        let mut exec = found.exec(entry);
+        self.claim(&mut exec);
+        let judgement = self.judge_exec(clock::now(), &exec);
+        let launched = judgement
+            .orders
+            .iter()
+            .any(|order| matches!(order, Order::Track { .. }));
+        self.carry_out(judgement, Some(entry));
+        if launched {
+            self.adopt(found.process.pid);
         }
     }
 
@@ -254,6 +291,7 @@ impl Found {
             links: 0,
             owner: None,
             killed: false,
+            wrapped_as: None,
         }
     }
 }

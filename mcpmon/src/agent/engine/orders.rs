@@ -1,10 +1,13 @@
 //! Orders of the core, carried out: the process table, signals, pins, refusals.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_core::{
-    decide::{Judgement, Order},
+    decide::{Judgement, Order, runs_on},
     inspect::starter::starter,
     model::{FileId, Fork, InstanceId, ProcessId, ServerId},
 };
@@ -15,6 +18,7 @@ use crate::{
     agent::{clock, hashing::HashJob, host},
     intercept::tree::descendants,
     judge::pins,
+    record::new_event_id,
 };
 
 /// Looks at the process table for one kill: what forks between two of them is found by the next.
@@ -31,25 +35,38 @@ impl Core {
     pub(super) fn carry_out_about(
         &mut self,
         about: Option<InstanceId>,
-        judgement: Judgement,
+        mut judgement: Judgement,
         entry: Option<ProcessEntry>,
     ) {
-        for mut event in judgement.events {
-            if let Some(process) = event
-                .process
-                .as_ref()
-                .and_then(|process| host::identify(process.pid))
-            {
-                self.describer.describe(&mut event, process);
+        judgement.name_refusal(new_event_id);
+        let Judgement {
+            mut events, orders, ..
+        } = judgement;
+        // What is killed cannot be described any more.
+        for event in &mut events {
+            let process = event.process.as_ref();
+            if let Some(process) = process.and_then(|process| host::identify(process.pid)) {
+                self.describer.describe(event, process);
+            }
+        }
+        let mut failure = None;
+        for order in orders {
+            if let Err(cause) = self.order(order, entry) {
+                failure.get_or_insert(cause);
+            }
+        }
+        // An event says what happened, which is known by now.
+        for mut event in events {
+            if let Some(cause) = &failure {
+                runs_on(&mut event, cause);
             }
             self.tell_in_order(event, about);
         }
-        for order in judgement.orders {
-            self.order(order, entry);
-        }
     }
 
-    fn order(&mut self, order: Order, entry: Option<ProcessEntry>) {
+    /// # Errors
+    /// Why what was to be killed runs on.
+    fn order(&mut self, order: Order, entry: Option<ProcessEntry>) -> Result<(), String> {
         match order {
             Order::Track {
                 process,
@@ -60,11 +77,12 @@ impl Core {
             Order::Settle { process } => self.settle(process, entry),
             Order::MarkStarter { process } => self.mark_starter(process),
             Order::Hold { process } => {
-                signal(process, Signal::SIGSTOP);
+                // Where that fails, so does the kill that may follow, which says so.
+                drop(self.signal(process, Signal::SIGSTOP));
                 self.held.insert(process);
             }
             Order::Release { process } => {
-                signal(process, Signal::SIGCONT);
+                drop(self.signal(process, Signal::SIGCONT));
                 self.held.remove(&process);
             }
             Order::Hash {
@@ -81,6 +99,7 @@ impl Core {
                     uid,
                     attempt,
                     stage,
+                    handed: self.handed.remove(&process),
                 });
             }
             Order::StorePins { added, ground } => {
@@ -95,8 +114,16 @@ impl Core {
             | Order::Retell(_)
             | Order::Share(_)
             | Order::ShareResult { .. } => {}
-            Order::Kill { instance } => self.kill(instance),
-            Order::KillProcess { process } => signal(process, Signal::SIGKILL),
+            Order::Kill { instance, denial } => {
+                let processes = self.starts.descent.above(instance).processes;
+                self.denials.note(Instant::now(), processes, denial);
+                return self.kill(instance);
+            }
+            Order::KillProcess { process, denial } => {
+                let processes = self.starts.descent.line(process);
+                self.denials.note(Instant::now(), processes, denial);
+                return self.signal(process, Signal::SIGKILL);
+            }
             Order::Refuse { server, file } => {
                 let key = file_key(&file);
                 match self.refused.refuse(key) {
@@ -107,6 +134,7 @@ impl Core {
                 }
             }
         }
+        Ok(())
     }
 
     fn track(&mut self, process: ProcessId, instance: InstanceId, egress: [u32; 2]) {
@@ -219,7 +247,7 @@ impl Core {
     /// Nothing is compared any more: whatever is stopped for it goes on.
     pub(super) fn release_all(&mut self) {
         for process in std::mem::take(&mut self.held) {
-            signal(process, Signal::SIGCONT);
+            drop(self.signal(process, Signal::SIGCONT));
         }
     }
 
@@ -296,14 +324,40 @@ impl Core {
     }
 
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
-    pub(super) fn kill(&mut self, instance: InstanceId) {
+    ///
+    /// # Errors
+    /// Why one of them runs on.
+    pub(super) fn kill(&mut self, instance: InstanceId) -> Result<(), String> {
         self.doomed.insert(instance);
-        self.kill_doomed();
+        match self.kill_doomed().remove(&instance) {
+            Some(cause) => Err(cause),
+            None => Ok(()),
+        }
+    }
+
+    /// Signals a process; one that was gone before needs no signal.
+    ///
+    /// # Errors
+    /// Why it could not be signalled, which degrades the daemon.
+    fn signal(&mut self, process: ProcessId, signal: Signal) -> Result<(), String> {
+        let Err(error) = host::signal(process, signal) else {
+            return Ok(());
+        };
+        if error.raw_os_error() == Some(nix::libc::ESRCH) {
+            tracing::debug!(%error, pid = process.pid, %signal, "a process was gone before its signal");
+            return Ok(());
+        }
+        let pid = process.pid;
+        let cause = format!("process {pid} cannot be sent {signal}: {error}; the daemon needs CAP_KILL");
+        self.troubles.note(Instant::now(), "server kills", &cause);
+        Err(cause)
     }
 
     /// Marks and kills what is left of servers that are being stopped; forgets those that are not followed any
-    /// more. Until then a process may come that one of them forked and nobody has heard of.
-    pub(super) fn kill_doomed(&mut self) {
+    /// more. Until then a process may come that one of them forked and nobody has heard of. Gives back why any of them
+    /// runs on.
+    pub(super) fn kill_doomed(&mut self) -> BTreeMap<InstanceId, String> {
+        let mut failures = BTreeMap::new();
         let mut left = BTreeSet::new();
         for _ in 0..KILL_PASSES {
             let doomed: Vec<(u32, InstanceId)> = self
@@ -323,8 +377,10 @@ impl Core {
                     continue;
                 };
                 entry.flags |= ProcessEntry::FLAG_DOOMED;
-                if self.set(process, entry) {
-                    signal(process, Signal::SIGKILL);
+                if self.set(process, entry)
+                    && let Err(cause) = self.signal(process, Signal::SIGKILL)
+                {
+                    failures.insert(number, cause);
                 }
             }
             if left.is_empty() {
@@ -334,6 +390,7 @@ impl Core {
         let monitor = &self.monitor;
         self.doomed
             .retain(|number| left.contains(number) || monitor.follows(*number));
+        failures
     }
 }
 
@@ -349,12 +406,6 @@ fn together(outer: [u32; 2], own: [u32; 2]) -> [u32; 2] {
         }
     }
     lists
-}
-
-fn signal(process: ProcessId, signal: Signal) {
-    if let Err(error) = host::signal(process, signal) {
-        tracing::debug!(%error, pid = process.pid, %signal, "a process was gone before its signal");
-    }
 }
 
 const fn file_key(id: &FileId) -> FileKey {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mcpmon_core::{
+    decide::runs_on,
     inspect::{session::session, starter::Ancestor},
     model::{Action, Event, EventKind, InstanceId, Severity},
     policy::{Mode, Unwrapped},
@@ -148,12 +149,14 @@ impl Core {
         let told = unwrapped(&event, ancestors, policy.exec.unwrapped, policy.mode);
         let process = event.process.as_ref().map(|process| process.pid);
         self.tell(event);
-        let Some(told) = told else { return };
-        let refused = told.action == Action::Block;
-        self.tell(told);
-        if refused && let Some(instance) = process.and_then(|pid| self.instance_of(pid)) {
-            self.kill(instance);
+        let Some(mut told) = told else { return };
+        if told.action == Action::Block
+            && let Some(instance) = process.and_then(|pid| self.instance_of(pid))
+            && let Err(cause) = self.kill(instance)
+        {
+            runs_on(&mut told, &cause);
         }
+        self.tell(told);
     }
 
     fn instance_of(&self, pid: u32) -> Option<InstanceId> {

@@ -10,17 +10,18 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use mcpmon_core::{
     decide::pins::{Part, ServerFiles, Writers},
     inspect::launch::Stage,
-    model::{InstanceId, ProcessId},
+    model::{FileId, InstanceId, ProcessId},
     policy::variable_names,
 };
 
 use self::fair::Fair;
-use super::{engine::Message, host, inbox::Sender};
+use super::{engine::Message, host, inbox::Sender, wrappers::Start};
 use crate::intercept::hash::{Entry, HashError, Hasher, Process};
 
 /// A serving process to be hashed.
@@ -31,6 +32,19 @@ pub(super) struct HashJob {
     pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
+    /// What its wrapper held of it, for one that ends before it is looked at.
+    pub(super) handed: Option<Handed>,
+}
+
+/// What a wrapper held of a process that it started.
+#[derive(Clone, Debug)]
+pub(super) struct Handed {
+    pub(super) since: Instant,
+    pub(super) start: Arc<Start>,
+    /// What the kernel saw it execute: nothing else counts.
+    pub(super) file: FileId,
+    /// Its first argument.
+    pub(super) name: String,
 }
 
 /// Jobs on their way to the threads. Dropping it ends them.
@@ -164,6 +178,29 @@ impl Looked {
 }
 
 fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<Looked, HashError> {
+    let looked = look_at_process(hasher, job, cancel);
+    match (looked, &job.handed) {
+        (Err(HashError::Cancelled), _) => Err(HashError::Cancelled),
+        (Err(error), Some(handed)) => {
+            let Handed {
+                start, file, name, ..
+            } = handed;
+            let files = hasher.held(&start.program, file, name.into(), &entry(&job.stage), cancel);
+            // Why the process itself could not be read is the nearer cause.
+            Ok(Looked {
+                files: files.map_err(|_| error)?,
+                environment: variable_names(start.names.iter().map(String::as_str)),
+            })
+        }
+        (looked, _) => looked,
+    }
+}
+
+fn look_at_process(
+    hasher: &mut Hasher,
+    job: &HashJob,
+    cancel: &dyn Fn() -> bool,
+) -> Result<Looked, HashError> {
     let process = Process::open(job.process.pid)?;
     if !host::is_alive(job.process) {
         return Err(HashError::Replaced { pid: job.process.pid });

@@ -37,7 +37,7 @@ use super::{clock, host, remote::DestinationError};
 use crate::{
     config::{self, ConfigError, Search, Trust},
     intercept::{
-        hash::Hasher,
+        hash::{Hasher, PLACE_VARIABLES},
         http::mcp::Caps,
         stdio::{
             self, Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen,
@@ -195,6 +195,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
             launch.files = files;
             judge.started(now, &launch)
         }
+        Seen::Killed => judge.killed(now),
         Seen::Tool(tool, is_known) => {
             *is_known = judge.knows(tool);
             Verdict::Allow
@@ -280,6 +281,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         launch.files = planned.measure(&mut lock(&hasher));
         allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
     }
+    judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
     let running = Server::start(program, environment, guarded.mask())?;
     let pid = running.pid();
     launch.process.pid = pid;

@@ -1,6 +1,7 @@
 //! Wrappers that are connected: which sessions and servers they are of, and which processes they started.
 
 mod calls;
+mod claims;
 mod handshake;
 mod hosted;
 mod peer;
@@ -14,7 +15,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -22,11 +23,14 @@ use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
 use tokio::net::UnixStream;
 
 use self::{calls::Sessions, peer::OwnProgram};
-pub(crate) use self::{hosted::Kept, service::Refusal};
+pub(crate) use self::{claims::Start, hosted::Kept, service::Refusal};
 use crate::{
     agent::{
         approval::{self, Subject, Word},
-        clock, kill,
+        clock,
+        engine::Message,
+        inbox::Sender,
+        kill,
     },
     config::Sources,
     intercept::http::shares::{Owner, Shares},
@@ -50,6 +54,8 @@ pub(crate) struct Wrappers(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     own: OwnProgram,
+    /// The engine, once it runs.
+    engine: OnceLock<Sender<Message>>,
     recorder: Recorder,
     /// For what must be done before it is answered; everything else goes through the recorder.
     store: Mutex<Store>,
@@ -70,6 +76,10 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct Connected {
     member: Member,
+    /// Whether it starts its server as a process of this host.
+    starts_server: bool,
+    /// What it is about to start, until that is seen.
+    start: Option<Arc<Start>>,
     /// What it started to serve.
     child: Option<ProcessId>,
 }
@@ -78,9 +88,8 @@ struct Connected {
 #[derive(Clone, Debug)]
 struct Left {
     since: Instant,
-    /// What it had started to serve: its number and start are those of no other process, whether it lives or not.
-    child: ProcessId,
-    session: SessionId,
+    /// Numbers and starts of its processes are those of no other process, whether they live or not.
+    wrapper: Connected,
 }
 
 impl Wrappers {
@@ -96,6 +105,7 @@ impl Wrappers {
     ) -> io::Result<Self> {
         Ok(Self(Arc::new(Shared {
             own: OwnProgram::look()?,
+            engine: OnceLock::new(),
             generation: crate::record::Generation::path(store.path()),
             recorder,
             store: Mutex::new(store),
@@ -107,6 +117,13 @@ impl Wrappers {
             places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
             record_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
         })))
+    }
+
+    /// What wrappers say of processes goes to this engine from now on.
+    pub(crate) fn tell(&self, engine: Sender<Message>) {
+        if self.0.engine.set(engine).is_err() {
+            tracing::warn!("wrappers have an engine already");
+        }
     }
 
     /// Serves a wrapper that introduced itself, until it leaves.
@@ -194,8 +211,9 @@ impl Wrappers {
         }
         let left = lock(&self.0.left);
         let mut left = left.iter().filter(|left| left.since.elapsed() < REMEMBERED);
-        let claim = left.find(|left| processes.contains(&left.child))?;
-        Some(claim.session.clone())
+        let is_claim = |left: &&Left| left.wrapper.child.is_some_and(|child| processes.contains(&child));
+        let claim = left.find(is_claim)?;
+        Some(claim.wrapper.member.session.clone())
     }
 
     /// Whether a wrapper started a server of which it is known that it comes from these processes, itself among
@@ -210,7 +228,6 @@ impl Wrappers {
         let Some(wrapper) = connected.remove(&number) else {
             return;
         };
-        let Some(child) = wrapper.child else { return };
         let mut left = lock(&self.0.left);
         while left
             .front()
@@ -218,10 +235,10 @@ impl Wrappers {
         {
             left.pop_front();
         }
+        claims::release_old(&mut left);
         left.push_back(Left {
             since: Instant::now(),
-            child,
-            session: wrapper.member.session,
+            wrapper,
         });
     }
 

@@ -126,8 +126,13 @@ async fn admit(
         .filter(|child| is_child(*child, peer));
     let number = wrappers.add(Connected {
         member: member.clone(),
+        starts_server: hello.starts_server,
+        start: None,
         child,
     });
+    if let Some(child) = child {
+        wrappers.look_at(child);
+    }
     let joined = in_the_background(wrappers, {
         let member = member.clone();
         move |wrappers| {
@@ -198,7 +203,26 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             if let Some(connected) = lock(&wrappers.0.connected).get_mut(&number) {
                 connected.child = Some(child);
             }
+            wrappers.look_at(child);
             Hear::Done
+        }
+        Say::Starts {
+            program,
+            variables,
+            names,
+        } => {
+            // The process itself can be read all the same, unless it ends at once.
+            if let Err(cause) = wrappers.hold(number, program, variables, names) {
+                tracing::warn!(cause, "what a wrapper starts cannot be held");
+            }
+            Hear::Done
+        }
+        Say::Fate { process } => {
+            let process = ProcessId::from(process);
+            match wrappers.has_started(number, process) {
+                true => Hear::Fate(wrappers.fate(process).await),
+                false => Hear::Error("that process is no child of this wrapper".to_owned()),
+            }
         }
         Say::Repeat { .. } => Hear::Error("nothing was asked".to_owned()),
     }

@@ -259,6 +259,7 @@ fn bring_records(host: &Host, server: &str) -> Hear {
         identity: host.options(server).conversation.identity,
         session: Some(SessionId::new("s1")),
         agent: None,
+        starts_server: true,
         child: None,
     };
     let mut exchange = |said: String| {

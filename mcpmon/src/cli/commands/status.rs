@@ -18,7 +18,7 @@ use crate::{
     config::{LocalConfig, Search, Trust, load_sources},
 };
 
-/// Show what is enforced right now; exit 1 where enforcement is degraded, 3 without a daemon
+/// Show what is enforced right now; exit 1 where enforcement is degraded or not proved yet, 3 without a daemon
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(flatten)]
@@ -51,6 +51,7 @@ pub(in crate::cli) fn run(
     output.flush()?;
     match status.state {
         State::Enforcing | State::Observing => Ok(()),
+        State::Starting => Err(starting()),
         State::Degraded => Err(degraded(&status)),
     }
 }
@@ -71,6 +72,14 @@ fn own_policy(search: &Search) -> Vec<String> {
         Err(error) => format!("not in force: {error}"),
     };
     vec![format!("{:<10} {told}", "own policy")]
+}
+
+fn starting() -> CliError {
+    CliError::new(
+        ErrorKind::Refused,
+        anyhow::anyhow!("the daemon is starting: its first self-test is not done, so nothing is proved yet"),
+    )
+    .with_hint("ask again in a few seconds")
 }
 
 fn degraded(status: &Status) -> CliError {

@@ -6,6 +6,7 @@
 mod file;
 #[cfg(test)]
 mod fixture;
+mod held;
 mod kept;
 mod node;
 mod package;
@@ -20,15 +21,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::model::{Digest, Part, PinnedFile, PinnedPackage, ServerFiles};
+use mcpmon_core::model::{Digest, FileId, Part, PinnedFile, PinnedPackage, ServerFiles};
 
 use self::package::{Collector, unreadable};
 pub use self::{
     file::{FileError, FileHasher, MAX_FILE},
+    held::HeldProgram,
     package::{Limits, PackageError},
     process::{Executable, Process, ProcessError},
     root::{Kind, Node, Root},
 };
+
+/// The variables by which a server's files are found.
+pub const PLACE_VARIABLES: [&str; 3] = ["PATH", "HOME", "PYTHONPATH"];
 
 /// Asked between blocks and files whether to stop.
 pub type Cancel<'a> = &'a dyn Fn() -> bool;
@@ -76,6 +81,9 @@ pub enum HashError {
         /// The process.
         pid: u32,
     },
+    /// What was held of it is not what it ran from.
+    #[error("the program that its wrapper held is not the one that ran, or was written since")]
+    NotHeld,
     /// What it would be started with cannot be looked at.
     #[error("cannot look at what the server is about to be started with")]
     Plan(#[source] std::io::Error),
@@ -164,10 +172,41 @@ impl Hasher {
             module_path: process.variable("PYTHONPATH")?,
         };
         let files = self.measure(&setting, executable, entry, cancel)?;
-        let now = process.executable()?;
-        if identity != now.node.identity() {
-            return Err(HashError::Replaced { pid: process.pid() });
+        match process.executable() {
+            Ok(now) if identity != now.node.identity() => Err(HashError::Replaced { pid: process.pid() }),
+            // Of one that has ended nothing more is to be expected: what was read is what it ran from.
+            Err(error) if !error.is_end() => Err(error.into()),
+            Ok(_) | Err(_) => Ok(files),
         }
+    }
+
+    /// All parts of a server that has ended, or may have, from what was held of it: `file` is what the kernel saw it
+    /// execute, as `name`.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn held(
+        &mut self,
+        held: &HeldProgram,
+        file: &FileId,
+        name: OsString,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable = held.executable(file)?;
+        let variable = |wanted: &str| held.variable(wanted).map(OsString::from);
+        let setting = Setting {
+            root: held.root(),
+            working_directory: held.working_directory().to_owned(),
+            executable: executable.path.clone(),
+            name,
+            search_path: variable("PATH"),
+            home: variable("HOME").map(PathBuf::from),
+            module_path: variable("PYTHONPATH"),
+        };
+        let files = self.measure(&setting, executable, entry, cancel)?;
+        // Nothing keeps it from being written once it has ended.
+        held.executable(file)?;
         Ok(files)
     }
 

@@ -16,6 +16,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{OFlag, openat, readlinkat},
     sys::stat::Mode,
 };
@@ -24,6 +25,8 @@ use super::root::{Node, Root};
 
 /// Most bytes read of a command line or environment.
 const MAX_STRINGS: u64 = 256 * 1024;
+/// Most bytes read of its mounts.
+const MAX_MOUNTS: u64 = 4 << 20;
 const DELETED: &[u8] = b" (deleted)";
 
 /// A process that was alive when it was opened; every question fails once it has ended.
@@ -55,6 +58,17 @@ pub struct ProcessError {
     /// Why.
     #[source]
     pub source: io::Error,
+}
+
+impl ProcessError {
+    /// Whether the process has ended: it has no file any more, even where nobody waited for it yet.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        let ends = [Errno::ESRCH, Errno::ENOENT].map(|errno| errno as i32);
+        self.source
+            .raw_os_error()
+            .is_some_and(|errno| ends.contains(&errno))
+    }
 }
 
 impl Process {
@@ -110,10 +124,23 @@ impl Process {
     /// # Errors
     /// Where it has ended or belongs to someone else.
     pub fn executable(&self) -> Result<Executable, ProcessError> {
+        self.file_at("exe", "exe")
+    }
+
+    /// A file that it has open.
+    ///
+    /// # Errors
+    /// Where it has ended, belongs to someone else, or has none of that number.
+    pub fn opened(&self, descriptor: i32) -> Result<Executable, ProcessError> {
+        self.file_at(&format!("fd/{descriptor}"), "fd")
+    }
+
+    /// The file that a link leads to: `name` is where the link is, `what` what that is called.
+    fn file_at(&self, name: &str, what: &'static str) -> Result<Executable, ProcessError> {
         let node = self
-            .descriptor("exe")
-            .and_then(|descriptor| Node::new(descriptor).map_err(self.failed("exe")))?;
-        let written = self.link_inside_root("exe")?;
+            .descriptor(name, what)
+            .and_then(|descriptor| Node::new(descriptor).map_err(self.failed(what)))?;
+        let written = self.link_inside_root(name, what)?;
         let deleted = written
             .as_os_str()
             .as_bytes()
@@ -148,7 +175,7 @@ impl Process {
     /// # Errors
     /// Where it has ended or belongs to someone else.
     pub fn root(&self) -> Result<Root, ProcessError> {
-        self.descriptor("root").map(Root::from_descriptor)
+        self.descriptor("root", "root").map(Root::from_descriptor)
     }
 
     /// Its working directory, as a path inside its root.
@@ -156,7 +183,7 @@ impl Process {
     /// # Errors
     /// Where it has ended or belongs to someone else.
     pub fn working_directory(&self) -> Result<PathBuf, ProcessError> {
-        self.link_inside_root("cwd")
+        self.link_inside_root("cwd", "cwd")
     }
 
     /// Its arguments; the process can overwrite them, so they are what it says of itself.
@@ -194,27 +221,33 @@ impl Process {
 
     /// Links are written as seen from here: in a chroot with the chroot's path in front, in another mount
     /// namespace without.
-    fn link_inside_root(&self, name: &'static str) -> Result<PathBuf, ProcessError> {
-        let root = PathBuf::from(self.link("root")?);
-        let path = PathBuf::from(self.link(name)?);
+    fn link_inside_root(&self, name: &str, what: &'static str) -> Result<PathBuf, ProcessError> {
+        let root = PathBuf::from(self.link("root", "root")?);
+        let path = PathBuf::from(self.link(name, what)?);
         Ok(match path.strip_prefix(&root) {
             Ok(inside) => Path::new("/").join(inside),
             Err(_) => path,
         })
     }
 
-    fn link(&self, name: &'static str) -> Result<OsString, ProcessError> {
-        readlinkat(&self.directory, name).map_err(|errno| self.failed(name)(errno.into()))
+    fn link(&self, name: &str, what: &'static str) -> Result<OsString, ProcessError> {
+        readlinkat(&self.directory, name).map_err(|errno| self.failed(what)(errno.into()))
     }
 
-    fn descriptor(&self, name: &'static str) -> Result<OwnedFd, ProcessError> {
+    fn descriptor(&self, name: &str, what: &'static str) -> Result<OwnedFd, ProcessError> {
         openat(
             &self.directory,
             name,
             OFlag::O_PATH | OFlag::O_CLOEXEC,
             Mode::empty(),
         )
-        .map_err(|errno| self.failed(name)(errno.into()))
+        .map_err(|errno| self.failed(what)(errno.into()))
+    }
+
+    /// Where its mounts lie, as text.
+    pub(super) fn mounts(&self) -> Result<String, ProcessError> {
+        let text = self.read("mountinfo", MAX_MOUNTS)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn read(&self, name: &'static str, limit: u64) -> Result<Vec<u8>, ProcessError> {
@@ -310,7 +343,7 @@ mod tests {
         let process = Process::open(child.pid())?;
         drop(child);
         let kind = |error: ProcessError| error.source.raw_os_error();
-        let gone = Some(nix::errno::Errno::ESRCH as i32);
+        let gone = Some(Errno::ESRCH as i32);
         assert_eq!(process.executable().map_err(kind).err(), Some(gone));
         assert_eq!(process.arguments().map_err(kind).err(), Some(gone));
         assert_eq!(process.start_ticks().map_err(kind).err(), Some(gone));

@@ -190,6 +190,14 @@ impl Node {
         Ok(Self { descriptor, stat })
     }
 
+    pub(super) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.descriptor.try_clone()
+    }
+
+    pub(super) fn as_raw_fd(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
     /// What it is.
     #[must_use]
     pub fn kind(&self) -> Kind {

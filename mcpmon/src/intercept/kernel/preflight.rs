@@ -28,6 +28,7 @@ const CAPABILITIES: [(&str, u32); 4] = [
     ("CAP_SYS_PTRACE", 19),
 ];
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_KILL: u32 = 5;
 /// Implied by `CAP_SYS_ADMIN`.
 const ADMIN_COVERS: [u32; 2] = [39, 38];
 
@@ -48,6 +49,13 @@ pub fn missing() -> Vec<Missing> {
         missing.push(Missing::Btf);
     }
     missing
+}
+
+/// Whether this process may signal those of every user.
+#[must_use]
+pub fn can_signal_everyone() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    has(&status, CAP_KILL)
 }
 
 /// One line for each thing, with its remedy.
@@ -87,16 +95,19 @@ pub fn raise_memory_limit() {
 }
 
 fn lacking_capabilities(status: &str) -> Vec<&'static str> {
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    let has = |bit: u32| effective >> bit & 1 == 1;
+    let is_covered = |bit| ADMIN_COVERS.contains(&bit) && has(status, CAP_SYS_ADMIN);
     CAPABILITIES
         .into_iter()
-        .filter(|&(_, bit)| !(has(bit) || ADMIN_COVERS.contains(&bit) && has(CAP_SYS_ADMIN)))
+        .filter(|&(_, bit)| !(has(status, bit) || is_covered(bit)))
         .map(|(name, _)| name)
         .collect()
+}
+
+/// Whether a capability is in effect, by its bit.
+fn has(status: &str, bit: u32) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
 fn parse_release(release: &str) -> Option<(u32, u32)> {
@@ -117,6 +128,13 @@ mod tests {
     #[test_case("" => vec!["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_PTRACE"]; "unreadable")]
     fn capabilities(status: &str) -> Vec<&'static str> {
         lacking_capabilities(status)
+    }
+
+    #[test_case("CapEff:\t000001ffffffffff\n" => true; "root")]
+    #[test_case("CapEff:\t000001ffffffffdf\n" => false; "all but that one")]
+    #[test_case("" => false; "not told")]
+    fn signals(status: &str) -> bool {
+        has(status, CAP_KILL)
     }
 
     #[test_case("6.1.0-28-amd64\n" => Some((6, 1)))]

@@ -16,7 +16,7 @@ use mcpmon_core::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::signal::kill,
+    sys::signal::{Signal, kill},
     unistd::{Pid, dup2_stdin, dup2_stdout, read, write},
 };
 
@@ -56,6 +56,8 @@ pub enum Seen<'a> {
     Incident(&'a Incident),
     /// What the server runs from.
     Files(ServerFiles),
+    /// The server was killed by `SIGKILL`; a block says that its client is to be told why.
+    Killed,
     /// A tool that is called; put in is whether it was on a list of the server. The verdict does not matter.
     Tool(&'a str, &'a mut bool),
     /// Time passed; lists that show something else by now are put in. The verdict does not matter.
@@ -67,7 +69,7 @@ pub enum Seen<'a> {
 pub enum Closing {
     /// The server ended.
     Ended(End),
-    /// It runs from files that are not trusted, and was killed; its client waits for answers.
+    /// It may not run, and was killed; its client waits for answers.
     Refused(Denial, Box<Client>),
     /// The client is gone, and the server went on; it was ended.
     Abandoned,
@@ -197,8 +199,10 @@ impl<'a> Relay<'a> {
             if ready.control && self.heed_guard()? == Told::Gone {
                 return Ok(Parting::Unguarded);
             }
-            if ready.signals {
-                self.heed_signals()?;
+            if ready.signals
+                && let Some(denial) = self.heed_signals()?
+            {
+                return Ok(Parting::Refused(denial));
             }
             if ready.checked
                 && let Some(denial) = self.settle()
@@ -289,14 +293,22 @@ impl<'a> Relay<'a> {
         Ok(told)
     }
 
-    fn heed_signals(&mut self) -> Result<(), RelayError> {
+    /// Takes signals and ends; why the server was killed, where its client is to be told.
+    fn heed_signals(&mut self) -> Result<Option<Denial>, RelayError> {
         self.guarded.take_signals(self.started.elapsed())?;
         let reaped = Family::reap();
         let own = reaped.ended.into_iter().find(|(pid, _)| *pid == self.server);
-        if let Some((_, end)) = own {
-            self.ended = Some(end);
+        let Some((_, end)) = own else {
+            return Ok(None);
+        };
+        self.ended = Some(end);
+        if end != End::Killed(Signal::SIGKILL) {
+            return Ok(None);
         }
-        Ok(())
+        Ok(match (self.judge)((self.clock)(), Seen::Killed) {
+            Verdict::Block(denial) => Some(denial),
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+        })
     }
 
     /// Writes what waits for a side, or takes note that it hears nothing any more: the other side is to see that

@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod access;
+mod claimed;
 mod full;
 mod health;
 mod killed;

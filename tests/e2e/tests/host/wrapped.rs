@@ -289,7 +289,7 @@ fn a_word_and_a_policy_reach_a_running_session() -> Result<()> {
     let mut client = wrapped(&daemon, &server)?;
     let subject = format!("{}:forecast", server.name);
     assert_eq!(client.tools()?, ["towns"]);
-    assert!(matches!(client.call("forecast")?, Called::Failed(text) if text.contains("mcpmon approve")));
+    assert!(matches!(client.call("forecast")?, Called::Failed(text) if text.contains(", event ")));
 
     let said = |arguments: &[&str]| -> Result<()> {
         let run = daemon.site.ask(arguments)?;
@@ -440,7 +440,7 @@ fn pins_are_reset_in_a_running_session() -> Result<()> {
     assert_eq!(client.tools()?, ["towns", "rivers"]);
     server.offer(&[("towns", "Lists towns anew."), ("rivers", "Lists rivers anew.")])?;
     assert!(client.tools()?.is_empty(), "both differ from their pins");
-    assert!(matches!(client.call("towns")?, Called::Failed(text) if text.contains("mcpmon approve")));
+    assert!(matches!(client.call("towns")?, Called::Failed(text) if text.contains(", event ")));
 
     let reset = |arguments: &[&str]| -> Result<()> {
         let run = daemon

@@ -1,0 +1,103 @@
+//! Why processes were killed, for the wrappers that started them; and what wrappers ask of processes.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use mcpmon_core::model::{Denial, ProcessId};
+use tokio::sync::oneshot;
+
+use super::{Core, answer};
+
+/// Denials that are remembered; the oldest is forgotten first.
+const MAX_DENIALS: usize = 256;
+/// How long one is: a wrapper asks as soon as its server has ended.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// What a wrapper asks. The record of what it asks for may not be read yet.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// This process was started by a wrapper: it is looked at, unless its start was seen.
+    Wrapped(ProcessId),
+    /// Why this process was killed; nothing where it was not.
+    Fate(ProcessId, oneshot::Sender<Option<Denial>>),
+}
+
+/// The latest denials.
+#[derive(Debug, Default)]
+pub(super) struct Denials(VecDeque<(Instant, Vec<ProcessId>, Denial)>);
+
+impl Denials {
+    /// Remembers why something is killed that comes from these processes, itself among them.
+    pub(super) fn note(&mut self, now: Instant, processes: Vec<ProcessId>, denial: Denial) {
+        self.0
+            .retain(|(since, ..)| now.saturating_duration_since(*since) < REMEMBERED);
+        if self.0.len() >= MAX_DENIALS {
+            self.0.pop_front();
+        }
+        self.0.push_back((now, processes, denial));
+    }
+
+    fn of(&self, process: ProcessId) -> Option<Denial> {
+        let mut latest = self.0.iter().rev();
+        let found = latest.find(|(_, processes, _)| processes.contains(&process));
+        found.map(|(.., denial)| denial.clone())
+    }
+}
+
+impl Core {
+    /// Answers what was asked before records were read the last time.
+    pub(super) fn answer_questions(&mut self) {
+        for question in std::mem::take(&mut self.questions) {
+            match question {
+                Question::Wrapped(process) => self.look_at(process),
+                Question::Fate(process, reply) => answer(reply, self.denials.of(process)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn process(pid: u32) -> ProcessId {
+        ProcessId { pid, start: 1 }
+    }
+
+    fn denial(reason: &str) -> Denial {
+        Denial {
+            rule: "rule".to_owned(),
+            reason: reason.to_owned(),
+            remedy: None,
+            event: None,
+        }
+    }
+
+    #[test]
+    fn the_latest_reason_is_told_to_who_is_above() {
+        let (mut denials, now) = (Denials::default(), Instant::now());
+        denials.note(now, vec![process(3), process(2)], denial("first"));
+        denials.note(now, vec![process(4), process(2)], denial("second"));
+        let told = |pid| denials.of(process(pid)).map(|denial| denial.reason);
+        assert_eq!(told(3).as_deref(), Some("first"));
+        assert_eq!(told(2).as_deref(), Some("second"));
+        assert_eq!(told(5), None);
+        let again = ProcessId { pid: 3, start: 2 };
+        assert_eq!(denials.of(again), None, "another one of that number");
+    }
+
+    #[test]
+    fn old_reasons_and_too_many_are_forgotten() {
+        let (mut denials, now) = (Denials::default(), Instant::now());
+        denials.note(now, vec![process(1)], denial("old"));
+        denials.note(now + REMEMBERED, vec![process(2)], denial("new"));
+        assert_eq!(denials.of(process(1)), None);
+        for pid in 10..10 + u32::try_from(MAX_DENIALS).expect("small") {
+            denials.note(now + REMEMBERED, vec![process(pid)], denial("another"));
+        }
+        assert_eq!(denials.of(process(2)), None);
+        assert_eq!(denials.0.len(), MAX_DENIALS);
+    }
+}

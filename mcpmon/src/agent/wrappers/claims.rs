@@ -1,0 +1,109 @@
+//! Processes that wrappers start: what they are, what they are started from, and why they were killed.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
+
+use mcpmon_core::model::{Denial, PinKey, ProcessId};
+use tokio::sync::oneshot;
+
+use super::{Left, REMEMBERED, Wrappers, lock};
+use crate::{
+    agent::{
+        engine::{Message, Question},
+        host,
+    },
+    intercept::hash::{HeldProgram, PLACE_VARIABLES, Process},
+};
+
+/// Names of variables that are told of one start.
+const MAX_NAMES: usize = 4096;
+/// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
+const MAX_HELD: usize = 64;
+/// How long the engine may take to say why a process was killed; the wrapper waits two seconds.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// What a wrapper is about to start.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// Its program.
+    pub(crate) program: HeldProgram,
+    /// Names of the variables that it gets.
+    pub(crate) names: Vec<String>,
+}
+
+impl Wrappers {
+    /// Which server a process is that this wrapper started, and what it was started from, which is given once.
+    pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<Start>>)> {
+        let mut connected = lock(&self.0.connected);
+        let mut left = lock(&self.0.left);
+        let recent = left.iter_mut().rev();
+        let recent = recent.filter(|left| left.since.elapsed() < REMEMBERED);
+        let known = connected.values_mut().chain(recent.map(|left| &mut left.wrapper));
+        // What stands in the place of a server that runs elsewhere is this program.
+        let mut here = known.filter(|known| known.starts_server);
+        let known = here.find(|known| known.member.process == wrapper)?;
+        Some((known.member.identity.clone(), known.start.take()))
+    }
+
+    /// Takes hold of what a wrapper says that it is about to start.
+    ///
+    /// # Errors
+    /// Where the wrapper has ended, or has no such descriptor.
+    pub(super) fn hold(
+        &self,
+        number: u64,
+        program: i32,
+        mut variables: Vec<(String, String)>,
+        mut names: Vec<String>,
+    ) -> Result<(), String> {
+        variables.retain(|(name, _)| PLACE_VARIABLES.contains(&name.as_str()));
+        variables.truncate(PLACE_VARIABLES.len());
+        names.truncate(MAX_NAMES);
+        let mut connected = lock(&self.0.connected);
+        let known = connected.get_mut(&number).ok_or("it is not connected")?;
+        let wrapper = known.member.process;
+        let program = Process::open(wrapper.pid)
+            .and_then(|process| HeldProgram::of(&process, program, variables))
+            .map_err(|error| error.to_string())?;
+        if !host::is_alive(wrapper) {
+            return Err("it has ended".to_owned());
+        }
+        known.start = Some(Arc::new(Start { program, names }));
+        Ok(())
+    }
+
+    /// Has the engine look at a process that a wrapper started, unless its start was seen.
+    pub(super) fn look_at(&self, process: ProcessId) {
+        let Some(engine) = self.0.engine.get() else { return };
+        let question = Question::Wrapped(process);
+        if engine.send(Message::AfterRecords(question)).is_err() {
+            tracing::warn!("the engine does not hear what a wrapper started");
+        }
+    }
+
+    /// Whether this wrapper started that process to serve.
+    pub(super) fn has_started(&self, number: u64, process: ProcessId) -> bool {
+        let connected = lock(&self.0.connected);
+        let known = connected.get(&number);
+        known.is_some_and(|known| known.child == Some(process))
+    }
+
+    /// Why the daemon killed a process, where it did.
+    pub(super) async fn fate(&self, process: ProcessId) -> Option<Denial> {
+        let engine = self.0.engine.get()?;
+        let (reply, answer) = oneshot::channel();
+        let question = Question::Fate(process, reply);
+        engine.send(Message::AfterRecords(question)).ok()?;
+        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()?
+    }
+}
+
+/// Holds no longer what those were about to start that left long ago, in number.
+pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<Left>>) {
+    for left in left.iter_mut().rev().skip(MAX_HELD - 1) {
+        left.wrapper.start = None;
+    }
+}
