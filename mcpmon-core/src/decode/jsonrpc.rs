@@ -9,6 +9,9 @@ use crate::model::RequestId;
 /// Members that an envelope can have.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
+/// Why an object is none that all readers understand alike: see [`is_spelled_like`].
+pub const MISSPELLED: &str = "a member's name is another spelling of a known one";
+
 /// One message.
 #[derive(Clone, Debug)]
 pub struct Envelope<'t> {
@@ -74,7 +77,7 @@ impl<'t> Envelope<'t> {
             return Err(invalid("a message is an object"));
         }
         if parts.misspelled {
-            return Err(invalid("a member's name differs from a known one in case only"));
+            return Err(invalid(MISSPELLED));
         }
         if parts.version.and_then(Value::string).as_deref() != Some("2.0") {
             return Err(invalid("jsonrpc is not \"2.0\""));
@@ -95,6 +98,10 @@ impl<'t> Envelope<'t> {
             _ => return Err(invalid("more than one of method, result and error")),
         };
         match &payload {
+            // Readers that end a text there see another method.
+            Payload::Method { method, .. } if method.contains('\0') => {
+                Err(invalid("the method has a NUL in it"))
+            }
             Payload::Method { params, .. } if params.is_some_and(|params| !params.is_object()) => {
                 Err(invalid("params is not an object"))
             }
@@ -227,8 +234,10 @@ mod tests {
     #[test_case(r#"{"jsonrpc":"2.0","result":{}}"#, "None an answer without an id"; "an answer without id")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":[]}"#, r#"Some("1") the result is not an object"#; "an array as result")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, r#"Some("1") the error has no integer code or no message"#; "a text as error")]
-    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a","Method":"tools/call"}"#, r#"Some("1") a member's name differs from a known one in case only"#; "a capital")]
-    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a","param\u017f":{}}"#, r#"Some("1") a member's name differs from a known one in case only"#; "a long s, escaped")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a","Method":"tools/call"}"#, r#"Some("1") a member's name is another spelling of a known one"#; "a capital")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a","param\u017f":{}}"#, r#"Some("1") a member's name is another spelling of a known one"#; "a long s, escaped")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a","json_rpc":"1.0"}"#, r#"Some("1") a member's name is another spelling of a known one"#; "an underscore")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"a\u0000"}"#, r#"Some("1") the method has a NUL in it"#; "a NUL in the method")]
     fn no_messages(line: &str, expected: &str) {
         let mut scanner = Scanner::new(8);
         let scan = scanner

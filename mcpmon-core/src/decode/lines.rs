@@ -1,6 +1,6 @@
 //! Bytes to lines: chunks may be cut anywhere, and no line is held beyond its limit.
 
-use super::oversize::{Oversize, Skim};
+use super::outline::{MessageOutline, Skim};
 
 /// Memory for more than this is given back once a line needs less: to have it anew for each of several long lines
 /// costs more than to read them.
@@ -12,7 +12,7 @@ pub enum Line<'a> {
     /// A line, with its terminator.
     Whole(&'a [u8]),
     /// A line over the limit: what could be learnt of it without keeping it.
-    TooLong(Oversize),
+    TooLong(MessageOutline),
 }
 
 /// Cuts one stream into lines.

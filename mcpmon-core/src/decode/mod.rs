@@ -6,7 +6,7 @@ mod limits;
 pub mod lines;
 pub mod llm;
 pub mod mcp;
-pub mod oversize;
+pub mod outline;
 pub mod sse;
 pub mod url;
 

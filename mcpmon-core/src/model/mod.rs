@@ -23,6 +23,7 @@ mod path;
 mod reader;
 mod retold;
 mod severity;
+mod spelling;
 mod states;
 mod time;
 mod verdict;
@@ -55,6 +56,7 @@ pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome,
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::Retold;
 pub use severity::{Action, Severity};
+pub use spelling::fold;
 pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};
 pub use time::Timestamp;
 pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

@@ -1,9 +1,9 @@
-//! What is learnt of a line that is too long, against what is read of it whole.
+//! The outline of a line that is not read, against what is read of it whole.
 
 use mcpmon_core::decode::{
     json::{Form, LoneSurrogate, Scanner},
     jsonrpc::{Envelope, Payload},
-    oversize::{Oversize, Skim},
+    outline::{MessageOutline, Skim},
 };
 
 /// However a line is cut, the same is learnt; of a message, what it is. The first byte chooses the size of chunks.
@@ -33,7 +33,7 @@ pub fn fuzz_oversize(data: &[u8]) {
     }
 }
 
-fn skim(line: &[u8], size: usize) -> Oversize {
+fn skim(line: &[u8], size: usize) -> MessageOutline {
     let mut skim = Skim::default();
     line.chunks(size).for_each(|chunk| skim.push(chunk));
     skim.finish()

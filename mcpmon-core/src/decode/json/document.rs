@@ -214,8 +214,8 @@ impl<'t> Value<'t> {
             .map(|member| member.value)
     }
 
-    /// The members with these names, read in one pass. `None` where a name differs from one of them in case only: some
-    /// readers take the one for the other.
+    /// The members with these names, read in one pass. `None` where a name is another spelling of one of them
+    /// ([`is_spelled_like`]): some readers take the one for the other.
     #[must_use]
     pub fn pick<const N: usize>(self, names: [&str; N]) -> Option<[Option<Self>; N]> {
         let mut picked = [None; N];

@@ -52,6 +52,9 @@ pub enum Defect {
     /// Half of a surrogate pair.
     #[error("lone surrogate")]
     Surrogate,
+    /// A NUL in the name of a member: some readers end the name there, or read it without.
+    #[error("NUL in a member's name")]
+    NulInName,
     /// A number that is none in JSON's grammar.
     #[error("invalid number")]
     Number,

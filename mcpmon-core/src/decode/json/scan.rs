@@ -300,8 +300,11 @@ impl Run<'_> {
         }
         self.at += 1;
         let start = self.at;
-        let escaped = self.string()?;
-        if escaped {
+        let read = self.string()?;
+        if let Some(position) = read.nul {
+            return Err(malformed(position, Defect::NulInName));
+        }
+        if read.escaped {
             self.doubt(Doubt::Name);
         }
         self.scanner.names.push(start, self.at - 1);
@@ -312,9 +315,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The rest of a string; whether something in it is escaped.
+    /// The rest of a string.
     #[inline]
-    fn string(&mut self) -> Result<bool, Malformed> {
+    fn string(&mut self) -> Result<string::Read, Malformed> {
         let read = string::read(self.bytes, self.at)?;
         if let Some(position) = read.lone_surrogate {
             match self.lone {
@@ -323,7 +326,7 @@ impl Run<'_> {
             }
         }
         self.at = read.end;
-        Ok(read.escaped)
+        Ok(read)
     }
 
     fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Defect, Malformed};
+use crate::model::fold;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -56,13 +57,15 @@ pub(super) struct Read {
     pub(super) end: usize,
     pub(super) escaped: bool,
     pub(super) lone_surrogate: Option<usize>,
+    /// Where a NUL is written.
+    pub(super) nul: Option<usize>,
 }
 
 /// Reads the string whose opening quote is just before `at`.
 #[inline]
 pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
     let mut escaped = false;
-    let mut lone_surrogate = None;
+    let (mut lone_surrogate, mut nul) = (None, None);
     loop {
         let Some(found) = next_special(bytes, at) else {
             return Err(Malformed {
@@ -76,6 +79,7 @@ pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
                     end: found + 1,
                     escaped,
                     lone_surrogate,
+                    nul,
                 });
             }
             b'\\' => {
@@ -84,8 +88,10 @@ pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => found + 2,
                     _ => {
                         let escape = Escape::read(bytes, found)?;
-                        if escape.character.is_none() {
-                            lone_surrogate = lone_surrogate.or(Some(found));
+                        match escape.character {
+                            None => lone_surrogate = lone_surrogate.or(Some(found)),
+                            Some('\0') => nul = nul.or(Some(found)),
+                            Some(_) => {}
                         }
                         escape.end
                     }
@@ -226,18 +232,26 @@ fn escape_into(character: char, out: &mut String) {
     }
 }
 
-/// Whether a reader that ignores case takes `key` for `known`, which is ASCII, although it is spelled otherwise.
-///
-/// Go's standard decoder folds as Unicode does: the long s and the Kelvin sign are an `s` and a `k` to it.
+/// Whether some reader takes `key` for `known` although it is spelled otherwise: in another case, as [`fold`] has it, or
+/// with other `_` and `-` in it. Servers written in Go ignore the case of names, and a Python SDK takes snake case for
+/// camel case.
 #[must_use]
 pub fn is_spelled_like(key: &str, known: &str) -> bool {
-    let fold = |character: char| match character {
-        '\u{17F}' => 's',
-        '\u{212A}' => 'k',
-        other => other.to_ascii_lowercase(),
-    };
     if key.is_ascii() {
-        return key != known && key.eq_ignore_ascii_case(known);
+        return key != known && ascii_letters(key).eq(ascii_letters(known));
     }
-    key.chars().map(fold).eq(known.chars().map(fold))
+    letters(key).eq(letters(known))
+}
+
+/// As [`letters`], for the names that nearly all are.
+fn ascii_letters(name: &str) -> impl Iterator<Item = u8> {
+    let is_letter = |byte: &u8| !matches!(byte, b'_' | b'-');
+    name.bytes()
+        .filter(is_letter)
+        .map(|byte| byte.to_ascii_lowercase())
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let is_letter = |character: &char| !matches!(character, '_' | '-');
+    name.chars().filter(is_letter).flat_map(fold)
 }

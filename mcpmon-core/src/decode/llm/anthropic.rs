@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use super::Unfit;
 use crate::{
-    decode::json::{Value, ValueKind},
+    decode::{
+        json::{Value, ValueKind},
+        jsonrpc::MISSPELLED,
+    },
     model::{Offered, ToolName},
 };
-
-const MISSPELLED: Unfit = Unfit("a member's name differs from a known one in case only");
 
 /// An event of a stream.
 #[derive(Clone, Debug)]
@@ -253,7 +254,7 @@ impl<'t> Message<'t> {
 
 /// Members that decide what something is. Some writers put down everything that is not there as null.
 fn pick<'t, const N: usize>(object: Value<'t>, names: [&str; N]) -> Result<[Option<Value<'t>>; N], Unfit> {
-    let picked = object.pick(names).ok_or(MISSPELLED)?;
+    let picked = object.pick(names).ok_or(Unfit(MISSPELLED))?;
     Ok(picked.map(|value| value.filter(|value| !value.is_null())))
 }
 

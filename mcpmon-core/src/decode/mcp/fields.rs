@@ -72,11 +72,11 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     ///
-    /// Where a name differs from a known one in case only: some servers take the one for the other.
+    /// Where a name is another spelling of a known one: some servers take the one for the other.
     pub(super) fn strict(&self) -> Result<&Self, Unfit> {
         if self.misspelled {
             return Err(Unfit::Invalid(
-                "a parameter's name differs from a known one in case only",
+                "a parameter's name is another spelling of a known one",
             ));
         }
         Ok(self)
@@ -97,6 +97,10 @@ fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, Unfit> {
     let name = value
         .and_then(Value::string)
         .ok_or(Unfit::Invalid("what is asked for is not named by a string"))?;
+    // Readers that end a text there see another name.
+    if name.contains('\0') {
+        return Err(Unfit::Invalid("what is asked for has a NUL in its name"));
+    }
     if name.len() > LONGEST_NAME {
         return Err(Unfit::Refused("what is asked for has too long a name"));
     }

@@ -21,7 +21,7 @@ use crate::model::{
 /// Most items on a page of a list. No client could use as many.
 const MOST_ITEMS: usize = 1 << 16;
 
-const MISSPELLED: Unfit = Unfit::Invalid("a member's name differs from a known one in case only");
+const MISSPELLED: Unfit = Unfit::Invalid(jsonrpc::MISSPELLED);
 
 impl Dialogue {
     pub(super) fn read_server<'a>(&mut self, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {

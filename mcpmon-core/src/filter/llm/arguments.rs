@@ -50,7 +50,7 @@ impl<'t> Arguments<'t> {
                 })
             }
             Err(error) => match error.defect {
-                Defect::Depth | Defect::Range | Defect::Length => Err(unread(error)),
+                Defect::Depth | Defect::Range | Defect::Length | Defect::NulInName => Err(unread(error)),
                 Defect::Utf8
                 | Defect::Unexpected(_)
                 | Defect::End

@@ -29,6 +29,12 @@ pub(super) trait Exit {
     /// No answer to this request can come any more: what says so follows.
     fn gave_up(&mut self, _id: &RequestId) {}
 
+    /// Whether only the ids in a text tell which requests it belongs to. A response that is one text belongs to what was
+    /// posted, whatever stands in it.
+    fn needs_ids(&self) -> bool {
+        true
+    }
+
     /// The text is no message, or a part of it is none.
     fn divert(&mut self, what: Stray<'_>);
 

@@ -12,9 +12,9 @@ use crate::{
         json::{Doubt, LoneSurrogate, Scanner, canonical},
         jsonrpc::Envelope,
         mcp::{Dialogue, Shape},
-        oversize::Oversize,
+        outline::MessageOutline,
     },
-    model::{Content, Era, FromServer, Incident, Message, RequestId, Side, Timestamp, Verdict},
+    model::{Content, Era, FromServer, Incident, Message, Side, Timestamp, Verdict},
     rewrite::{Fault, Stopped, refusal},
 };
 
@@ -124,7 +124,7 @@ impl Reader {
         };
         let scan = match self.scanner.scan(spoken.text, lone) {
             Ok(scan) => scan,
-            Err(malformed) => return turn.malformed(malformed),
+            Err(malformed) => return turn.malformed(spoken.text, malformed),
         };
         if scan.doubt <= spoken.borne {
             return turn.packet(scan.document, None);
@@ -132,27 +132,47 @@ impl Reader {
         let anew = canonical(scan.document);
         match self.second.scan(anew.as_bytes(), LoneSurrogate::Refuse) {
             Ok(scan) => turn.packet(scan.document, Some(&anew)),
-            Err(malformed) => turn.malformed(malformed),
+            Err(malformed) => turn.malformed(spoken.text, malformed),
         }
     }
 
     /// A text over the limit, which was not kept.
-    pub(in crate::filter) fn too_long(&mut self, side: Side, text: Oversize, exit: &mut dyn Exit) {
+    pub(in crate::filter) fn too_long(&mut self, side: Side, text: &MessageOutline, exit: &mut dyn Exit) {
         let limit = self.limits.max_line;
         exit.incident(Incident::TooLong { side, limit });
         let cause = format!("the message is longer than {limit} bytes");
-        let answers = text.id.as_ref().filter(|_| !text.has_method);
-        if let Some(id) = answers.filter(|id| self.dialogue.give_up(side, id)) {
+        let unread = Unread {
+            side,
+            outline: text,
+            fault: Fault::Request,
+            cause: &cause,
+        };
+        unread.tell_who_waits(&mut self.dialogue, exit);
+    }
+}
+
+/// A text that nobody reads any further.
+pub(super) struct Unread<'u> {
+    pub(super) side: Side,
+    pub(super) outline: &'u MessageOutline,
+    /// How a request is refused with it.
+    pub(super) fault: Fault,
+    pub(super) cause: &'u str,
+}
+
+impl Unread<'_> {
+    /// Tells the side that waits for an answer that none comes. Where the text does not say for which request, nobody is
+    /// told: an answer to another request is worse than none.
+    pub(super) fn tell_who_waits(&self, dialogue: &mut Dialogue, exit: &mut dyn Exit) {
+        if let Some(id) = self.outline.answered()
+            && dialogue.give_up(self.side, id)
+        {
             exit.gave_up(id);
-            exit.instead(&refusal(Some(id), Fault::Answer, &cause));
-            return;
+            return exit.instead(&refusal(Some(id), Fault::Answer, self.cause));
         }
-        let mut refuse =
-            |id: Option<&RequestId>| exit.answer(&refusal(id, Fault::Request, &cause), Why::Refused);
-        match (side, text.id) {
-            (Side::Client, id) => refuse(id.as_ref()),
-            (Side::Server, Some(id)) if text.has_method => refuse(Some(&id)),
-            (Side::Server, _) => {}
+        let asked = self.outline.asked();
+        if asked.is_some() || self.side == Side::Client {
+            exit.answer(&refusal(asked, self.fault, self.cause), Why::Refused);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     Admission, Exit, Judge, Stray, Why,
     again::LastList,
     apply::{Applied, apply},
+    reader::Unread,
 };
 use crate::{
     decode::{
@@ -11,6 +12,7 @@ use crate::{
         json::{Document, Malformed, Value, ValueKind},
         jsonrpc::{Envelope, Invalid, Payload},
         mcp::{Dialogue, Reading, Unfit},
+        outline::MessageOutline,
     },
     model::{Era, Incident, RequestId, Side, Timestamp},
     rewrite::{Fault, Stopped, refusal},
@@ -50,9 +52,24 @@ impl Turn<'_, '_> {
     }
 
     /// A text that is no JSON.
-    pub(super) fn malformed(&mut self, malformed: Malformed) {
+    pub(super) fn malformed(&mut self, text: &[u8], malformed: Malformed) {
+        let cause = malformed.to_string();
+        if self.exit.needs_ids() {
+            let outline = MessageOutline::of(text);
+            let told = match outline.answered() {
+                Some(_) => format!("the answer cannot be read: {cause}"),
+                None => cause.clone(),
+            };
+            let unread = Unread {
+                side: self.side,
+                outline: &outline,
+                fault: Fault::Parse,
+                cause: &told,
+            };
+            unread.tell_who_waits(self.dialogue, self.exit);
+        }
         match self.side {
-            Side::Client => self.unparsable(None, Fault::Parse, malformed.to_string()),
+            Side::Client => self.exit.incident(Incident::Unparsable { cause }),
             Side::Server => self.exit.divert(Stray::All),
         }
     }

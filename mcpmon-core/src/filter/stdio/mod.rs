@@ -108,7 +108,7 @@ impl Filter {
                 Line::TooLong(line) => {
                     let own = self.lists.as_ref().map(|lists| &lists.own);
                     let mut exit = LineExit::new(side, &[], own, out);
-                    self.reader.too_long(side, line, &mut exit);
+                    self.reader.too_long(side, &line, &mut exit);
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Filter {
             Some(Line::TooLong(line)) => {
                 let own = self.lists.as_ref().map(|lists| &lists.own);
                 let mut exit = LineExit::new(side, &[], own, out);
-                self.reader.too_long(side, line, &mut exit);
+                self.reader.too_long(side, &line, &mut exit);
             }
             None => {}
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::model::fold;
+
 /// Which members of a call's arguments are meant. Items of a list count as the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentPath {
@@ -109,16 +111,6 @@ fn is_named(folded: &str, member: &str) -> bool {
 
 fn folded(name: &str) -> String {
     name.chars().flat_map(fold).collect()
-}
-
-/// Lower case, and the two letters outside of ASCII whose upper or lower case is an ASCII letter.
-fn fold(c: char) -> impl Iterator<Item = char> {
-    match c {
-        'ſ' => 's',
-        '\u{212a}' => 'k',
-        _ => c,
-    }
-    .to_lowercase()
 }
 
 #[cfg(test)]

@@ -155,6 +155,7 @@ fn an_array_is_refused_where_there_are_none(version: &str) -> Result<()> {
 #[test_case(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"allowed","name":"forbidden"}}"#; "a name twice, the last one counts")]
 #[test_case(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"allowed","Name":"forbidden"}}"#; "a name in another case")]
 #[test_case("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"allowed\",\"arguments\":{\"x\":NaN}}}"; "a number that is none")]
+#[test_case(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"allowed","name\u0000":"forbidden"}}"#; "a name with a NUL")]
 #[test_case("{\"jsonrpc\":\"2.0\",\"id\":7}\n{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":{\"name\":\"forbidden\"}}"; "two messages")]
 fn what_is_read_in_two_ways_does_not_arrive(body: &str) -> Result<()> {
     let server = RawServer::start(answer)?;

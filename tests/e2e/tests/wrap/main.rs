@@ -17,6 +17,7 @@ mod pipes;
 mod policy;
 mod privacy;
 mod protected;
+mod readers;
 mod records;
 mod refused;
 mod rules;

@@ -46,7 +46,7 @@ impl Response {
                         own: &session.own.waiting,
                     };
                     let mut exit = EventExit::new(None, heard, out);
-                    session.reader.too_long(Side::Server, long, &mut exit);
+                    session.reader.too_long(Side::Server, &long, &mut exit);
                     exit.close();
                 }
                 Cut::TooLong => {

@@ -223,6 +223,10 @@ impl Exit for WholeExit<'_> {
         self.heard.gave_up(id);
     }
 
+    fn needs_ids(&self) -> bool {
+        false
+    }
+
     fn divert(&mut self, what: Stray<'_>) {
         match what {
             Stray::All | Stray::Part(_) if self.is_error => self.is_text = true,

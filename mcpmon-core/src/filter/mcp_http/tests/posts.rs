@@ -18,7 +18,9 @@ pub(super) const DENIED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[
 #[test_case("{\"jsonrpc\"" => r#"400 {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"[mcpmon] unexpected end at byte 10"}}"#; "half a message")]
 #[test_case("\u{feff}{}" => r#"400 {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"[mcpmon] unexpected byte 0xef at byte 0"}}"#; "a byte order mark")]
 #[test_case(" \n" => r#"400 {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"[mcpmon] the body is empty"}}"#; "nothing")]
-#[test_case(r#"{"jsonrpc":"2.0","id":1,"Method":"tools/call"}"# => r#"400 {"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"[mcpmon] a member's name differs from a known one in case only"}}"#; "a capital")]
+#[test_case(r#"{"jsonrpc":"2.0","id":1,"Method":"tools/call"}"# => r#"400 {"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"[mcpmon] a member's name is another spelling of a known one"}}"#; "a capital")]
+#[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"ping","method\u0000":"tools/call","params":{"name":"evil"}}"# => r#"400 {"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"[mcpmon] NUL in a member's name at byte 47"}}"#; "a NUL behind a name")]
+#[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":NaN}}"# => r#"400 {"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"[mcpmon] unexpected byte 0x4e at byte 51"}}"#; "what cannot be read, with an id")]
 #[test_case(r#"{"jsonrpc":"2.0","id":9,"result":{}}"# => "202 "; "an answer that nobody waits for")]
 fn what_becomes_of_a_body(body: &str) -> String {
     told(&guarded().post(&[("mcp-protocol-version", "2025-06-18")], body).0)

@@ -382,7 +382,7 @@ fn what_can_be_no_call_passes(event: &str) {
 #[test_case("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n" => "a message starts within a message"; "a second message")]
 #[test_case("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0.0}\n\n" => "an index is no position"; "a fraction")]
 #[test_case("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":\"0\"}\n\n" => "an index is no position"; "a text")]
-#[test_case("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"Index\":0}\n\n" => "a member's name differs from a known one in case only"; "a capital")]
+#[test_case("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"Index\":0}\n\n" => "a member's name is another spelling of a known one"; "a capital")]
 #[test_case("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0}\n\n" => "an event lacks what it is about"; "no block")]
 fn what_cannot_be_read_ends_the_stream(event: &str) -> String {
     cause(&(start() + event + &call(0, "good", &[]).concat()))
