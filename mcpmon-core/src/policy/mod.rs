@@ -34,7 +34,7 @@ pub use network::{
 };
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
-pub use server::{Egress, EgressDefault, RemoteHost, Server, Transport};
+pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport};
 
 /// Everything a configuration says, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Approvals, ArgumentInspection, Burst, CrossServer, CrossServerDecision, Detection, ExecPolicy, Flow,
     Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnTimeout, OutputInspection, Pinning, Policy,
-    RateLimits, Requests, Server, ServerPolicy, Unwrapped,
+    ProcessAccess, RateLimits, Requests, Server, ServerPolicy, Unwrapped,
 };
 
 impl Policy {
@@ -90,8 +90,12 @@ fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
     let new = other
         .servers
         .iter()
-        .filter(|server| !own.fail_closed && !names(own, server));
-    known.chain(new).cloned().collect()
+        .filter(|server| !own.fail_closed && !names(own, server))
+        .map(|server| Server {
+            processes: server.processes.filter(|access| *access == ProcessAccess::Own),
+            ..server.clone()
+        });
+    known.cloned().chain(new).collect()
 }
 
 fn both(own: &ServerPolicy, other: &ServerPolicy) -> ServerPolicy {
@@ -313,6 +317,7 @@ mod tests {
             },
             env_allow: Vec::new(),
             env_deny: Vec::new(),
+            processes: None,
             egress: None,
         }
     }

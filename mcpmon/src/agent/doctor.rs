@@ -14,11 +14,14 @@ use super::{
 };
 use crate::{
     config::{self, Search, Trust},
-    intercept::kernel::{
-        addresses::Enforcement,
-        cgroup::CgroupRoot,
-        preflight::{self, Missing},
-        sensor::{Sensor, SensorError},
+    intercept::{
+        kernel::{
+            addresses::Enforcement,
+            cgroup::CgroupRoot,
+            preflight::{self, Missing},
+            sensor::{Sensor, SensorError},
+        },
+        stdio::Domain,
     },
 };
 
@@ -74,6 +77,7 @@ pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
     let mut findings = prerequisites(&missing);
     findings.push(cgroup());
     findings.push(exec_gate());
+    findings.push(isolation());
     findings.push(group_exists());
     findings.push(configuration(search));
     match control::request(socket, &Request::SelfTest) {
@@ -149,6 +153,20 @@ fn exec_gate() -> Finding {
         "a pinned server is stopped just after exec and compared; a program known to be changed is killed at exec; {unused}"
     );
     Finding::new("exec gate", Verdict::Good, detail)
+}
+
+/// Whether servers can be kept from the processes of others.
+fn isolation() -> Finding {
+    match Domain::new() {
+        Ok(_) => Finding::new(
+            "server isolation",
+            Verdict::Good,
+            "wrapped servers start in a Landlock domain: they cannot reach into processes of others",
+        ),
+        Err(error) => Finding::new("server isolation", Verdict::Degraded, error.to_string()).remedy(
+            "wrapped servers can write past their wrapper: use Linux 5.19 or later with Landlock, another user or a container",
+        ),
+    }
 }
 
 fn group_exists() -> Finding {

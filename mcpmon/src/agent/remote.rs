@@ -193,6 +193,7 @@ mod tests {
             transport,
             env_allow: Vec::new(),
             env_deny: Vec::new(),
+            processes: None,
             egress: None,
         };
         let remote = |server_type, url: &str| Transport::Remote {

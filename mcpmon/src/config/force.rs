@@ -52,6 +52,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.servers[].egress",
     "mcp.servers[].env_allow",
     "mcp.servers[].env_deny",
+    "mcp.servers[].sandbox",
     "mcp.enforce_policy",
     "mcp.fail_closed",
     "mcp.server_policy",

@@ -151,6 +151,7 @@ pub(super) static UNITS: [Unit; 19] = [
             "hyper",
             "hyper_rustls",
             "hyper_util",
+            "landlock",
             "nix",
             "procfs",
             "rustls",

@@ -101,6 +101,7 @@ mod tests {
             },
             env_allow: Vec::new(),
             env_deny: Vec::new(),
+            processes: None,
             egress: None,
         };
         let policy = Policy {

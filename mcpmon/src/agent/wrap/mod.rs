@@ -4,6 +4,7 @@ mod certificates;
 mod environment;
 mod files;
 mod identity;
+mod isolation;
 mod nested;
 mod refused;
 mod remote;
@@ -25,7 +26,7 @@ use mcpmon_core::{
         session::{is_name, session},
         starter::Ancestor,
     },
-    model::{Conversation, Denial, Layer, ServerId, ServerType, Verdict},
+    model::{Conversation, Denial, Event, Layer, ServerId, ServerType, Verdict},
     policy::{Limits, Policy, variable_names},
 };
 
@@ -169,11 +170,15 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         mut launch,
         verification,
         mut certificates,
+        unconfined,
     } = match running {
         Ok(running) => running,
         Err(error) => return Err(refused::instead(error, guarded, judge)),
     };
     judge.serves(clock::now(), launch.process.clone());
+    if let Some(event) = unconfined {
+        judge.tell(event);
+    }
     let server = judge.server().clone();
     let mut filter = Filter::new(limits(judge.policy().limits));
     if options.remote.is_some() {
@@ -255,6 +260,8 @@ struct Running {
     verification: Option<Verification>,
     /// What is told of a remote server's certificate.
     certificates: Option<Certificates>,
+    /// What is told of a server that was to start in a domain and did not.
+    unconfined: Option<Event>,
 }
 
 /// Starts the server, if it may run.
@@ -282,7 +289,13 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
     }
     judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
-    let running = Server::start(program, environment, guarded.mask())?;
+    let (domain, missing) = isolation::domain(judge.policy(), &server, &program.path);
+    let mut running = Server::start(program, environment, guarded.mask(), domain)?;
+    let unconfined = match (missing, running.unconfined.take()) {
+        (Some(error), _) => Some(isolation::lost(&server, &error)),
+        (None, Some(error)) => Some(isolation::lost(&server, &error)),
+        (None, None) => None,
+    };
     let pid = running.pid();
     launch.process.pid = pid;
     let holds = match compares_first {
@@ -305,6 +318,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         launch,
         verification,
         certificates: None,
+        unconfined,
     })
 }
 
@@ -320,7 +334,7 @@ fn stand_in(
     let mut launch = files::launch(options, stand.program.path.clone());
     // What is started is the server, for whoever reads of it.
     (launch.command, launch.arguments) = (found.name, Vec::new());
-    let running = Server::start(stand.program, stand.environment, guarded.mask())?;
+    let running = Server::start(stand.program, stand.environment, guarded.mask(), None)?;
     drop(stand.told);
     launch.process.pid = running.pid();
     Ok(Running {
@@ -328,6 +342,7 @@ fn stand_in(
         launch,
         verification: None,
         certificates: stand.certificates,
+        unconfined: None,
     })
 }
 

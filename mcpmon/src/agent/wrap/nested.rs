@@ -36,13 +36,19 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let is_guard = |process: &str, relay: &str| {
         runs_ours(process) && !is_input(process) && is_other_half(process, relay)
     };
+    // The domain that a wrapper starts a server in hides it with all that is above it, and begins where it does.
+    let is_hidden = |process: &String| program(process).is_err_and(|error| is_denied(&error));
+    let is_outside = |guard: &str, relay: &str, above: &[String]| {
+        is_wrap(guard) && is_other_half(guard, relay) && above.iter().all(is_hidden)
+    };
     (1..chain.len()).any(|position| {
         let relays = match program(&chain[position]) {
             Ok(program) => program == own && !is_input(&chain[position]),
             // A wrapper that relays lets nobody but root look into it, as others may too. Its guard is above it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => chain
-                .get(position + 1)
-                .is_some_and(|guard| is_guard(guard, &chain[position])),
+            Err(error) if is_denied(&error) => chain.get(position + 1).is_some_and(|guard| {
+                let relay = &chain[position];
+                is_guard(guard, relay) || is_outside(guard, relay, &chain[position..])
+            }),
             Err(_) => false,
         };
         relays && is_input(&chain[position - 1])
@@ -69,6 +75,16 @@ pub(super) fn stepped_aside() -> Event {
 fn is_other_half(process: &str, other: &str) -> bool {
     let words = |process: &str| fs::read(Path::new(process).join("cmdline"));
     words(process).is_ok_and(|own| !own.is_empty() && words(other).is_ok_and(|other| own == other))
+}
+
+/// Whether a process was started as a wrapper.
+fn is_wrap(process: &str) -> bool {
+    let words = fs::read(Path::new(process).join("cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"wrap")
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn program(process: &str) -> io::Result<File> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mcpmon_core::{
     model::ServerType,
-    policy::{Egress, EgressDefault, Server, Transport},
+    policy::{Egress, EgressDefault, ProcessAccess, Server, Transport},
 };
 
 use super::{Finding, globs};
@@ -44,6 +44,11 @@ fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Opt
         transport: transport?,
         env_allow: globs(&raw.env_allow),
         env_deny: globs(&raw.env_deny),
+        processes: raw
+            .sandbox
+            .as_ref()
+            .and_then(|sandbox| sandbox.processes)
+            .map(processes),
         egress: raw.egress.as_ref().and_then(egress),
     })
 }
@@ -99,6 +104,7 @@ fn remote(
         ("args", !raw.args.is_empty()),
         ("env_allow", !raw.env_allow.is_empty()),
         ("env_deny", !raw.env_deny.is_empty()),
+        ("sandbox", raw.sandbox.is_some()),
         ("egress", raw.egress.is_some()),
     ] {
         if given {
@@ -128,6 +134,13 @@ fn remote(
         port: url.0.port(),
         tls_fingerprint: raw.tls_fingerprint.as_ref().map(|digest| digest.0),
     })
+}
+
+const fn processes(raw: raw::Processes) -> ProcessAccess {
+    match raw {
+        raw::Processes::Own => ProcessAccess::Own,
+        raw::Processes::Any => ProcessAccess::Any,
+    }
 }
 
 fn egress(raw: &raw::Egress) -> Option<Egress> {

@@ -37,7 +37,7 @@ pub(crate) use self::{
         CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,
         ValueLimit,
     },
-    server::{Egress, EgressDefault, Server, ServerKind},
+    server::{Egress, EgressDefault, Processes, Server, ServerKind},
     units::Lapse,
     url::HttpUrl,
 };

@@ -31,6 +31,9 @@ pub(crate) struct Server {
     /// Environment variables to strip, as globs; ignored where `env_allow` is set (stdio).
     #[serde(default)]
     pub(crate) env_deny: Vec<String>,
+    /// What its processes may reach on this host, where `mcpmon wrap` starts it (stdio).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sandbox: Option<Sandbox>,
     /// Connections of its process tree, enforced in the kernel (stdio).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) egress: Option<Egress>,
@@ -52,6 +55,26 @@ pub(crate) enum ServerKind {
     Http,
     /// HTTP with server-sent events, the older transport.
     Sse,
+}
+
+/// What a server's processes may reach on this host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandbox {
+    /// Which processes they may trace, read the memory and open the descriptors of: those of the server, unless its
+    /// program makes a sandbox itself (`podman`, `bwrap`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<Processes>,
+}
+
+/// Which processes a server may reach into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Processes {
+    /// Those that it started. It can neither use `sudo` nor mount file systems.
+    Own,
+    /// Every process that its user may.
+    Any,
 }
 
 /// Where a server's process tree may connect: `deny` wins over `allow`, both over `default`.

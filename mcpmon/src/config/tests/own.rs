@@ -161,3 +161,19 @@ fn mistakes_are_told_where_they_stand() {
     .expect_err("two mistakes");
     assert_snapshot!(error);
 }
+
+#[test]
+fn a_file_declares_no_server_that_reaches_into_any_process() {
+    use mcpmon_core::policy::ProcessAccess;
+    let own = "mcp: {servers: [{id: a, command: x, sandbox: {processes: any}}, {id: b, command: y, sandbox: {processes: any}},
+                               {id: c, command: z, sandbox: {processes: own}}]}";
+    let policy = merged(
+        "mcp: {servers: [{id: a, command: x, sandbox: {processes: any}}]}",
+        own,
+    );
+    let written: Vec<_> = policy.servers.iter().map(|server| server.processes).collect();
+    assert_eq!(
+        written,
+        [Some(ProcessAccess::Any), None, Some(ProcessAccess::Own)]
+    );
+}

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+mod domain;
 mod end;
 mod family;
 mod guard;
@@ -21,6 +22,7 @@ mod sys;
 pub use self::{
     check::{Begins, Holds, Verification},
     client::Client,
+    domain::{Domain, DomainError},
     end::End,
     guard::{Guarded, Half, divide},
     program::{Program, ProgramError},

@@ -1,6 +1,7 @@
 //! A server that was started, and the pipes to it.
 
 use std::{
+    cell::Cell,
     ffi::{CString, NulError, OsString},
     io,
     os::{
@@ -17,6 +18,7 @@ use nix::{
 };
 
 use super::{
+    domain::Domain,
     program::Program,
     sink::{Sink, set_nonblocking},
     sys::{self, Image, Strings},
@@ -28,6 +30,8 @@ pub struct Server {
     pub(super) pid: Pid,
     pub(super) stdin: Sink,
     pub(super) stdout: OwnedFd,
+    /// Why it is not in the domain that it was to start in.
+    pub unconfined: Option<io::Error>,
 }
 
 /// Why a server does not run.
@@ -51,8 +55,8 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Executes `program` by its descriptor, with this environment, with these signals blocked, and in this
-    /// process's group. It is killed when the calling thread ends.
+    /// Executes `program` by its descriptor, with this environment, with these signals blocked, in this process's
+    /// group and, if the kernel lets it, in `domain`. It is killed when the calling thread ends.
     ///
     /// # Errors
     /// [`StartError`].
@@ -60,6 +64,7 @@ impl Server {
         program: Program,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         mask: SigSet,
+        domain: Option<Domain>,
     ) -> Result<Self, StartError> {
         let arguments = program
             .arguments
@@ -80,6 +85,8 @@ impl Server {
             environment: Strings::new(environment.collect::<Result<_, _>>()?),
             mask,
             parent: getpid(),
+            domain: domain.map(|Domain(ruleset)| ruleset),
+            refused_domain: Cell::new(None),
         };
         let pid = sys::start(&image).map_err(|source| StartError::Execute {
             path: program.path,
@@ -89,6 +96,7 @@ impl Server {
             pid,
             stdin: Sink::of_pipe(stdin).map_err(StartError::Pipes)?,
             stdout,
+            unconfined: image.refused_domain.take().map(io::Error::from),
         })
     }
 
@@ -101,7 +109,7 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, fs::File, io::Read as _};
+    use std::{env, fs, fs::File, io::Read as _};
 
     use nix::sys::wait::waitpid;
 
@@ -117,7 +125,7 @@ mod tests {
         fs::remove_file(&path)?;
         fs::copy("/bin/false", &path)?;
         let environment = [("NAME".into(), "value".into())];
-        let server = Server::start(program, environment, SigSet::empty())?;
+        let server = Server::start(program, environment, SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "as looked at\n");
@@ -127,7 +135,7 @@ mod tests {
     #[test]
     fn it_has_the_environment_it_is_given_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let program = Program::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
-        let server = Server::start(program, [("NAME".into(), "a=b".into())], SigSet::empty())?;
+        let server = Server::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "NAME=a=b\n");
@@ -142,11 +150,44 @@ mod tests {
         fs::write(&path, b"\x7fELF\0 and nothing more")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         let program = Program::resolve(path.as_os_str(), &[], None)?;
-        let started = Server::start(program, [], SigSet::empty());
+        let started = Server::start(program, [], SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Execute { .. })), "{started:?}");
         let program = Program::resolve("true".as_ref(), &["a\0b".into()], None)?;
-        let started = Server::start(program, [], SigSet::empty());
+        let started = Server::start(program, [], SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Nul(_))), "{started:?}");
+        Ok(())
+    }
+
+    /// Starts a shell in a domain, which says what this script does.
+    fn said_in_a_domain(script: &str) -> Result<String, Box<dyn std::error::Error>> {
+        let program = Program::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
+        let server = Server::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
+        assert!(server.unconfined.is_none(), "{server:?}");
+        let said = all(server.stdout)?;
+        waitpid(server.pid, None)?;
+        Ok(said)
+    }
+
+    #[test]
+    fn in_a_domain_no_process_outside_can_be_looked_into() -> Result<(), Box<dyn std::error::Error>> {
+        let script = format!(
+            "for process in {} self; do readlink /proc/$process/fd/0 >/dev/null 2>&1 && echo $process; done",
+            std::process::id()
+        );
+        assert_eq!(said_in_a_domain(&script)?, "self\n");
+        Ok(())
+    }
+
+    #[test]
+    fn a_domain_takes_nothing_else_away() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let script = format!(
+            "cd {} && mkdir a b && echo x > a/f && ln a/f b/g && mv a/f b/f && cat b/f b/g; \
+             sleep 60 & readlink /proc/$!/fd/0 >/dev/null && echo child; kill $!; \
+             kill -0 $PPID && echo signal; cat /proc/$PPID/comm >/dev/null && echo name",
+            directory.path().display()
+        );
+        assert_eq!(said_in_a_domain(&script)?, "x\nx\nchild\nsignal\nname\n");
         Ok(())
     }
 

@@ -122,6 +122,10 @@ pub(super) struct Image {
     pub(super) mask: SigSet,
     /// The process that starts it, and with which it ends.
     pub(super) parent: Pid,
+    /// The ruleset of the Landlock domain that it is to be in.
+    pub(super) domain: Option<OwnedFd>,
+    /// Why it is not in it.
+    pub(super) refused_domain: Cell<Option<Errno>>,
 }
 
 /// Text as `execve(2)` takes it: made before there is a process that may not allocate.
@@ -165,6 +169,23 @@ pub(super) fn start(image: &Image) -> io::Result<Pid> {
     Err(errno.into())
 }
 
+/// Enters a Landlock domain, for good. Who may not as it is gives up rights that programs would add to its own.
+fn enter(ruleset: &OwnedFd) -> nix::Result<()> {
+    match restrict(ruleset) {
+        Err(Errno::EPERM) => {
+            prctl::set_no_new_privs()?;
+            restrict(ruleset)
+        }
+        done => done,
+    }
+}
+
+fn restrict(ruleset: &OwnedFd) -> nix::Result<()> {
+    // SAFETY: takes numbers only.
+    let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+    Errno::result(done).map(drop)
+}
+
 impl Image {
     /// Returns why that failed.
     fn execute(&self) -> Errno {
@@ -188,6 +209,11 @@ impl Image {
     fn prepare(&self) -> nix::Result<()> {
         dup2_stdin(&self.stdin)?;
         dup2_stdout(&self.stdout)?;
+        if let Some(domain) = &self.domain
+            && let Err(errno) = enter(domain)
+        {
+            self.refused_domain.set(Some(errno));
+        }
         // The runtime ignores it, and no program expects that.
         restore_default(Signal::SIGPIPE);
         prctl::set_pdeathsig(Signal::SIGKILL)?;

@@ -11,6 +11,7 @@ mod approvals;
 mod crossing;
 mod ends;
 mod files;
+mod isolation;
 mod limits;
 mod locked;
 mod pipes;

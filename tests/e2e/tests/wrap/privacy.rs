@@ -23,7 +23,7 @@ const NOBODY: u32 = 65_534;
 const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// The program where a user without rights can execute it, and that user's home.
-fn for_a_user(home: &Home) -> Result<PathBuf> {
+pub(super) fn for_a_user(home: &Home) -> Result<PathBuf> {
     let copy = home.path("mcpmon");
     fs::copy(program::path()?, &copy)?;
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
@@ -45,7 +45,7 @@ fn wrap(home: &Home, program: &Path, command: &[&str]) -> Result<Wrapped> {
 }
 
 /// Any command as that user.
-fn start(home: &Home, command: &mut Command) -> Result<Wrapped> {
+pub(super) fn start(home: &Home, command: &mut Command) -> Result<Wrapped> {
     command
         .env("XDG_CONFIG_HOME", home.path("config"))
         .env("XDG_STATE_HOME", home.path("own"))

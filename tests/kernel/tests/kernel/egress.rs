@@ -203,6 +203,7 @@ fn server(id: &str, egress: Egress) -> Result<Server> {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        processes: None,
         egress: Some(egress),
     })
 }

@@ -83,6 +83,7 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        processes: None,
         egress: Some(Egress {
             deny: vec!["127.0.9.200".parse()?],
             ..Egress::default()

@@ -161,6 +161,7 @@ fn declared(name: &str) -> crate::policy::Server {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        processes: None,
         egress: None,
     }
 }

@@ -23,6 +23,7 @@ fn declared() -> Server {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        processes: None,
         egress: None,
     }
 }

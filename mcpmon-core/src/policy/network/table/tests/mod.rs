@@ -374,6 +374,7 @@ fn remote(name: &str, target: &str, port: u16) -> Server {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        processes: None,
         egress: None,
     }
 }
