@@ -100,6 +100,7 @@ fn run(calls: &[Call], decision: CrossServerDecision) -> Vec<(String, bool)> {
             tool: call.name.clone(),
             category: category::classify(&call.name, None),
             request: None,
+            tool_call: None,
             turn: None,
             labels: labels::labels_of_call(&call.name, &arguments),
             arguments: fingerprint::of_arguments(&arguments),
