@@ -188,7 +188,7 @@ fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result
             let files = hasher.held(&start.program, file, name.into(), &entry(&job.stage), cancel);
             // Why the process itself could not be read is the nearer cause.
             Ok(Looked {
-                files: files.map_err(|_| error)?,
+                files: files.ok().ok_or(error)?,
                 environment: variable_names(start.names.iter().map(String::as_str)),
             })
         }
