@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_blocked_with_an_answer_that_names_rule_reason_and_remedy() {
+    fn a_secret_is_blocked_with_an_answer_that_names_rule_and_reason_and_no_command() {
         let outcome = send(
             policy(OnSecret::Block, Mode::Enforce),
             &call(&format!("{{\"body\":\"x {}\"}}", secret())),
@@ -107,14 +107,11 @@ mod tests {
             (&15.into(), &true.into())
         );
         let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
-        for part in [
-            "argument_inspection",
-            "gitlab_token",
-            "(body)",
-            "mcpmon detections --server files",
-        ] {
+        for part in ["argument_inspection", "gitlab_token", "(body)"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        // A command that helps is for a person, and a model reads this.
+        assert!(!text.contains("mcpmon detections"), "{text}");
         assert!(!text.contains(&secret()), "{text}");
         assert_eq!(
             told(&outcome),
