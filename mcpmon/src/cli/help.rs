@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "calls",
             "detections",
             "events",
+            "explain",
             "connections",
             "execs",
             "bodies",
@@ -54,9 +55,10 @@ pub(super) fn grouped(command: Command) -> Command {
 }
 
 fn groups(command: &Command) -> String {
-    let width = command
-        .get_subcommands()
-        .map(|command| command.get_name().len())
+    let width = GROUPS
+        .iter()
+        .flat_map(|(_, names)| names.iter())
+        .map(|name| name.len())
         .max();
     let width = width.unwrap_or_default();
     let line = |name: &&str| {

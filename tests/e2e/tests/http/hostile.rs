@@ -436,7 +436,7 @@ fn a_rug_pull_is_refused() -> Result<()> {
     assert_eq!(told["isError"], true, "{told}");
     let text = told["content"][0]["text"].as_str().unwrap_or_default();
     assert!(
-        text.contains("changed") && text.contains("mcpmon approve it:allowed"),
+        text.contains("changed") && text.contains("mcpmon explain ") && !text.contains("mcpmon approve"),
         "{text}"
     );
     assert_eq!(server.asked("tools/call").len(), 1, "the call arrived");

@@ -68,10 +68,10 @@ fn a_poisoned_tool_is_hidden_and_cannot_be_called() -> Result<()> {
         let seen = attack.drive(sdk, &[], CALL)?;
         assert_eq!(tools(&seen)?, ["towns"]);
         assert_eq!(seen["calls"][0]["isError"], true);
+        let told = text(&seen)?;
         assert!(
-            text(&seen)?.contains("mcpmon approve hostile:forecast"),
-            "{}",
-            text(&seen)?
+            told.contains("mcpmon explain ") && !told.contains("mcpmon approve"),
+            "{told}"
         );
         assert_eq!(attack.executed(), 0);
         let detections = attack.scene.events("mcp_detection")?;
