@@ -64,7 +64,15 @@ impl<'a> Given<'a> {
     pub(in crate::decide) const fn rule(&self) -> &'static str {
         match self.subject {
             Subject::Argument => RULE,
-            _ => OUTPUT_RULE,
+            Subject::Definition
+            | Subject::Output
+            | Subject::Instructions
+            | Subject::Prompt
+            | Subject::Resource
+            | Subject::Sampling
+            | Subject::Elicitation
+            | Subject::Error
+            | Subject::Notification => OUTPUT_RULE,
         }
     }
 

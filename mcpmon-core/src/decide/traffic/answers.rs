@@ -76,10 +76,10 @@ impl Traffic {
                 .orders
                 .extend(self.shared_output(teller, &answer.to.what, result));
         }
-        judgement.verdict = match verdict(&ruling) {
-            Verdict::Allow if !leaked.redactions.is_empty() => Verdict::Redact(leaked.redactions),
-            verdict => verdict,
-        };
+        judgement.verdict = verdict(&ruling);
+        if judgement.verdict == Verdict::Allow && !leaked.redactions.is_empty() {
+            judgement.verdict = Verdict::Redact(leaked.redactions);
+        }
         judgement
     }
 

@@ -136,9 +136,9 @@ impl Traffic {
         let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
         let is_on = self.policy.inspection.enabled;
         let builtin = &self.policy.inspection.builtin;
-        let names = match kind {
-            DefinitionKind::Tool if is_on => ToolNames::of(&own),
-            _ => ToolNames::default(),
+        let names = match kind == DefinitionKind::Tool && is_on {
+            true => ToolNames::of(&own),
+            false => ToolNames::default(),
         };
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
         // What is found in a definition beside another one of its name is added to what was found there.
