@@ -97,7 +97,7 @@ fn milliseconds(id: Uuid) -> Option<i64> {
     let milliseconds = seconds
         .checked_mul(1000)?
         .checked_add(i64::from(nanoseconds) / 1_000_000)?;
-    (milliseconds <= i64::MAX / 1_000_000 - 1).then_some(milliseconds)
+    (milliseconds < i64::MAX / 1_000_000).then_some(milliseconds)
 }
 
 /// The highest position ever given.

@@ -137,7 +137,7 @@ async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Respons
             None => {
                 let mut session = talk.live.session().await;
                 if let Some(denial) = talk.call.judge().halted(talk.call.now()) {
-                    let ended = hearing.cut(&mut session, &Cut::Halted(denial), &mut out);
+                    let ended = hearing.cut(&mut session, &Cut::Halted(denial.into()), &mut out);
                     return finished(head, ended, out);
                 }
                 talk.tick(&mut session, response, None, &mut out)

@@ -219,7 +219,7 @@ impl Call {
         let sent = tokio::select! {
             biased;
             sent = sending => sent,
-            denial = self.halted() => return Err(Problem::of_cut(Cut::Halted(denial))),
+            denial = self.halted() => return Err(Problem::of_cut(Cut::Halted(denial.into()))),
         };
         let response = match sent {
             Ok(Ok(response)) => response,

@@ -28,7 +28,7 @@ pub(super) fn ticks() -> Interval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Cut {
     /// A person stopped it, or the server may not be asked any more.
-    Halted(Denial),
+    Halted(Box<Denial>),
     /// It took longer than a request may wait.
     Late,
 }

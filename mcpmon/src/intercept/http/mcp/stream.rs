@@ -322,7 +322,8 @@ impl Judged {
                 self.heed(flow, session);
             }
             Step::Halted(denial) => {
-                self.hearing.cut(session, &Cut::Halted(denial), &mut self.out);
+                self.hearing
+                    .cut(session, &Cut::Halted(denial.into()), &mut self.out);
                 self.state = State::Over(None);
             }
             Step::Stopped => self.state = State::Over(None),
