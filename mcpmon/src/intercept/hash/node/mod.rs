@@ -2,6 +2,10 @@
 //!
 //! The tree is followed by declared dependencies, so that unrelated packages of a global `node_modules` stay
 //! out. A package that is required without being declared anywhere is not part of it.
+//!
+//! A script outside a package is followed by what its source imports.
+
+mod imports;
 
 use std::{
     collections::BTreeSet,
@@ -12,6 +16,7 @@ use std::{
 use mcpmon_core::model::Manifest;
 use serde_json::Value;
 
+use self::imports::Imports;
 use super::{
     Setting,
     package::{Collector, Contents, PackageError, unreadable},
@@ -31,8 +36,16 @@ const DEPENDENCY_FIELDS: [&str; 4] = [
 ];
 /// What Node tries where a path names no file.
 const EXTENSIONS: [&str; 5] = ["js", "mjs", "cjs", "json", "node"];
+/// What other runtimes try as well.
+const OTHER_EXTENSIONS: [&str; 5] = ["ts", "tsx", "mts", "cts", "jsx"];
 /// Files that a script without a package can load from its own directory.
 const CODE: [&str; 8] = ["js", "mjs", "cjs", "node", "ts", "mts", "cts", "wasm"];
+/// Files of code that is no text, or of data: they import nothing.
+const CLOSED: [&str; 3] = ["json", "node", "wasm"];
+/// Largest source whose imports are read, in bytes; one that is larger may import anything.
+const MAX_SOURCE: u64 = 4 << 20;
+/// Most files that a script outside a package may import.
+const MAX_SOURCES: usize = 2_000;
 
 /// The file Node runs for `path`: extensions are tried, and a directory stands for its `main` or index.
 /// `None` where there is no such file.
@@ -63,8 +76,8 @@ fn as_file(root: &Root, path: &Path) -> Option<PathBuf> {
 pub(super) enum Package {
     /// A directory with a `package.json`.
     Directory(PathBuf),
-    /// A script on its own, in this directory; the directory's dependencies are looked up from there.
-    Loose(PathBuf),
+    /// A script on its own; what it imports is looked up from where it is.
+    Script(PathBuf),
 }
 
 impl Package {
@@ -84,7 +97,7 @@ impl Package {
             description(setting.root, ancestor).is_some_and(|description| description.get("name").is_some())
         });
         named.or(nearest).map_or_else(
-            || Self::Loose(directory.to_owned()),
+            || Self::Script(script.to_owned()),
             |found| Self::Directory(found.to_owned()),
         )
     }
@@ -92,7 +105,8 @@ impl Package {
     /// Where it is.
     pub(super) fn root(&self) -> &Path {
         match self {
-            Self::Directory(path) | Self::Loose(path) => path,
+            Self::Directory(path) => path,
+            Self::Script(path) => path.parent().unwrap_or(path),
         }
     }
 
@@ -112,15 +126,16 @@ impl Package {
         let mut seen = BTreeSet::new();
         let mut pending = match self {
             Self::Directory(package) => vec![package.clone()],
-            Self::Loose(directory) => {
-                collect_loose(&mut collector, directory)?;
-                let declaring = directory
+            Self::Script(script) => {
+                let mut packages = collect_script(&mut collector, script)?;
+                let declaring = self
+                    .root()
                     .ancestors()
                     .find(|ancestor| collector.root().is(&ancestor.join(DESCRIPTION), Kind::File));
-                match declaring {
-                    Some(declaring) => follow(&mut collector, declaring)?,
-                    None => Vec::new(),
+                if let Some(declaring) = declaring {
+                    packages.extend(follow(&mut collector, declaring)?);
                 }
+                packages
             }
         };
         while let Some(package) = pending.pop() {
@@ -137,26 +152,118 @@ impl Package {
 fn follow(collector: &mut Collector<'_>, package: &Path) -> Result<Vec<PathBuf>, PackageError> {
     let mut packages = Vec::new();
     for name in dependencies(collector.root(), package) {
-        collector.go_on()?;
-        let Some(found) = resolve(collector.root(), package, &name) else {
-            continue;
-        };
-        let canonical = collector.root().canonical(&found).map_err(unreadable(&found))?;
-        if canonical != found {
-            collector.add_way(&found, &canonical)?;
-        }
-        packages.push(canonical);
+        packages.extend(follow_name(collector, package, &name)?);
     }
     Ok(packages)
 }
 
-fn collect_loose(collector: &mut Collector<'_>, directory: &Path) -> Result<(), PackageError> {
+fn follow_name(
+    collector: &mut Collector<'_>,
+    from: &Path,
+    name: &str,
+) -> Result<Option<PathBuf>, PackageError> {
+    collector.go_on()?;
+    let Some(found) = resolve(collector.root(), from, name) else {
+        return Ok(None);
+    };
+    let canonical = collector.root().canonical(&found).map_err(unreadable(&found))?;
+    if canonical != found {
+        collector.add_way(&found, &canonical)?;
+    }
+    Ok(Some(canonical))
+}
+
+/// Adds a script with the files that it imports, directly or not, and gives back the packages that they import. Where
+/// an import cannot be told, all code in the script's directory is added.
+fn collect_script(collector: &mut Collector<'_>, script: &Path) -> Result<Vec<PathBuf>, PackageError> {
+    let mut packages = Vec::new();
+    let (mut pending, mut seen) = (vec![script.to_owned()], BTreeSet::new());
+    let mut is_dynamic = false;
+    while let Some(file) = pending.pop() {
+        if !seen.insert(file.clone()) {
+            continue;
+        }
+        if seen.len() > MAX_SOURCES {
+            return Err(PackageError::TooManyFiles { limit: MAX_SOURCES });
+        }
+        collector.go_on()?;
+        collector.add(&file, Contents::Node)?;
+        if has_extension(&file, &CLOSED) {
+            continue;
+        }
+        let Ok(content) = collector.root().read(&file, MAX_SOURCE) else {
+            is_dynamic = true;
+            continue;
+        };
+        let imports = Imports::of(&String::from_utf8_lossy(&content));
+        is_dynamic |= imports.is_dynamic;
+        let directory = file.parent().unwrap_or(&file);
+        for name in &imports.names {
+            match package_name(name) {
+                Some(package) => packages.extend(follow_name(collector, directory, package)?),
+                None => pending.extend(importable(collector.root(), &directory.join(name))),
+            }
+        }
+    }
+    if is_dynamic {
+        collect_directory(collector, script.parent().unwrap_or(script))?;
+    }
+    Ok(packages)
+}
+
+/// The package that an import names; `None` for a path.
+fn package_name(import: &str) -> Option<&str> {
+    if import.starts_with(['.', '/']) {
+        return None;
+    }
+    let end = match import.starts_with('@') {
+        true => import.match_indices('/').nth(1),
+        false => import.match_indices('/').next(),
+    };
+    Some(end.map_or(import, |(at, _)| &import[..at])).filter(|name| is_package_name(name))
+}
+
+/// The files that an import of `path` can mean, in whatever runtime: whichever appears beside one may take its place.
+fn importable(root: &Root, path: &Path) -> Vec<PathBuf> {
+    let extensions = || EXTENSIONS.iter().chain(&OTHER_EXTENSIONS);
+    let appended = |path: &Path| {
+        let name = path.as_os_str().to_owned();
+        extensions().map(move |extension| {
+            let mut name = name.clone();
+            name.push(".");
+            name.push(extension);
+            PathBuf::from(name)
+        })
+    };
+    // `./x.js` is `x.ts` where TypeScript runs as it is.
+    let replaced = extensions().map(|extension| path.with_extension(extension));
+    let replaced = replaced.filter(|_| has_extension(path, &EXTENSIONS));
+    let candidates = std::iter::once(path.to_owned())
+        .chain(appended(path))
+        .chain(replaced)
+        .chain(appended(&path.join("index")));
+    let mut found: Vec<PathBuf> = candidates
+        .filter(|candidate| root.is(candidate, Kind::File))
+        .filter_map(|candidate| root.canonical(&candidate).ok())
+        .collect();
+    if root.is(path, Kind::Directory) {
+        let description = path.join(DESCRIPTION);
+        found.extend(root.canonical(&description));
+        found.extend(entry_file(root, path));
+    }
+    found
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension()
+        .is_some_and(|found| extensions.iter().any(|extension| found == *extension))
+}
+
+/// Adds the code in a directory.
+fn collect_directory(collector: &mut Collector<'_>, directory: &Path) -> Result<(), PackageError> {
     for name in collector.root().names(directory).map_err(unreadable(directory))? {
         let path = directory.join(&name);
-        let is_code = path
-            .extension()
-            .is_some_and(|extension| CODE.iter().any(|code| extension == *code));
-        if is_code && !collector.root().is(&path, Kind::Directory) {
+        if has_extension(&path, &CODE) && !collector.root().is(&path, Kind::Directory) {
             collector.add(&path, Contents::Node)?;
         }
     }

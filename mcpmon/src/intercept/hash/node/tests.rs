@@ -215,7 +215,7 @@ fn a_home_directory_is_never_a_package() -> Outcome {
         ),
         ("/home/me/node_modules/a/index.js", "a"),
         ("/home/me/letters.txt", "private"),
-        ("/home/me/bin/server.mjs", "main"),
+        ("/home/me/bin/server.mjs", "import './other.mjs'"),
         ("/home/me/bin/other.mjs", "other"),
         ("/home/me/bin/notes.txt", "private"),
     ])?;
@@ -226,6 +226,54 @@ fn a_home_directory_is_never_a_package() -> Outcome {
         ["../node_modules/a/index.js", "other.mjs", "server.mjs"]
     );
     Ok(())
+}
+
+/// A directory of scripts: one imports a file and a directory beside it, and a package that nothing declares.
+fn scripts() -> std::io::Result<Fixture> {
+    Fixture::of(&[
+        ("/srv/server.js", "require('./helper'); require('node:fs'); require('dep/part')"),
+        ("/srv/helper.js", "require('./lib'); require('./data.json'); require('../common/util.js')"),
+        ("/srv/lib/index.js", ""),
+        ("/srv/data.json", "{}"),
+        ("/common/util.js", ""),
+        ("/srv/unrelated.js", ""),
+        ("/srv/node_modules/dep/package.json", r#"{"name": "dep"}"#),
+        ("/srv/node_modules/dep/index.js", ""),
+        ("/srv/node_modules/stray/index.js", ""),
+    ])
+}
+
+#[test]
+fn a_script_has_what_it_imports_and_nothing_else_of_its_directory() -> Outcome {
+    let (root, manifest) = scripts()?.node_package("/srv/server.js")?;
+    assert_eq!(root, Path::new("/srv"));
+    assert_eq!(
+        paths(&manifest),
+        [
+            "../common/util.js",
+            "data.json",
+            "helper.js",
+            "lib/index.js",
+            "node_modules/dep/index.js",
+            "node_modules/dep/package.json",
+            "server.js",
+        ]
+    );
+    Ok(())
+}
+
+#[test_case("/srv/new.js", "" => Vec::<&str>::new(); "a file that nothing imports")]
+#[test_case("/srv/helper", "" => vec!["added helper"]; "a file in the place of one it imports")]
+#[test_case("/srv/lib.js", "" => vec!["added lib.js"]; "a file in the place of a directory it imports")]
+#[test_case("/srv/lib/index.js", "import('./new.js')" => vec!["changed lib/index.js"]; "an import of what is not there")]
+#[test_case("/srv/lib/index.js", "require(name)" => vec!["changed lib/index.js", "added unrelated.js"]; "an import by a name that nobody can tell")]
+#[test_case("/srv/node_modules/dep/more.js", "" => vec!["added node_modules/dep/more.js"]; "a file of a package it imports")]
+fn edits_beside_a_script(path: &str, content: &str) -> Vec<String> {
+    let fixture = scripts().expect("a temporary tree");
+    let manifest = || fixture.node_package("/srv/server.js").expect("a small package").1;
+    let before = manifest();
+    fixture.write(path, content).expect("a temporary file");
+    Manifest::changes(&before, &manifest())
 }
 
 #[test_case("../../etc")]

@@ -28,6 +28,8 @@ pub(super) struct Environment {
     pub(super) named: Vec<PathBuf>,
     /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
     pub(super) sites: Vec<PathBuf>,
+    /// The interpreter's own modules, where they are found.
+    pub(super) library: Option<PathBuf>,
 }
 
 /// Whose environment it is.
@@ -47,6 +49,7 @@ impl Environment {
         let invoked = setting.invoked_as();
         let version = version_directory(&setting.executable);
         let named = distinct(root, setting.module_directories());
+        let library = library(root, &setting.executable);
         if let Some(prefix) = virtual_prefix(root, &invoked) {
             let configuration = root
                 .read(&prefix.join(CONFIGURATION), MAX_SMALL_FILE)
@@ -63,6 +66,7 @@ impl Environment {
                 scope: Scope::Virtual,
                 named,
                 sites: distinct(root, sites),
+                library,
             };
         }
         let executable = root
@@ -86,6 +90,7 @@ impl Environment {
             scope: Scope::System,
             named,
             sites: distinct(root, sites),
+            library,
         }
     }
 }
@@ -115,6 +120,24 @@ fn version_directory(executable: &Path) -> Option<&str> {
     let name = executable.file_name()?.to_str()?;
     name.split_once('.')?;
     Some(name)
+}
+
+/// The standard library of the interpreter at `executable`: it has the module that Python looks for to find it.
+fn library(root: &Root, executable: &Path) -> Option<PathBuf> {
+    let prefix = parent(parent(executable));
+    let named = |library: &str| {
+        let directory = prefix.join(library);
+        let versions = root.names(&directory).unwrap_or_default();
+        let version = version_directory(executable);
+        let mut found = versions
+            .into_iter()
+            .filter(|name| is_version_directory(name))
+            .filter(|name| version.is_none_or(|version| name == version))
+            .map(|name| directory.join(name))
+            .filter(|path| root.is(&path.join("os.py"), Kind::File));
+        found.next()
+    };
+    named("lib").or_else(|| named("lib64"))
 }
 
 fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {

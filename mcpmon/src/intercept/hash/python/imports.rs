@@ -8,6 +8,21 @@ pub(super) fn top_level_imports(source: &str) -> BTreeSet<&str> {
     source.split(['\n', ';']).flat_map(of_statement).collect()
 }
 
+/// Ways to load code by a name or path that is made when the program runs.
+const DYNAMIC: [&str; 6] = [
+    "import_module",
+    "__import__",
+    "runpy",
+    "spec_from_file_location",
+    "SourceFileLoader",
+    "sys.path",
+];
+
+/// Whether a source may import what none of its statements names.
+pub(super) fn imports_dynamically(source: &str) -> bool {
+    DYNAMIC.iter().any(|way| source.contains(way))
+}
+
 fn of_statement(statement: &str) -> Vec<&str> {
     let statement = statement.trim_start();
     let modules = if let Some(rest) = keyword(statement, "from") {
@@ -42,6 +57,14 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+
+    #[test_case("from importlib.metadata import version" => false; "of a package's own description")]
+    #[test_case("import importlib\nx = importlib.import_module(name)" => true; "by a name")]
+    #[test_case("__import__('x')" => true; "by the function behind the statement")]
+    #[test_case("import sys\nsys.path.insert(0, 'lib')" => true; "from another directory")]
+    fn dynamic(source: &str) -> bool {
+        imports_dynamically(source)
+    }
 
     #[test_case("import mcp" => vec!["mcp"])]
     #[test_case("from mcp.server import Server" => vec!["mcp"]; "submodule")]

@@ -7,6 +7,7 @@
 mod distribution;
 mod environment;
 mod imports;
+mod local;
 mod script;
 
 use std::{
@@ -22,7 +23,8 @@ pub(super) use self::script::without_interpreter;
 use self::{
     distribution::{Index, path_lines},
     environment::{Environment, Scope},
-    imports::top_level_imports,
+    imports::{imports_dynamically, top_level_imports},
+    local::{Local, module_names},
 };
 use super::{
     Cancel, Setting,
@@ -36,8 +38,6 @@ const MAX_SOURCE: u64 = 1 << 20;
 const MAX_SOURCES: usize = 2_000;
 /// Modules that Python imports by itself where they are installed.
 const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
-/// In a `bin` directory of an environment: it names the environment's path and no server loads it.
-const ACTIVATION: &str = "activate_this.py";
 
 /// What Python was told to run.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,8 @@ pub(super) struct Package {
     /// Directories that come before the environment's, or are added to them by `.pth` files.
     extra: Vec<PathBuf>,
     root: PathBuf,
+    /// What its files are named relative to.
+    base: PathBuf,
     parts: Parts,
 }
 
@@ -89,6 +91,7 @@ impl Package {
             environment,
             index,
             extra: Vec::new(),
+            base: root.clone(),
             root,
             parts: Parts::default(),
         };
@@ -107,7 +110,7 @@ impl Package {
 
     /// What its files are named relative to.
     pub(super) fn base(&self) -> &Path {
-        &self.environment.prefix
+        &self.base
     }
 
     /// Its files and those of every distribution it requires, directly or not.
@@ -163,55 +166,87 @@ impl Package {
         }
     }
 
+    /// Adds what a script runs: itself, what it imports, and what stands in its directory under the name of a module
+    /// that is installed elsewhere, because Python looks there first, whoever imports it.
     fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
         let directory = script.parent().unwrap_or(script).to_owned();
-        let siblings = self.add_siblings(root, &directory)?;
+        let local = Local::read(root, &directory)?;
         let imported = top_level_imports(text);
         let installed: BTreeSet<_> = imported
             .iter()
-            .filter(|module| !siblings.contains(**module))
+            .filter(|module| !local.has(module))
             .flat_map(|module| self.index.providers(module))
             .collect();
         let is_console_script = script.extension().is_none()
             && directory.file_name() == Some(OsStr::new("bin"))
             && !installed.is_empty();
+        let imported: Vec<String> = imported.into_iter().map(str::to_owned).collect();
+        let needed = self.add_local(root, &local, imported, imports_dynamically(text))?;
         if is_console_script {
             self.root = self.place_of(&installed).unwrap_or(directory);
             self.parts.distributions.extend(installed);
             return Ok(());
         }
-        let mut modules: BTreeSet<String> = imported.into_iter().map(str::to_owned).collect();
-        for path in self
-            .parts
-            .loose
-            .iter()
-            .filter(|path| path.parent() == Some(&directory))
-            .take(MAX_SOURCES)
-        {
-            modules.extend(
-                top_level_imports(&source(root, path).unwrap_or_default())
-                    .into_iter()
-                    .map(str::to_owned),
-            );
+        if is_source(script) {
+            self.parts.loose.insert(script.to_owned());
         }
+        self.base.clone_from(&directory);
         self.root = directory;
-        self.add_needed(root, &modules);
+        self.add_needed(root, &needed);
         Ok(())
     }
 
-    /// Adds the modules beside a script, which Python finds before all others; returns their names.
-    fn add_siblings(&mut self, root: &Root, directory: &Path) -> Result<BTreeSet<String>, PackageError> {
-        let mut names = BTreeSet::new();
-        for name in root.names(directory).map_err(unreadable(directory))? {
-            let Some(module) = name.to_str().and_then(|name| name.strip_suffix(".py")) else {
-                continue;
-            };
-            if name != ACTIVATION {
-                names.insert(module.to_owned());
-                self.parts.loose.insert(directory.join(&name));
+    /// Adds the modules beside a script that it can load, and gives back the names of the others that they import.
+    /// All are added where the names cannot be told: one of them imports by a name it makes, or it is not known which
+    /// modules Python has elsewhere.
+    fn add_local(
+        &mut self,
+        root: &Root,
+        local: &Local,
+        imported: Vec<String>,
+        mut is_dynamic: bool,
+    ) -> Result<BTreeSet<String>, PackageError> {
+        let elsewhere = self.modules_elsewhere(root);
+        let hides = |module: &&str| {
+            elsewhere
+                .as_ref()
+                .is_none_or(|elsewhere| elsewhere.contains(*module))
+        };
+        let hiding = local.modules().filter(hides).map(str::to_owned);
+        let mut pending: Vec<String> = imported.into_iter().chain(hiding).collect();
+        let (mut seen, mut others) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            while let Some(module) = pending.pop() {
+                let is_elsewhere = elsewhere.as_ref().is_some_and(|names| names.contains(&module));
+                let Some(paths) = local.paths(&module, is_elsewhere) else {
+                    others.insert(module);
+                    continue;
+                };
+                if !seen.insert(module) {
+                    continue;
+                }
+                for path in paths {
+                    let imports = imports_below(root, path)?;
+                    is_dynamic |= imports.is_dynamic;
+                    pending.extend(imports.modules);
+                    self.parts.loose.insert(path.clone());
+                }
             }
+            if !is_dynamic {
+                return Ok(others);
+            }
+            is_dynamic = false;
+            pending.extend(local.modules().filter(|module| !seen.contains(*module)).map(str::to_owned));
         }
-        Ok(names)
+    }
+
+    /// Names of the modules that the standard library and the environment have; `None` where the library is not found.
+    fn modules_elsewhere(&self, root: &Root) -> Option<BTreeSet<String>> {
+        let library = self.environment.library.as_deref()?;
+        let dynamic = library.join("lib-dynload");
+        let directories = [library, &dynamic].into_iter();
+        let directories = directories.chain(self.environment.directories().map(PathBuf::as_path));
+        Some(directories.flat_map(|directory| module_names(root, directory)).collect())
     }
 
     fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
@@ -223,7 +258,7 @@ impl Package {
         let providers = self.index.providers(top);
         let (place, modules) = match local {
             Some(place) => {
-                let modules = imports_below(setting.root, &place)?;
+                let modules = imports_below(setting.root, &place)?.modules;
                 self.parts.loose.insert(place.clone());
                 self.parts.distributions.extend(providers);
                 (place, modules)
@@ -249,7 +284,7 @@ impl Package {
                         searched: searched.cloned().collect(),
                     });
                 };
-                let modules = imports_below(setting.root, &place)?;
+                let modules = imports_below(setting.root, &place)?.modules;
                 self.parts.loose.insert(place.clone());
                 (place, modules)
             }
@@ -329,8 +364,17 @@ pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
 }
 
 /// What the source files of a module import.
-fn imports_below(root: &Root, place: &Path) -> Result<BTreeSet<String>, PackageError> {
-    let mut modules = BTreeSet::new();
+#[derive(Debug, Default)]
+struct Imports {
+    /// First components of the names.
+    modules: BTreeSet<String>,
+    /// Whether some are imported by a name that is made when the module runs.
+    is_dynamic: bool,
+}
+
+/// What the source files of a module import.
+fn imports_below(root: &Root, place: &Path) -> Result<Imports, PackageError> {
+    let mut imports = Imports::default();
     let mut pending = vec![place.to_owned()];
     let mut seen = 0;
     while let Some(path) = pending.pop() {
@@ -341,18 +385,24 @@ fn imports_below(root: &Root, place: &Path) -> Result<BTreeSet<String>, PackageE
         if let Ok(names) = root.names(&path) {
             let children = names.iter().map(|name| path.join(name));
             pending.extend(children.filter(|child| pending_source(root, child)));
-        } else {
+        } else if is_source(&path) {
             let text = source(root, &path).unwrap_or_default();
-            modules.extend(top_level_imports(&text).into_iter().map(str::to_owned));
+            imports.is_dynamic |= imports_dynamically(&text);
+            imports
+                .modules
+                .extend(top_level_imports(&text).into_iter().map(str::to_owned));
         }
     }
-    Ok(modules)
+    Ok(imports)
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
 }
 
 fn pending_source(root: &Root, path: &Path) -> bool {
     let kind = root.find_link(path).map(|node| node.kind());
-    let is_source = path.extension().is_some_and(|extension| extension == "py");
-    matches!(kind, Ok(Kind::File) if is_source) || matches!(kind, Ok(Kind::Directory))
+    matches!(kind, Ok(Kind::File) if is_source(path)) || matches!(kind, Ok(Kind::Directory))
 }
 
 #[cfg(test)]

@@ -181,12 +181,9 @@ fn a_plain_script_in_an_environment_has_all_of_it() -> Outcome {
     let (root, manifest) = fixture.python_script(PYTHON, "/srv/server.py")?;
     assert_eq!(root, Path::new("/srv"));
     let paths = paths(&manifest);
+    assert!(paths.ends_with(&["helper.py", "server.py"]), "{paths:?}");
     assert!(
-        paths.starts_with(&["../srv/helper.py", "../srv/server.py"]),
-        "{paths:?}"
-    );
-    assert!(
-        paths.contains(&"lib/python3.11/site-packages/other/__init__.py"),
+        paths.contains(&"../venv/lib/python3.11/site-packages/other/__init__.py"),
         "{paths:?}"
     );
     assert!(
@@ -224,13 +221,92 @@ fn a_system_script_has_what_it_imports() -> Outcome {
     assert_eq!(
         paths(&manifest),
         [
-            "../srv/helper.py",
-            "../srv/server.py",
-            "lib/python3/dist-packages/PyYAML-6.0.egg-info/top_level.txt",
-            "lib/python3/dist-packages/_yaml.cpython-311-x86_64-linux-gnu.so",
-            "lib/python3/dist-packages/bare/__init__.py",
-            "lib/python3/dist-packages/yaml/__init__.py",
+            "../usr/lib/python3/dist-packages/PyYAML-6.0.egg-info/top_level.txt",
+            "../usr/lib/python3/dist-packages/_yaml.cpython-311-x86_64-linux-gnu.so",
+            "../usr/lib/python3/dist-packages/bare/__init__.py",
+            "../usr/lib/python3/dist-packages/yaml/__init__.py",
+            "helper.py",
+            "server.py",
         ]
+    );
+    Ok(())
+}
+
+/// A directory of scripts: one imports a module and a package beside it, which import further ones; the others have
+/// nothing to do with it.
+fn scripts() -> std::io::Result<Fixture> {
+    Fixture::of(&[
+        ("/usr/bin/python3.11", "python"),
+        ("/usr/lib/python3.11/os.py", ""),
+        ("/usr/lib/python3.11/json/__init__.py", ""),
+        ("/usr/lib/python3.11/lib-dynload/_bisect.cpython-311-x86_64-linux-gnu.so", ""),
+        ("/usr/lib/python3.11/test/__init__.py", ""),
+        ("/usr/lib/python3/dist-packages/yaml/__init__.py", ""),
+        ("/srv/server.py", "import json, helper"),
+        ("/srv/helper.py", "from deep.first import x\nimport bare.part"),
+        ("/srv/deep/__init__.py", ""),
+        ("/srv/deep/first.py", "from . import second\nimport last"),
+        ("/srv/deep/second.py", ""),
+        ("/srv/bare/part.py", ""),
+        ("/srv/last.py", ""),
+        ("/srv/unrelated.py", "import importlib; importlib.import_module(name)"),
+        ("/srv/other/__init__.py", ""),
+        ("/srv/test/__init__.py", ""),
+    ])
+}
+
+#[test]
+fn a_script_has_what_it_imports_and_nothing_else_of_its_directory() -> Outcome {
+    let (_, manifest) = scripts()?.python_script("python3.11", "/srv/server.py")?;
+    assert_eq!(
+        paths(&manifest),
+        [
+            "bare/part.py",
+            "deep/__init__.py",
+            "deep/first.py",
+            "deep/second.py",
+            "helper.py",
+            "last.py",
+            "server.py",
+        ]
+    );
+    Ok(())
+}
+
+#[test_case("/srv/new.py", "" => Vec::<&str>::new(); "a module that nothing imports")]
+#[test_case("/srv/test/more.py", "" => Vec::<&str>::new(); "a project's tests")]
+#[test_case("/srv/json.py", "" => vec!["added json.py"]; "in the place of a module it imports")]
+#[test_case("/srv/json/__init__.py", "" => vec!["added json/__init__.py"]; "a package in the place of a module it imports")]
+#[test_case("/srv/_bisect.py", "" => vec!["added _bisect.py"]; "in the place of a module that another one imports")]
+#[test_case("/srv/yaml.abi3.so", "" => vec!["added yaml.abi3.so"]; "an extension in the place of an installed module")]
+#[test_case("/srv/last.pyc", "" => vec!["added last.pyc"]; "compiled")]
+#[test_case("/srv/deep/first.py", "import last, new" => vec!["changed deep/first.py"]; "an import")]
+#[test_case("/srv/last.py", "__import__(x)" => vec![
+    "changed last.py",
+    "added other/__init__.py",
+    "added test/__init__.py",
+    "added unrelated.py",
+]; "an import by a name that nobody can tell")]
+fn edits_beside_a_script(path: &str, content: &str) -> Vec<String> {
+    let fixture = scripts().expect("a temporary tree");
+    let manifest = || fixture.python_script("python3.11", "/srv/server.py").expect("a small package").1;
+    let before = manifest();
+    fixture.write(path, content).expect("a temporary file");
+    Manifest::changes(&before, &manifest())
+}
+
+#[test]
+fn what_a_link_beside_a_script_leads_to_belongs_to_it() -> Outcome {
+    let fixture = scripts()?;
+    fixture.write("/elsewhere/real.py", "one")?;
+    fixture.write("/srv/server.py", "import linked")?;
+    fixture.link("../elsewhere/real.py", "/srv/linked.py")?;
+    let (_, before) = fixture.python_script("python3.11", "/srv/server.py")?;
+    fixture.write("/elsewhere/real.py", "two")?;
+    let (_, after) = fixture.python_script("python3.11", "/srv/server.py")?;
+    assert_eq!(
+        Manifest::changes(&before, &after),
+        ["changed ../elsewhere/real.py"]
     );
     Ok(())
 }

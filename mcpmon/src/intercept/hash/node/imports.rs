@@ -1,0 +1,88 @@
+//! What a JavaScript source imports. Reads words and not syntax: a name found in a comment does no harm, since only
+//! what is there is followed.
+
+use std::collections::BTreeSet;
+
+/// What a source imports.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Imports {
+    /// What its statements and calls name, as they are written.
+    pub(super) names: BTreeSet<String>,
+    /// Whether some are imported by a name that is made when the script runs.
+    pub(super) is_dynamic: bool,
+}
+
+/// A word that is followed by what is imported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Require,
+    Import,
+    From,
+}
+
+impl Imports {
+    pub(super) fn of(source: &str) -> Self {
+        let mut imports = Self::default();
+        for (word, after) in words(source) {
+            let after = after.trim_start();
+            let (argument, is_call) = match after.strip_prefix('(') {
+                Some(argument) => (argument.trim_start(), true),
+                None => (after, false),
+            };
+            match (literal(argument), word) {
+                (Some(_), Word::Require) if !is_call => {}
+                (Some(_), Word::From) if is_call => {}
+                (Some(name), _) => _ = imports.names.insert(name.to_owned()),
+                (None, Word::Require | Word::Import) => imports.is_dynamic |= is_call,
+                (None, Word::From) => {}
+            }
+        }
+        imports
+    }
+}
+
+/// Every word that may import, with what follows it.
+fn words(source: &str) -> impl Iterator<Item = (Word, &str)> {
+    let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    let known = [
+        ("require", Word::Require),
+        ("import", Word::Import),
+        ("from", Word::From),
+    ];
+    known.into_iter().flat_map(move |(text, word)| {
+        source.match_indices(text).filter_map(move |(at, _)| {
+            let (before, after) = (&source[..at], &source[at + text.len()..]);
+            let stands_alone = !before.ends_with(part_of_name) && !after.starts_with('.') && !after.starts_with(part_of_name);
+            stands_alone.then_some((word, after))
+        })
+    })
+}
+
+/// The text in quotes at the beginning, where it is nothing but a text.
+fn literal(text: &str) -> Option<&str> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
+    let (name, _) = text[1..].split_once(quote)?;
+    let is_plain = !name.is_empty() && !name.contains(['\n', '\\']) && !(quote == '`' && name.contains("${"));
+    is_plain.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("const a = require('./a'); const { b } = require( \"b\" );" => ("./a b".to_owned(), false); "calls")]
+    #[test_case("import './a.js'; import b from \"b\";\nimport {\n c,\n} from './c.mjs'" => ("./a.js ./c.mjs b".to_owned(), false); "statements")]
+    #[test_case("export * from './a'; export{b}from'./b'" => ("./a ./b".to_owned(), false); "exports")]
+    #[test_case("await import('./a.js'); import(`./b.js`)" => ("./a.js ./b.js".to_owned(), false); "calls of import")]
+    #[test_case("x = {...require('./a'), b: module.require('./b')}" => ("./a ./b".to_owned(), false); "calls behind dots")]
+    #[test_case("require(name)" => ("".to_owned(), true); "a name that is made")]
+    #[test_case("import(`./${name}.js`)" => ("".to_owned(), true); "a name with a part that is made")]
+    #[test_case("if (require.main === module) {} import.meta.url; Array.from('x'); required('x'); from = 'x'" => ("".to_owned(), false); "other words")]
+    fn imports(source: &str) -> (String, bool) {
+        let imports = Imports::of(source);
+        let names: Vec<_> = imports.names.into_iter().collect();
+        (names.join(" "), imports.is_dynamic)
+    }
+}
