@@ -17,18 +17,20 @@ use crate::{
 /// Where the lists and scripts are.
 const SOURCES: &str = "tests/e2e/fixtures/real";
 /// Lists of packages: a change of one installs everything anew.
-const LISTS: [&str; 4] = [
+const LISTS: [&str; 5] = [
     "package.json",
     "requirements.txt",
     "requirements-v2.txt",
     "requirements-llm.txt",
+    "requirements-launchers.txt",
 ];
 
 /// Python environments: the directory, and the list of what is in it.
-const PYTHON: [(&str, &str); 3] = [
+const PYTHON: [(&str, &str); 4] = [
     ("python", "requirements.txt"),
     ("python2", "requirements-v2.txt"),
     ("python-llm", "requirements-llm.txt"),
+    ("python-launchers", "requirements-launchers.txt"),
 ];
 
 /// What the installation needs of the system; may ask.

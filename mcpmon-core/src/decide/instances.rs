@@ -24,6 +24,8 @@ pub(super) struct Instance {
     pub(super) launcher: ProcessId,
     /// Arguments of the launch.
     pub(super) argv: Vec<String>,
+    /// The same with links into installed packages followed; empty where there are none.
+    pub(super) linked: Vec<String>,
     /// Live processes, as far as they were seen. Changed through [`Instances`] only.
     members: BTreeSet<ProcessId>,
     /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
@@ -100,6 +102,7 @@ impl Instance {
             pattern,
             launcher: exec.process,
             argv: exec.argv.clone(),
+            linked: exec.linked.clone(),
             members: BTreeSet::new(),
             shell: None,
             pinned: None,

@@ -16,12 +16,13 @@ mod rulebook;
 mod rules;
 mod tell;
 mod traffic;
+mod ways;
 mod wording;
 
 pub use admission::admission;
 pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Shared};
-pub use recognise::{launch_rules, recognise};
+pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, GUIDE, Opinion};
 pub use tell::{proxied, runs_on};
 pub use traffic::{Company, NotSeen, Tally};

@@ -141,6 +141,8 @@ pub enum Order {
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
+        /// Files that were executed on the way to it, as they were named.
+        launcher: Vec<String>,
         /// Its real user id: users take turns.
         uid: u32,
         /// Tells this program of the process from one it may execute meanwhile.

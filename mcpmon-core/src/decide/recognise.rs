@@ -23,13 +23,25 @@ pub fn launch_rules(policy: &Policy) -> LaunchRules {
 /// The server that `argv` starts, if it starts one; `rules` are those of the policy.
 #[must_use]
 pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
+    recognise_linked(policy, rules, argv, &[])
+}
+
+/// The same, where `linked` is `argv` with links into installed packages followed; empty where there are none. A
+/// package's command is then the package, as it is for the launcher that starts it.
+#[must_use]
+pub fn recognise_linked(
+    policy: &Policy,
+    rules: &LaunchRules,
+    argv: &[String],
+    linked: &[String],
+) -> Option<Launch> {
     let declared = policy.servers.iter().find_map(|server| match &server.transport {
         Transport::Stdio { command, args } => {
             matches_declared(command, args, argv).then_some((&server.id, command, args))
         }
         Transport::Remote { .. } => None,
     });
-    let detected = rules.detect(argv);
+    let detected = rules.detect_linked(argv, linked);
     let Some((id, command, args)) = declared else {
         return detected.map(|launch| with_declared_spelling(policy, launch));
     };

@@ -122,6 +122,8 @@ pub enum PinPart {
     Script,
     /// The package directory with its dependencies.
     Package,
+    /// What started the server, where that is not the server itself: a launcher such as npx, or a script on the way.
+    Launcher,
 }
 
 impl PinPart {
@@ -132,6 +134,7 @@ impl PinPart {
             Self::Executable => "executable",
             Self::Script => "script",
             Self::Package => "package",
+            Self::Launcher => "launcher",
         }
     }
 }

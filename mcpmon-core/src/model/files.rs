@@ -86,6 +86,11 @@ pub struct ServerFiles {
     pub script: Option<Part<PinnedFile>>,
     /// The package with its dependencies, where there is one.
     pub package: Option<Part<PinnedPackage>>,
+    /// What started it, where that is not the server itself: the file that its command led to, with the scripts and
+    /// programs behind that in the same process. Its path is the one that was looked up.
+    pub launcher: Option<Part<PinnedFile>>,
+    /// Who can change those files.
+    pub launcher_writers: Writers,
 }
 
 impl<T> Part<T> {

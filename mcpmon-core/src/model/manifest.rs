@@ -94,6 +94,11 @@ impl Manifest {
         self.0.keys().map(String::as_str)
     }
 
+    /// The escaped paths with their entries, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &ManifestEntry)> {
+        self.0.iter().map(|(path, entry)| (path.as_str(), entry))
+    }
+
     /// The digest of the encoded manifest: equal exactly where path, mode, kind and content of every
     /// entry are equal.
     #[must_use]

@@ -43,6 +43,8 @@ pub struct Exec {
     pub pending: bool,
     /// Arguments, as far as they are known.
     pub argv: Vec<String>,
+    /// The same with links into installed packages followed; empty where there are none.
+    pub linked: Vec<String>,
     /// Path given to `execve`.
     pub filename: String,
     /// Command name.

@@ -168,6 +168,7 @@ const fn part_name(part: PinPart) -> &'static str {
         PinPart::Executable => "executable",
         PinPart::Script => "script",
         PinPart::Package => "package",
+        PinPart::Launcher => "launcher",
     }
 }
 

@@ -6,7 +6,10 @@ use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
 use mcpmon_core::{
     decide::{
         Judgement, admission,
-        pins::{Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare},
+        pins::{
+            Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare,
+            compare_launcher,
+        },
     },
     inspect::mask::mask_arguments,
     model::{Action, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
@@ -116,7 +119,30 @@ impl Judge {
             return Verdict::Allow;
         }
         self.tell_mismatches(now, &verdict);
-        self.deny(now, launch, &verdict)
+        let files = Files::try_from(launch.files.clone()).ok();
+        self.deny(now, files, &verdict)
+    }
+
+    /// Compares what would start the server with its pins, where the server itself is not known before it runs; a block
+    /// says that it may not.
+    pub fn compare_launcher(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let Some(launcher) = launch.files.launcher.as_ref().and_then(|part| part.hashed()) else {
+            return Verdict::Allow; // it is told with the files of what it starts
+        };
+        let policy = self.policy();
+        let identity = &self.conversation.identity;
+        let accepted = book.accepted(identity);
+        let writers = launch.files.launcher_writers;
+        let verdict = compare_launcher(accepted, launcher, writers, policy.pinning, policy.mode);
+        if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
+            return Verdict::Allow;
+        }
+        let files = book.with_launcher(identity, launcher);
+        self.tell_mismatches(now, &verdict);
+        self.deny(now, files, &verdict)
     }
 
     /// The server is about to be started from `program`. A daemon takes what this process starts for a server from now
@@ -217,7 +243,8 @@ impl Judge {
         if verdict.action != Action::Block {
             return Verdict::Allow;
         }
-        self.deny(now, launch, &verdict)
+        let files = Files::try_from(launch.files.clone()).ok();
+        self.deny(now, files, &verdict)
     }
 
     /// The server ended: `status` is what `wait(2)` gave.
@@ -301,7 +328,8 @@ impl Judge {
         }
     }
 
-    fn deny(&mut self, now: Timestamp, launch: &Launch, verdict: &PinVerdict) -> Verdict {
+    /// Refuses a start; `files` are those that a person can accept.
+    fn deny(&mut self, now: Timestamp, files: Option<Files>, verdict: &PinVerdict) -> Verdict {
         let server = &self.conversation.identity.server;
         let reason = verdict
             .reason(server)
@@ -318,7 +346,7 @@ impl Judge {
             events: vec![event],
             ..Judgement::default()
         });
-        if let Ok(files) = Files::try_from(launch.files.clone()) {
+        if let Some(files) = files {
             self.remember_refused(now, files);
         }
         verdict

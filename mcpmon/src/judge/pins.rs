@@ -21,7 +21,7 @@ pub(crate) const REFUSED: &str = "refused";
 /// Who pinned what was accepted without approval.
 pub(crate) const fn by(ground: Ground) -> &'static str {
     match ground {
-        Ground::FirstUse => FIRST_USE,
+        Ground::FirstUse | Ground::NewLauncher => FIRST_USE,
         Ground::SystemUpgrade => SYSTEM_UPGRADE,
     }
 }
@@ -58,6 +58,8 @@ pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> 
         let manifest = package.manifest.as_ref().map(|text| text.as_bytes().to_vec());
         row(PinPart::Package, &package.root, package.digest, manifest)
     }));
+    let launcher = pins.launcher.as_ref();
+    rows.extend(launcher.map(|launcher| file(PinPart::Launcher, launcher)));
     rows
 }
 
@@ -78,18 +80,20 @@ pub(crate) fn from_rows(rows: Vec<BinaryPin>) -> PinBook {
 }
 
 fn pins(rows: Vec<BinaryPin>) -> Option<Pins> {
-    let (mut executable, mut script, mut package) = (None, None, None);
+    let (mut executable, mut script, mut package, mut launcher) = (None, None, None, None);
     for row in rows {
         match row.part {
             PinPart::Executable => executable = Some(file(row)),
             PinPart::Script => script = Some(file(row)),
             PinPart::Package => package = Some(package_pin(row)),
+            PinPart::Launcher => launcher = Some(file(row)),
         }
     }
     Some(Pins {
         executable: executable?,
         script,
         package,
+        launcher,
     })
 }
 
@@ -140,6 +144,10 @@ mod tests {
                 digest: Digest::of(b"1"),
             }),
             package: Some(PinnedPackage::new("/srv".into(), manifest).into()),
+            launcher: Some(PinnedFile {
+                path: "/usr/bin/npx".into(),
+                digest: Digest::of(b"npx"),
+            }),
         };
         let key = PinKey {
             server: ServerId::new("files").expect("id"),
@@ -157,7 +165,7 @@ mod tests {
             ..set.clone()
         };
         let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
-        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.len(), 4);
         rows.extend(to_rows(&other, Timestamp(2), APPROVED));
         let mut expected = PinBook::default();
         expected.restore(set);

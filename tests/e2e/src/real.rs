@@ -187,6 +187,12 @@ impl Real {
         self.root.join("python-llm/bin").join(program)
     }
 
+    /// A launcher of Python packages.
+    #[must_use]
+    pub fn python_launcher(&self, program: &str) -> PathBuf {
+        self.root.join("python-launchers/bin").join(program)
+    }
+
     /// A script of `fixtures/real`; those for node lie beside its packages.
     #[must_use]
     pub fn script(&self, name: &str) -> PathBuf {

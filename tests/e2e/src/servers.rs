@@ -16,6 +16,8 @@ const JAVASCRIPT: &str = include_str!("../fixtures/server.js");
 const PYTHON: &str = include_str!("../fixtures/server.py");
 const TOOLS: &str = include_str!("../fixtures/tools.py");
 const SHELL: &str = include_str!("../fixtures/server.sh");
+/// Writes a wheel: name, module, code and path are its arguments.
+const WHEEL: &str = include_str!("../fixtures/wheel.py");
 
 /// The name of a server: what patterns take for one, and new in this process and on this host.
 #[must_use]
@@ -178,6 +180,55 @@ impl PythonServer {
         command
             .env("PYTHONPATH", &self.directory)
             .env("PYTHONDONTWRITEBYTECODE", "1");
+    }
+}
+
+/// A wheel with a server, for launchers that install one. It needs no other package.
+#[derive(Debug)]
+pub struct WheelServer {
+    /// Name of the package, its command and its id.
+    pub name: String,
+    /// The wheel.
+    pub wheel: PathBuf,
+    module: String,
+}
+
+impl WheelServer {
+    /// Builds it below `directory` with this Python.
+    ///
+    /// # Errors
+    /// Where it cannot be built.
+    pub fn build(directory: &Path, python: &str) -> Result<Self> {
+        let name = name();
+        let module = name.replace('-', "_");
+        let wheel = directory.join(format!("{module}-1.0-py3-none-any.whl"));
+        fs::create_dir_all(directory)?;
+        let code = format!("{}\n\ndef main():\n    pass\n", PYTHON.replace("@NAME@", &name));
+        let status = Command::new(python)
+            .args(["-c", WHEEL, &name, &module, &code])
+            .arg(&wheel)
+            .status()
+            .context("cannot run Python")?;
+        ensure!(status.success(), "building a wheel ended with {status}");
+        Ok(Self { name, wheel, module })
+    }
+
+    /// Adds a byte to the server wherever it is installed below `directory`; returns how many files that were.
+    ///
+    /// # Errors
+    /// Where it cannot be changed.
+    pub fn change_below(&self, directory: &Path) -> Result<usize> {
+        let mut count = 0;
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.is_dir() && !path.is_symlink() {
+                count += self.change_below(&path)?;
+            } else if path.ends_with(Path::new(&self.module).join("server.py")) {
+                change(&path)?;
+                count += 1;
+            }
+        }
+        Ok(count)
     }
 }
 

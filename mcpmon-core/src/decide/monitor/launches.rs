@@ -5,7 +5,7 @@ use crate::{
     decide::{
         instances::{Instance, MAX_INSTANCES, Phase, Serving},
         order::{Judgement, Order},
-        recognise::{recognise, started_by_wrapper},
+        recognise::{recognise_linked, started_by_wrapper},
         tell,
     },
     inspect::launch::{Launch, LaunchRules, Stage},
@@ -17,8 +17,8 @@ use crate::{
 const MAX_NESTING: usize = 8;
 
 impl Monitor {
-    pub(super) fn recognise(&self, argv: &[String]) -> Option<Launch> {
-        recognise(&self.policy, &self.launches, argv)
+    pub(super) fn recognise(&self, argv: &[String], linked: &[String]) -> Option<Launch> {
+        recognise_linked(&self.policy, &self.launches, argv, linked)
     }
 
     /// The server that an exec starts: by its arguments, else by the word of the wrapper that started it.
@@ -27,7 +27,7 @@ impl Monitor {
             let server = exec.wrapped_as.as_ref()?;
             Some(started_by_wrapper(server, &exec.argv))
         };
-        self.recognise(&exec.argv).or_else(by_wrapper)
+        self.recognise(&exec.argv, &exec.linked).or_else(by_wrapper)
     }
 
     pub(super) fn launched(
@@ -201,6 +201,9 @@ impl Monitor {
                 process: before.process,
             });
         }
+        let launcher = self
+            .ways
+            .before(instance.launcher, serving.process, &serving.stage);
         let is_pinned = self.pins.contains(&instance.pin_key(&serving));
         serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {
@@ -213,6 +216,7 @@ impl Monitor {
         judgement.orders.push(Order::Hash {
             instance: number,
             process: serving.process,
+            launcher,
             uid: serving.uid,
             attempt: serving.attempt,
             stage: serving.stage.clone(),

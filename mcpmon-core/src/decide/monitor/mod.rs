@@ -30,6 +30,7 @@ use super::{
     rulebook::RuleBook,
     tell,
     traffic::Traffic,
+    ways::Ways,
 };
 use crate::{
     inspect::launch::{LaunchRules, Stage},
@@ -53,6 +54,7 @@ pub struct Monitor {
     refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
     lineage: Lineage,
+    ways: Ways,
     traffic: Traffic,
     kills: Kills,
     /// Sessions of running servers, as far as they are known.
@@ -95,6 +97,7 @@ impl Monitor {
             refused: VecDeque::new(),
             attempts: 0,
             lineage: Lineage::default(),
+            ways: Ways::default(),
             kills: Kills::default(),
             sessions: BTreeMap::new(),
             proxied: ProxiedSessions::default(),
@@ -134,10 +137,12 @@ impl Monitor {
 
     /// A server that runs may be declared by now, under a name of its own.
     fn rename(&mut self, number: InstanceId) -> bool {
-        let Some(argv) = self.instances.get(number).map(|instance| instance.argv.clone()) else {
+        let words = |instance: &Instance| (instance.argv.clone(), instance.linked.clone());
+        let Some((argv, linked)) = self.instances.get(number).map(words) else {
             return false;
         };
-        let (Some(launch), Some(instance)) = (self.recognise(&argv), self.instances.get_mut(number)) else {
+        let launch = self.recognise(&argv, &linked);
+        let (Some(launch), Some(instance)) = (launch, self.instances.get_mut(number)) else {
             return false;
         };
         let renamed = launch.server != instance.server;
@@ -203,6 +208,7 @@ impl Monitor {
         };
         let number = known.or_else(inherited);
         let launch = self.launch_of(exec);
+        self.ways.executes(exec);
         if exec.killed {
             let own = number
                 .and_then(|number| self.instances.get(number))
@@ -238,6 +244,7 @@ impl Monitor {
     /// A process of a server, or one that is not judged yet, started another.
     pub fn fork(&mut self, fork: Fork) -> Judgement {
         let mut judgement = Judgement::default();
+        self.ways.forked(fork);
         match (fork.instance, self.instances.of(fork.parent)) {
             (Some(number), _) => self.instances.join(number, fork.process),
             (None, Some(number)) => {

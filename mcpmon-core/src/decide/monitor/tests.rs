@@ -139,6 +139,8 @@ fn files(content: &str) -> ServerFiles {
         executable_writers: Writers::Others,
         script: None,
         package: None,
+        launcher: None,
+        launcher_writers: Writers::Others,
     }
 }
 
@@ -184,6 +186,7 @@ fn orders(judgement: &Judgement) -> Vec<String> {
             let key = &added.set.key;
             match ground {
                 Ground::FirstUse => format!("pin {} {}", key.name, key.uid),
+                Ground::NewLauncher => format!("launcher {} {}", key.name, key.uid),
                 Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
             }
         }
@@ -531,6 +534,8 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         executable_writers: Writers::Root,
         script: None,
         package: None,
+        launcher: None,
+        launcher_writers: Writers::Others,
     };
     let attempt = world.monitor.attempts;
     let judgement = world
@@ -591,6 +596,8 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
         executable_writers: Writers::Others,
         script: None,
         package: None,
+        launcher: None,
+        launcher_writers: Writers::Others,
     };
     let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins)].into());
     world.exec(10, 9, "mcp-server-git");
@@ -1225,6 +1232,8 @@ fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles
         executable_writers: writers,
         script: Some(file("/srv/mcp-server-x.js", script)),
         package: None,
+        launcher: None,
+        launcher_writers: Writers::Others,
     }
 }
 

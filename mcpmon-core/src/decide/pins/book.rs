@@ -133,6 +133,16 @@ impl PinBook {
             .collect()
     }
 
+    /// The newest set of `key`, started by `launcher`; `None` where there is none.
+    #[must_use]
+    pub fn with_launcher(&self, key: &PinKey, launcher: &PinnedFile) -> Option<Pins> {
+        let (_, newest) = self.0.get(key)?.last_key_value()?;
+        Some(Pins {
+            launcher: Some(launcher.clone()),
+            ..newest.clone()
+        })
+    }
+
     /// Puts a set back as it was stored.
     pub fn restore(&mut self, set: PinSet) {
         let room = Self::MAX_MANIFESTS.saturating_sub(self.manifests());
@@ -211,6 +221,7 @@ mod tests {
             },
             script: None,
             package: None,
+            launcher: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
 mod book;
+mod launcher;
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +10,8 @@ use std::{
 };
 
 pub use self::book::{Accepted, Added, Full, PinBook, PinSet};
+use self::launcher::LauncherMatch;
+pub use self::launcher::compare_launcher;
 pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 use crate::{
     model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId},
@@ -24,6 +27,8 @@ pub struct Pins {
     pub script: Option<PinnedFile>,
     /// The package, where the server has one.
     pub package: Option<PackagePin>,
+    /// What started it, where that was not the server itself.
+    pub launcher: Option<PinnedFile>,
 }
 
 /// What is kept of a package that was trusted.
@@ -58,6 +63,11 @@ pub struct Mismatch {
 const NAMED: usize = 3;
 
 impl Mismatch {
+    /// Whether what differs still is where it was pinned.
+    fn is_in_place(&self) -> bool {
+        self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
+    }
+
     /// The part, with the first of its files that changed.
     fn named(&self) -> String {
         let part = self.part.as_str();
@@ -112,8 +122,10 @@ pub struct NewPins {
 pub enum Ground {
     /// Nothing was pinned before the launch they belong to.
     FirstUse,
-    /// Only the interpreter differs, and only root could change it.
+    /// Only the interpreter or the launcher differs, and only root could change it.
     SystemUpgrade,
+    /// The files are pinned, and were started by another launcher before.
+    NewLauncher,
 }
 
 /// Compares a start with every set that is accepted for it; what differs is told against the nearest one.
@@ -127,7 +139,8 @@ pub enum Ground {
 /// | some | equal to a set | `Match` | allow |
 /// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
-/// | some | only the interpreter differs, by root's hand | `Mismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some | only the interpreter or launcher differs, by root's hand | `Mismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some | equal, by a launcher of another name than before | as equal, and pinned; `NotPinned` without `auto_trust_first` | allow, else `on_change` |
 /// | some, first pinned by this very launch | not equal to a set | as with none | as with none |
 ///
 /// `on_change: allow` lets a difference pass and keeps the pins as they are.
@@ -156,9 +169,11 @@ fn nearest(
     policy: Pinning,
     mode: Mode,
 ) -> Option<PinVerdict> {
+    let launcher = actual.launcher.as_ref().and_then(Part::hashed);
+    let launcher = launcher.map(|launcher| LauncherMatch::of(sets, launcher));
     sets.values()
         .rev()
-        .map(|pins| against(pins, actual, policy, mode))
+        .map(|pins| against(pins, actual, launcher, policy, mode))
         .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
 }
 
@@ -188,7 +203,13 @@ fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: M
     }
 }
 
-fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+fn against(
+    pins: &Pins,
+    actual: &ServerFiles,
+    launcher: Option<LauncherMatch<'_>>,
+    policy: Pinning,
+    mode: Mode,
+) -> PinVerdict {
     // Of a process that is gone nothing is known: its script and package did not vanish, nobody saw them.
     let seen = actual.executable.hashed().is_some();
     let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
@@ -201,6 +222,7 @@ fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> Pi
         ),
         file_mismatch(PinPart::Script, script, actual.script.as_ref()),
         package_mismatch(package, actual.package.as_ref()),
+        launcher.and_then(LauncherMatch::mismatch),
     ]
     .into_iter()
     .flatten()
@@ -218,6 +240,11 @@ fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> Pi
         unhashed,
         ..PinVerdict::of(state, action)
     };
+    if verdict.state == PinState::Match
+        && let Some(LauncherMatch::New(launcher)) = launcher
+    {
+        return with_launcher(pins, launcher, policy, mode);
+    }
     match system_upgrade(pins, actual, &verdict) {
         Some(pins) if policy.on_change != OnChange::Allow => PinVerdict {
             action: Action::Audit,
@@ -231,19 +258,46 @@ fn against(pins: &Pins, actual: &ServerFiles, policy: Pinning, mode: Mode) -> Pi
     }
 }
 
-/// The pins with the interpreter as it is now, where it is all that differs: in its place, and by root's hand.
+/// The verdict on pinned files that a launcher starts which did not start them before.
+fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode) -> PinVerdict {
+    if !policy.auto_trust_first {
+        return PinVerdict::of(PinState::NotPinned, on_change(policy, mode));
+    }
+    PinVerdict {
+        store: Some(NewPins {
+            pins: Pins {
+                launcher: Some(launcher.clone()),
+                ..pins.clone()
+            },
+            ground: Ground::NewLauncher,
+        }),
+        ..PinVerdict::of(PinState::Match, Action::Allow)
+    }
+}
+
+/// The pins with interpreter and launcher as they are now, where nothing else differs: in their places, and by root's
+/// hand.
 ///
 /// What a server does is in its script and package. A program that has neither is a server of its own, and no
 /// upgrade of the system explains why it changed.
 fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
     let is_interpreter = pins.script.is_some() || pins.package.is_some();
-    let only_executable = verdict.mismatches.len() == 1 && verdict.unhashed.is_empty();
-    let is_roots = actual.executable_writers == Writers::Root;
-    verdict
-        .executable_changed_in_place()
-        .filter(|_| is_interpreter && only_executable && is_roots)?;
+    let by_root = |mismatch: &Mismatch| {
+        mismatch.is_in_place()
+            && match mismatch.part {
+                PinPart::Executable => is_interpreter && actual.executable_writers == Writers::Root,
+                PinPart::Launcher => actual.launcher_writers == Writers::Root,
+                PinPart::Script | PinPart::Package => false,
+            }
+    };
+    let differs = !verdict.mismatches.is_empty() && verdict.unhashed.is_empty();
+    if !differs || !verdict.mismatches.iter().all(by_root) {
+        return None;
+    }
+    let launcher = actual.launcher.as_ref().and_then(Part::hashed);
     Some(Pins {
         executable: actual.executable.hashed()?.clone(),
+        launcher: launcher.or(pins.launcher.as_ref()).cloned(),
         ..pins.clone()
     })
 }
@@ -317,6 +371,9 @@ impl ServerFiles {
             self.package
                 .as_ref()
                 .and_then(|package| package.unhashed(PinPart::Package)),
+            self.launcher
+                .as_ref()
+                .and_then(|launcher| launcher.unhashed(PinPart::Launcher)),
         ]
         .into_iter()
         .flatten()
@@ -362,6 +419,7 @@ impl TryFrom<ServerFiles> for Pins {
                 .map(Part::settled)
                 .transpose()?
                 .map(PackagePin::from),
+            launcher: files.launcher.map(Part::settled).transpose()?,
         })
     }
 }
@@ -407,7 +465,8 @@ impl Pins {
         let digests = |pins: &Self| {
             let script = pins.script.as_ref().map(|script| script.digest);
             let package = pins.package.as_ref().map(|package| package.digest);
-            (pins.executable.digest, script, package)
+            let launcher = pins.launcher.as_ref().map(|launcher| launcher.digest);
+            (pins.executable.digest, script, package, launcher)
         };
         digests(self) == digests(other)
     }
@@ -420,12 +479,11 @@ impl PinVerdict {
         self.mismatches
             .iter()
             .find(|mismatch| mismatch.part == PinPart::Executable)
-            .filter(|mismatch| mismatch.actual.is_some())
-            .filter(|mismatch| mismatch.pinned_path.as_ref() == Some(&mismatch.path))
+            .filter(|mismatch| mismatch.is_in_place())
             .map(|mismatch| mismatch.path.as_path())
     }
 
-    /// Whether the difference is an upgrade of the system's interpreter, and accepted.
+    /// Whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
     #[must_use]
     pub fn is_accepted_upgrade(&self) -> bool {
         let ground = self.store.as_ref().map(|new| new.ground);
@@ -566,6 +624,7 @@ const fn part_name(part: PinPart) -> &'static str {
         PinPart::Executable => "executable",
         PinPart::Script => "script",
         PinPart::Package => "package",
+        PinPart::Launcher => "launcher",
     }
 }
 

@@ -38,6 +38,7 @@ fn pins() -> Pins {
         executable: file("node"),
         script: Some(file("main")),
         package: Some(package("one").into()),
+        launcher: None,
     }
 }
 
@@ -58,6 +59,8 @@ fn files() -> ServerFiles {
         executable_writers: Writers::Root,
         script: Some(Part::Hashed(file("main"))),
         package: Some(Part::Hashed(package("one"))),
+        launcher: None,
+        launcher_writers: Writers::Others,
     }
 }
 
@@ -254,6 +257,7 @@ fn any_accepted_set_matches_and_a_difference_is_told_against_the_nearest() {
         executable: file("far"),
         script: Some(file("far")),
         package: Some(package("far").into()),
+        launcher: None,
     };
     let verdict = |sets: &[Pins]| judge(sets, files(), Pinning::default(), Mode::Enforce);
     assert_eq!(
@@ -329,6 +333,7 @@ impl Upgrade {
             executable: interpreter("/usr/bin/node", "node 18"),
             script: self.script.map(|_| file("main")),
             package: self.package.map(|_| package("one").into()),
+            launcher: None,
         };
         let actual = ServerFiles {
             executable: Part::Hashed(interpreter(self.path, "node 20")),
@@ -338,6 +343,7 @@ impl Upgrade {
                 "unknown" => unknown(),
                 content => Part::Hashed(package(content)),
             }),
+            ..files()
         };
         judge(&[pinned], actual, policy(self.on_change, true), self.mode)
     }
@@ -409,5 +415,99 @@ fn the_launch_that_pinned_first_fills_no_more_than_the_room() {
     assert_eq!(
         (verdict.state, verdict.action),
         (PinState::Mismatch, Action::Block)
+    );
+}
+
+/// A start by a launcher, or by none.
+fn started_by(path: Option<&str>, content: &str, writers: Writers) -> ServerFiles {
+    ServerFiles {
+        launcher: path.map(|path| Part::Hashed(launcher(path, content))),
+        launcher_writers: writers,
+        ..files()
+    }
+}
+
+fn launcher(path: &str, content: &str) -> PinnedFile {
+    PinnedFile {
+        path: PathBuf::from(path),
+        digest: Digest::of(content.as_bytes()),
+    }
+}
+
+/// The pinned files, started by npx before, or by no launcher.
+fn by_npx(is_by_npx: bool) -> Pins {
+    Pins {
+        launcher: is_by_npx.then(|| launcher("/usr/bin/npx", "npx")),
+        ..pins()
+    }
+}
+
+#[test_case(true, Some("/usr/bin/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, None); "the pinned one")]
+#[test_case(true, Some("/opt/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, None); "the same elsewhere")]
+#[test_case(true, None, "", Writers::Others => (PinState::Match, Action::Allow, None); "none")]
+#[test_case(true, Some("/usr/bin/npx"), "other", Writers::Others => (PinState::Mismatch, Action::Block, None); "it changed")]
+#[test_case(true, Some("/usr/bin/npx"), "other", Writers::Root => (PinState::Mismatch, Action::Audit, Some(Ground::SystemUpgrade)); "root changed it")]
+#[test_case(true, Some("/home/me/bin/npx"), "planted", Writers::Root => (PinState::Mismatch, Action::Block, None); "one before it on PATH")]
+#[test_case(true, Some("/usr/bin/bunx"), "bunx", Writers::Others => (PinState::Match, Action::Allow, Some(Ground::NewLauncher)); "another launcher")]
+#[test_case(false, Some("/usr/bin/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, Some(Ground::NewLauncher)); "a first launcher")]
+#[test_case(false, Some("/home/me/bin/python3"), "#!/bin/sh", Writers::Root => (PinState::Mismatch, Action::Block, None); "a script in the place of the interpreter")]
+#[test_case(false, Some("/home/me/bin/server"), "#!/bin/sh", Writers::Others => (PinState::Mismatch, Action::Block, None); "a script in the place of the server")]
+fn launchers(
+    is_by_npx: bool,
+    path: Option<&str>,
+    content: &str,
+    writers: Writers,
+) -> (PinState, Action, Option<Ground>) {
+    let actual = started_by(path, content, writers);
+    let verdict = judge(&[by_npx(is_by_npx)], actual, Pinning::default(), Mode::Enforce);
+    if let Some(path) = path {
+        let sets = BTreeMap::from([(1, by_npx(is_by_npx))]);
+        let before = compare_launcher(
+            Accepted::Sets(&sets),
+            &launcher(path, content),
+            writers,
+            Pinning::default(),
+            Mode::Enforce,
+        );
+        assert_eq!((before.state, before.action), (verdict.state, verdict.action));
+        assert_eq!(before.mismatches, verdict.mismatches);
+    }
+    (verdict.state, verdict.action, verdict.store.map(|new| new.ground))
+}
+
+#[test]
+fn a_launcher_excuses_no_other_difference() {
+    let actual = ServerFiles {
+        script: Some(Part::Hashed(file("other"))),
+        ..started_by(Some("/usr/bin/npx"), "npx", Writers::Root)
+    };
+    let verdict = judge(&[by_npx(false)], actual, Pinning::default(), Mode::Enforce);
+    assert_eq!((verdict.action, verdict.store), (Action::Block, None));
+}
+
+#[test]
+fn without_trust_at_first_use_another_launcher_is_not_pinned() {
+    let actual = started_by(Some("/usr/bin/npx"), "npx", Writers::Root);
+    let verdict = judge(
+        &[by_npx(false)],
+        actual,
+        policy(OnChange::Block, false),
+        Mode::Enforce,
+    );
+    assert_eq!(
+        (verdict.state, verdict.action),
+        (PinState::NotPinned, Action::Block)
+    );
+}
+
+#[test]
+fn a_launcher_that_is_not_pinned_is_named() {
+    let actual = started_by(Some("/home/me/bin/python3"), "#!/bin/sh", Writers::Others);
+    let server = ServerId::new("weather").expect("a valid id");
+    let reason = judge(&[pins()], actual, Pinning::default(), Mode::Enforce).reason(&server);
+    let reason = reason.expect("it is refused");
+    assert!(
+        reason.contains("it has a launcher /home/me/bin/python3 that is not pinned"),
+        "{reason}"
     );
 }

@@ -120,6 +120,16 @@ mod tests {
         program_name(path)
     }
 
+    #[test_case(&["npm exec @a/b@1.0 --x"] => vec!["npm", "exec", "@a/b@1.0", "--x"]; "title")]
+    #[test_case(&["npm i @a/b-mcp", "", "", ""] => vec!["npm", "i", "@a/b-mcp"]; "title with what was left of the arguments")]
+    #[test_case(&["npm exec @a/b", "x"] => vec!["npm exec @a/b", "x"]; "arguments behind it")]
+    #[test_case(&["/opt/my server"] => vec!["/opt/my server"]; "a name with a space")]
+    #[test_case(&[] => Vec::<String>::new(); "nothing")]
+    fn words(argv: &[&str]) -> Vec<String> {
+        let words = Command::from_argv(argv).words;
+        words.into_iter().map(Cow::into_owned).collect()
+    }
+
     #[test_case("A=b" => true)]
     #[test_case("_X1=" => true)]
     #[test_case("1A=b" => false)]

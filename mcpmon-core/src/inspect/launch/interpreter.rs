@@ -178,6 +178,15 @@ impl Interpreter {
         }
     }
 
+    /// The file that it is told to run.
+    pub(super) fn script(&self, command: &Command<'_>) -> Option<String> {
+        match parse(command, 1, self.options).end {
+            End::Operand(at) => Some(command.word(at).to_owned()).filter(|word| word != "-"),
+            End::File { path, .. } => Some(path.into_owned()),
+            End::Module { .. } | End::Line { .. } | End::Code | End::Idle | End::Nothing => None,
+        }
+    }
+
     fn operand<'a>(&self, command: Command<'a>, at: usize) -> Step<'a> {
         let word = command.words[at].clone();
         if word == "-" {

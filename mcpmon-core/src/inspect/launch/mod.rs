@@ -19,15 +19,18 @@ mod prefix;
 mod rules;
 mod runner;
 mod runner_options;
+mod serving;
 mod shell;
 mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod way;
 
 pub use declared::matches_declared;
 pub use pattern::BUILT_IN_PATTERNS;
 pub use rules::LaunchRules;
+pub use serving::Member;
 
 use crate::model::ServerId;
 

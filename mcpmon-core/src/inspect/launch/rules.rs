@@ -89,15 +89,36 @@ impl LaunchRules {
     /// What `argv` starts, if it is an MCP server.
     #[must_use]
     pub fn detect<S: AsRef<str>>(&self, argv: &[S]) -> Option<Launch> {
-        let above = Above {
+        self.detect_linked(argv, &[])
+    }
+
+    /// What `argv` starts, if it is an MCP server, by the name of the package that `linked` leads to: that is `argv`
+    /// with its links followed, and empty where there are none.
+    #[must_use]
+    pub fn detect_linked<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> Option<Launch> {
+        let above = || Above {
             custom: None,
             budget: Budget::default(),
         };
-        let found = self.find(Command::from_argv(argv), above).ok()??;
+        let named = self.find(Command::from_argv(argv), above()).ok()?;
+        let led_to = self.find(Command::from_argv(linked), above()).ok()?;
+        let (found, is_named_whole) = match (named, led_to) {
+            (Some(named), Some(led_to)) => (
+                Found {
+                    role: named.role,
+                    pattern: named.pattern,
+                    ..led_to
+                },
+                self.names_line(argv),
+            ),
+            (Some(named), None) => (named, self.names_line(argv)),
+            (None, Some(led_to)) => (led_to, self.names_line(linked)),
+            (None, None) => return None,
+        };
         Some(Launch {
             server: found.server,
             stage: match found.role {
-                Role::Serves if self.names_line(argv) => Self::stage_of_named(argv),
+                Role::Serves if is_named_whole => Self::stage_of_named(argv),
                 Role::Serves => Self::stage(argv),
                 Role::Starts => Stage::Launcher,
             },

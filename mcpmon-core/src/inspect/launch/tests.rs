@@ -834,3 +834,46 @@ fn bridges(line: &str) -> Stage {
     let argv = shell::commands(line, &[]).remove(0).words;
     LaunchRules::default().detect(&argv).expect("a server").stage
 }
+
+/// A package has one name, by whichever of its links it is started.
+#[test_case("npx -y @modelcontextprotocol/server-memory@1.0", None; "npx")]
+#[test_case("node /p/node_modules/.bin/mcp-server-memory", Some(1); "its command")]
+#[test_case("/p/node_modules/.bin/mcp-server-memory --x", Some(0); "its command as a program")]
+#[test_case("/usr/bin/env node /usr/bin/mcp-server-memory", Some(2); "its global command")]
+#[test_case("node /p/node_modules/@modelcontextprotocol/server-memory/dist/index.js", None; "its script")]
+fn one_package_is_one_server(line: &str, link: Option<usize>) {
+    let argv = argv(line);
+    let mut linked = Vec::new();
+    if let Some(link) = link {
+        linked.clone_from(&argv);
+        linked[link] = "/p/node_modules/@modelcontextprotocol/server-memory/dist/index.js".to_owned();
+    }
+    let launch = LaunchRules::default()
+        .detect_linked(&argv, &linked)
+        .expect("a server");
+    assert_eq!(
+        (launch.server.as_str(), launch.name.as_str()),
+        ("server-memory", "@modelcontextprotocol/server-memory")
+    );
+}
+
+#[test]
+fn a_title_is_what_it_says() {
+    let title = |title: &str| vec![title.to_owned(), String::new(), String::new()];
+    let launch = LaunchRules::default().detect(&title("npm exec @modelcontextprotocol/server-memory@1.0"));
+    let launch = launch.expect("a server");
+    assert_eq!(launch.server.as_str(), "server-memory");
+    assert_eq!(launch.stage, Stage::Launcher);
+    assert_eq!(
+        LaunchRules::default().detect(&title("npm i @example/foo-mcp")),
+        None
+    );
+}
+
+#[test]
+fn a_link_makes_no_excluded_command_a_server() {
+    let rules = LaunchRules::new(None, Vec::new(), vec![NameGlob::new("mcp-server-memory")]);
+    let linked = argv("node /p/node_modules/@modelcontextprotocol/server-memory/dist/index.js");
+    let launch = rules.detect_linked(&argv("node /p/node_modules/.bin/mcp-server-memory"), &linked);
+    assert_eq!(launch, None);
+}

@@ -204,6 +204,7 @@ mod tests {
             instance: None,
             pending: false,
             argv: Vec::new(),
+            linked: Vec::new(),
             filename: String::new(),
             comm: "gone".to_owned(),
             uid: 0,

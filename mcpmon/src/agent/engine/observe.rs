@@ -1,6 +1,6 @@
 //! Kernel records, and processes found in `/proc`, in the words of the core.
 
-use std::time::Instant;
+use std::{fs, path::PathBuf, time::Instant};
 
 use mcpmon_common::{
     event::{Action, ExecRecord},
@@ -17,7 +17,7 @@ use mcpmon_core::{
 
 use super::{Core, MAX_HANDED};
 use crate::{
-    agent::{clock, hashing::Handed, host},
+    agent::{clock, hashing::Handed, host, linked::linked},
     intercept::{
         kernel::records::{self, Record},
         tree::descendants,
@@ -67,17 +67,18 @@ impl Core {
         if let Some(probe) = &mut self.probe {
             probe.see_exec(exec);
         }
+        // The kernel copies a bounded part; the rest is still there while the process lives.
+        let argv = match exec.is_cut() {
+            true => completed(&exec.argv, host::arguments(process.pid, ARGUMENT_LIMIT)),
+            false => exec.argv.clone(),
+        };
         let mut observed = Exec {
             process,
             parent: host::process_id(record.parent),
             instance: instance(record.entry),
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
-            // The kernel copies a bounded part; the rest is still there while the process lives.
-            argv: if exec.is_cut() {
-                completed(&exec.argv, host::arguments(process.pid, ARGUMENT_LIMIT))
-            } else {
-                exec.argv.clone()
-            },
+            linked: linked_words(process.pid, &argv),
+            argv,
             filename: exec.filename.clone(),
             comm: exec.comm.clone(),
             uid: record.uid,
@@ -284,6 +285,7 @@ impl Found {
             instance: instance(entry),
             pending: entry.has(ProcessEntry::FLAG_PENDING),
             argv: self.argv.clone(),
+            linked: linked_words(self.process.pid, &self.argv),
             filename: self.argv.first().cloned().unwrap_or_default(),
             comm: self.comm.clone(),
             uid: self.uid,
@@ -324,6 +326,13 @@ fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
     } else {
         copied.to_vec()
     }
+}
+
+/// The command of a process with links into installed packages followed, as the process sees them.
+fn linked_words(pid: u32, argv: &[String]) -> Vec<String> {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let directory = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    linked(&root, &directory, None, argv)
 }
 
 pub(super) const fn instance(entry: ProcessEntry) -> Option<InstanceId> {

@@ -88,6 +88,7 @@ impl Core {
             Order::Hash {
                 instance,
                 process,
+                launcher,
                 uid,
                 attempt,
                 stage,
@@ -100,6 +101,7 @@ impl Core {
                     attempt,
                     stage,
                     handed: self.handed.remove(&process),
+                    launcher,
                 });
             }
             Order::StorePins { added, ground } => {

@@ -22,7 +22,7 @@ use mcpmon_core::{
 
 use self::fair::Fair;
 use super::{engine::Message, host, inbox::Sender, wrappers::Start};
-use crate::intercept::hash::{Entry, HashError, Hasher, Process};
+use crate::intercept::hash::{Entry, HashError, Hasher, Launcher, Process};
 
 /// A serving process to be hashed.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub(super) struct HashJob {
     pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
+    /// Files that were executed on the way to the process.
+    pub(super) launcher: Vec<String>,
     /// What its wrapper held of it, for one that ends before it is looked at.
     pub(super) handed: Option<Handed>,
 }
@@ -207,8 +209,12 @@ fn look_at_process(
     }
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
+    let mut files = hasher.server(&process, &entry(&job.stage), cancel)?;
+    if let Some((part, writers)) = hasher.launcher(&Launcher::of_process(&process, &job.launcher)?, cancel)? {
+        (files.launcher, files.launcher_writers) = (Some(part), writers);
+    }
     Ok(Looked {
-        files: hasher.server(&process, &entry(&job.stage), cancel)?,
+        files,
         environment: variable_names(variables.iter().map(String::as_str)),
     })
 }
@@ -218,11 +224,8 @@ pub(super) fn entry(stage: &Stage) -> Entry {
     match stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => Entry::Script(PathBuf::from(path)),
         Stage::Module { name } => Entry::Module(name.clone()),
-        Stage::Program
-        | Stage::Launcher
-        | Stage::Shell { script: None }
-        | Stage::Container { .. }
-        | Stage::Inline => Entry::Program,
+        Stage::Container { image } => Entry::Image(image.clone()),
+        Stage::Program | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => Entry::Program,
     }
 }
 
@@ -249,6 +252,8 @@ pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
         executable_writers: Writers::Others,
         script: None,
         package: None,
+        launcher: None,
+        launcher_writers: Writers::Others,
     }
 }
 

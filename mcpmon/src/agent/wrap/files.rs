@@ -1,7 +1,8 @@
 //! What a wrapped server runs from, before and after it is started.
 
 use std::{
-    ffi::OsString,
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io,
     os::unix::fs::MetadataExt as _,
@@ -9,7 +10,7 @@ use std::{
 };
 
 use mcpmon_core::{
-    inspect::launch::{LaunchRules, Stage},
+    inspect::launch::{LaunchRules, Member, Stage},
     model::{Part, ProcessRef, ServerFiles},
 };
 
@@ -19,7 +20,7 @@ use crate::{
         host,
     },
     intercept::{
-        hash::{HashError, Hasher, Plan, Process},
+        hash::{HashError, Hasher, Launcher, Plan, Process},
         stdio::Program,
         tree::descendants,
     },
@@ -94,10 +95,28 @@ fn state(path: &Path) -> Option<State> {
     Some((file.dev(), file.ino(), file.size(), times))
 }
 
+/// What is started.
+pub(super) enum Begun {
+    /// The server itself.
+    Server(Planned),
+    /// What starts the server, which can be measured when that runs.
+    Launcher(Launcher),
+}
+
+/// What `program` starts.
+pub(super) fn begun(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Begun> {
+    Ok(match Planned::of(program, environment)? {
+        Some(planned) => Begun::Server(planned),
+        None => Begun::Launcher(launcher(
+            program,
+            super::environment::variable(environment, "PATH"),
+        )?),
+    })
+}
+
 impl Planned {
-    /// The server that `program` is, or serves; `None` for one that only starts the server, which can be measured
-    /// when it runs.
-    pub(super) fn of(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
+    /// The server that `program` is, or serves; `None` for one that only starts the server.
+    fn of(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
         let arguments: Vec<_> = program
             .arguments
             .iter()
@@ -137,33 +156,71 @@ impl Planned {
     }
 }
 
-/// The files of the process that serves, which `started` is or has started.
-pub(super) fn running(hasher: &mut Hasher, started: u32) -> ServerFiles {
+/// What `program` leads to before the server runs: its scripts and itself, and the programs that a shell or prefix in
+/// it looks up.
+fn launcher(program: &Program, search_path: Option<&OsStr>) -> io::Result<Launcher> {
+    let arguments = program
+        .arguments
+        .iter()
+        .map(|argument| argument.to_string_lossy());
+    let looked_up = LaunchRules::searched(&arguments.collect::<Vec<_>>());
+    let looked_up: Vec<Program> = looked_up
+        .iter()
+        .filter_map(|name| Program::resolve(OsStr::new(name), &[], search_path).ok())
+        .collect();
+    let mut seen = BTreeSet::new();
+    let files = std::iter::once(program).chain(&looked_up).flat_map(|program| {
+        let scripts = program.scripts.iter().map(|(path, file)| (path.as_path(), file));
+        scripts.chain([(program.path.as_path(), &program.file)])
+    });
+    Launcher::of_files(files.filter(|(_, file)| {
+        let identity = file.metadata().map(|file| (file.dev(), file.ino()));
+        identity.is_ok_and(|identity| seen.insert(identity))
+    }))
+}
+
+/// A launcher as it is now.
+pub(super) fn measure_launcher(hasher: &mut Hasher, launcher: &Launcher, files: &mut ServerFiles) {
+    if let Ok(Some((part, writers))) = hasher.launcher(launcher, &|| false) {
+        (files.launcher, files.launcher_writers) = (Some(part), writers);
+    }
+}
+
+/// The files of the process that serves, which `started` is or has started by way of `launcher`.
+pub(super) fn running(hasher: &mut Hasher, started: u32, launcher: &Launcher) -> ServerFiles {
     let (pid, stage) = serving(started);
-    let measured = Process::open(pid)
-        .map_err(HashError::from)
-        .and_then(|process| hasher.server(&process, &entry(&stage), &|| false));
-    told(measured)
+    let mut files = match stage {
+        // What it started has ended by now.
+        Stage::Launcher => unknown(Path::new(""), "the process that served is gone"),
+        Stage::Script { .. }
+        | Stage::Module { .. }
+        | Stage::Shell { .. }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => {
+            let process = Process::open(pid).map_err(HashError::from);
+            told(process.and_then(|process| hasher.server(&process, &entry(&stage), &|| false)))
+        }
+    };
+    measure_launcher(hasher, launcher, &mut files);
+    files
 }
 
 fn told(measured: Result<ServerFiles, HashError>) -> ServerFiles {
     measured.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error)))
 }
 
-/// The process that serves: the first that is no launcher and writes to the pipe that `started` was given.
+/// The process that serves, of `started` and those it started.
 fn serving(started: u32) -> (u32, Stage) {
     let output = |pid: u32| fs::read_link(format!("/proc/{pid}/fd/1")).ok();
-    let stage = |pid: u32| LaunchRules::stage(&host::arguments(pid, MAX_ARGUMENTS));
     let pipe = output(started);
-    let serves = |pid: &u32| match stage(*pid) {
-        Stage::Launcher | Stage::Shell { .. } => false,
-        Stage::Script { .. }
-        | Stage::Module { .. }
-        | Stage::Program
-        | Stage::Container { .. }
-        | Stage::Inline => output(*pid) == pipe,
+    let family: Vec<u32> = [started].into_iter().chain(descendants(started)).collect();
+    let member = |pid: &u32| Member {
+        argv: host::arguments(*pid, MAX_ARGUMENTS),
+        is_heard: output(*pid) == pipe,
     };
-    let family = [started].into_iter().chain(descendants(started));
-    let pid = family.into_iter().find(serves).unwrap_or(started);
-    (pid, stage(pid))
+    let members: Vec<Member> = family.iter().map(member).collect();
+    let position = LaunchRules::serving(&members);
+    let stage = LaunchRules::stage(&members[position].argv);
+    (family[position], stage)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mcpmon_core::{
-    decide::recognise,
+    decide::recognise_linked,
     inspect::launch::{LaunchRules, Stage},
     model::{PinKey, ServerId},
     policy::Policy,
@@ -16,9 +16,16 @@ const COMMON: [&str; 8] = [
     "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
 ];
 
-/// The identity of the server that `argv` starts; `given` is what the user calls it.
-pub(super) fn of(policy: &Policy, rules: &LaunchRules, given: Option<&ServerId>, argv: &[String]) -> PinKey {
-    let (server, name) = match recognise(policy, rules, argv) {
+/// The identity of the server that `argv` starts; `given` is what the user calls it, `linked` is `argv` with links into
+/// installed packages followed.
+pub(super) fn of(
+    policy: &Policy,
+    rules: &LaunchRules,
+    given: Option<&ServerId>,
+    argv: &[String],
+    linked: &[String],
+) -> PinKey {
+    let (server, name) = match recognise_linked(policy, rules, argv, linked) {
         Some(launch) => (launch.server, launch.name),
         None => unknown(argv),
     };
@@ -79,7 +86,13 @@ mod tests {
     fn identities(given: Option<&str>, argv: &[&str]) -> (String, String) {
         let given = given.map(|id| ServerId::new(id).expect("an id"));
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        let key = of(&Policy::default(), &LaunchRules::default(), given.as_ref(), &argv);
+        let key = of(
+            &Policy::default(),
+            &LaunchRules::default(),
+            given.as_ref(),
+            &argv,
+            &[],
+        );
         (key.server.to_string(), key.name)
     }
 
@@ -92,7 +105,7 @@ mod tests {
     #[test_case(&["node", "-e", "x"]; "code")]
     fn a_declaration_changes_no_identity(argv: &[&str]) {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        let before = of(&Policy::default(), &LaunchRules::default(), None, &argv);
+        let before = of(&Policy::default(), &LaunchRules::default(), None, &argv, &[]);
         let declared = Server {
             id: before.server.clone(),
             transport: Transport::Stdio {
@@ -108,7 +121,7 @@ mod tests {
             servers: vec![declared],
             ..Policy::default()
         };
-        let after = of(&policy, &LaunchRules::default(), None, &argv);
+        let after = of(&policy, &LaunchRules::default(), None, &argv, &[]);
         assert_eq!((before.server, before.name), (after.server, after.name));
     }
 }

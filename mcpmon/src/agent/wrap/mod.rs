@@ -33,8 +33,8 @@ use mcpmon_core::{
 use nix::sys::prctl;
 
 pub use self::remote::Remote;
-use self::{certificates::Certificates, files::Planned, remote::Stand};
-use super::{clock, host, remote::DestinationError};
+use self::{certificates::Certificates, files::Begun, remote::Stand};
+use super::{clock, host, linked::linked, remote::DestinationError};
 use crate::{
     config::{self, ConfigError, Search, Trust},
     intercept::{
@@ -283,10 +283,19 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     launch.environment = variable_names(names);
     let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
     let compares_first = judge.compares_first();
-    let planned = Planned::of(&program, &environment).map_err(WrapError::Guard)?;
-    if compares_first && let Some(planned) = &planned {
-        launch.files = planned.measure(&mut lock(&hasher));
-        allowed(judge.compare_first(clock::now(), &launch)).map_err(refused)?;
+    let begun = files::begun(&program, &environment).map_err(WrapError::Guard)?;
+    if compares_first {
+        let verdict = match &begun {
+            Begun::Server(planned) => {
+                launch.files = planned.measure(&mut lock(&hasher));
+                judge.compare_first(clock::now(), &launch)
+            }
+            Begun::Launcher(launcher) => {
+                files::measure_launcher(&mut lock(&hasher), launcher, &mut launch.files);
+                judge.compare_launcher(clock::now(), &launch)
+            }
+        };
+        allowed(verdict).map_err(refused)?;
     }
     judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
     let (domain, missing) = isolation::domain(judge.policy(), &server, &program.path);
@@ -302,13 +311,13 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         true => Holds::FirstMessage,
         false => Holds::Nothing,
     };
-    let begins = match planned {
-        Some(_) => Begins::AtOnce,
-        None => Begins::WithFirstWord,
+    let begins = match begun {
+        Begun::Server(_) => Begins::AtOnce,
+        Begun::Launcher(_) => Begins::WithFirstWord,
     };
-    let measure = move || match planned {
-        Some(planned) => planned.measure(&mut lock(&hasher)),
-        None => files::running(&mut lock(&hasher), pid),
+    let measure = move || match begun {
+        Begun::Server(planned) => planned.measure(&mut lock(&hasher)),
+        Begun::Launcher(launcher) => files::running(&mut lock(&hasher), pid, &launcher),
     };
     let verification = judge
         .compares()
@@ -380,7 +389,7 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         conversation: match &options.remote {
             Some(remote) => remote.conversation(policy, given, session_id)?,
             None => Conversation {
-                identity: identity::of(policy, &launch_rules(policy), given, &argv),
+                identity: identity::of(policy, &launch_rules(policy), given, &argv, &linked_words(&argv)),
                 server_type: ServerType::Stdio,
                 session: session_id,
                 layer: Layer::Stdio,
@@ -389,6 +398,12 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
         agent: session.map(|session| session.agent),
         loaded,
     })
+}
+
+/// A command with links into installed packages followed, as this process would start it.
+fn linked_words(argv: &[String]) -> Vec<String> {
+    let directory = env::current_dir().unwrap_or_default();
+    linked(Path::new("/"), &directory, env::var_os("PATH").as_deref(), argv)
 }
 
 fn allowed(verdict: Verdict) -> Result<(), Denial> {

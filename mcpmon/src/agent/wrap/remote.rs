@@ -108,6 +108,7 @@ impl Stand {
                     .map(OsString::from)
                     .to_vec(),
                 path,
+                scripts: Vec::new(),
             },
             environment,
             certificates,

@@ -456,6 +456,8 @@ fn launch(pid: u32) -> crate::judge::Launch {
             executable_writers: Writers::Others,
             script: None,
             package: None,
+            launcher: None,
+            launcher_writers: Writers::Others,
         },
         environment: Vec::new(),
     }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mcpmon_core::model::{DefinitionRecord, FieldChange, ServerId, ServerIdError, Timestamp};
+use mcpmon_core::model::{
+    DefinitionRecord, FieldChange, Manifest, ManifestEntry, ServerId, ServerIdError, Timestamp,
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -54,6 +56,9 @@ pub(in crate::cli) struct List {
     /// Only definitions of this name
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// The files of each package too, by their paths from where it is
+    #[arg(long)]
+    files: bool,
 }
 
 /// One definition.
@@ -129,15 +134,26 @@ pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<
     definitions.retain(|record| record.pinned.is_some());
     match output.form {
         Form::Json => {
-            files.iter().try_for_each(|pin| output.json(&object(pin)))?;
+            for pin in &files {
+                let mut object = object(pin);
+                if let Some(manifest) = manifest(pin).filter(|_| options.files) {
+                    let paths = manifest.paths().map(Value::from).collect();
+                    object.insert("files".to_owned(), Value::Array(paths));
+                }
+                output.json(&object)?;
+            }
             definitions
                 .iter()
                 .try_for_each(|record| output.json(&definition::object(record)))?;
         }
         Form::Table => {
+            let of_package = |pin: &BinaryPin| match options.files {
+                true => file_rows(pin),
+                false => Vec::new(),
+            };
             let rows: Vec<Row> = files
                 .iter()
-                .map(row)
+                .flat_map(|pin| std::iter::once(row(pin)).chain(of_package(pin)))
                 .chain(definitions.iter().map(definition_row))
                 .collect();
             output.table(&TABLE, &rows)?;
@@ -327,6 +343,39 @@ fn row(pin: &BinaryPin) -> Row {
     )
 }
 
+/// The files of a package; `None` where they are not kept.
+fn manifest(pin: &BinaryPin) -> Option<Manifest> {
+    let text = std::str::from_utf8(pin.manifest.as_ref()?).ok()?;
+    Manifest::decode(text).ok()
+}
+
+fn file_rows(pin: &BinaryPin) -> Vec<Row> {
+    let Some(manifest) = manifest(pin) else {
+        return Vec::new();
+    };
+    let of_file = |(path, entry): (&str, &ManifestEntry)| {
+        let hash = match entry {
+            ManifestEntry::File { digest, .. } => digest.short(12),
+            ManifestEntry::Link(_) => "link".to_owned(),
+            ManifestEntry::Special(_) => String::new(),
+        };
+        Row::new(
+            Tone::Ordinary,
+            [
+                pin.key.server.to_string(),
+                pin.key.name.clone(),
+                pin.key.uid.to_string(),
+                "file".to_owned(),
+                hash,
+                time::short(pin.pinned_at),
+                pin.pinned_by.clone(),
+                path.to_owned(),
+            ],
+        )
+    };
+    manifest.entries().map(of_file).collect()
+}
+
 fn object(pin: &BinaryPin) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("server_id".to_owned(), pin.key.server.to_string().into());
@@ -361,6 +410,7 @@ mod tests {
         let options = List {
             server: None,
             tool: None,
+            files: false,
         };
         let shown = scene::shown_definitions(vec![changed()], Form::Table, |reader, output| {
             list(&options, &reader, output)
@@ -429,6 +479,31 @@ mod tests {
                 "{words:?}: {shown}"
             );
         }
+    }
+
+    #[test]
+    fn files_of_a_package_are_rows() {
+        let mut manifest = Manifest::default();
+        let digest = Digest::of(b"x");
+        manifest.insert(b"helper.py", ManifestEntry::File { mode: 0o644, digest });
+        manifest.insert(b"server.py", ManifestEntry::File { mode: 0o644, digest });
+        let pin = BinaryPin {
+            key: PinKey {
+                server: ServerId::new("files").unwrap(),
+                name: "server.py".to_owned(),
+                uid: 1000,
+            },
+            number: 1,
+            part: PinPart::Package,
+            path: "/srv".into(),
+            hash: manifest.digest(),
+            manifest: Some(manifest.encode().into_bytes()),
+            pinned_at: Timestamp(0),
+            pinned_by: "first_use".to_owned(),
+        };
+        assert_eq!(file_rows(&pin).len(), 2);
+        let listed = super::manifest(&pin).expect("it is kept");
+        assert_eq!(listed.paths().collect::<Vec<_>>(), ["helper.py", "server.py"]);
     }
 
     #[test]

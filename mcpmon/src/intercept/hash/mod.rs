@@ -8,6 +8,7 @@ mod file;
 mod fixture;
 mod held;
 mod kept;
+mod launcher;
 mod node;
 mod package;
 mod process;
@@ -21,12 +22,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::model::{Digest, FileId, Part, PinnedFile, PinnedPackage, ServerFiles};
+use mcpmon_core::model::{
+    Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles, Writers,
+};
 
 use self::package::{Collector, unreadable};
 pub use self::{
     file::{FileError, FileHasher, MAX_FILE},
     held::HeldProgram,
+    launcher::Launcher,
     package::{Limits, PackageError},
     process::{Executable, Process, ProcessError},
     root::{Kind, Node, Root},
@@ -47,6 +51,8 @@ pub enum Entry {
     Script(PathBuf),
     /// A Python module, `-m NAME`.
     Module(String),
+    /// A container image, as the client of the container runtime is told to run it: with its tag or digest.
+    Image(String),
 }
 
 /// Hashes servers; keeps a cache, so one per agent.
@@ -260,6 +266,8 @@ impl Hasher {
             executable_writers,
             script,
             package,
+            launcher: None,
+            launcher_writers: Writers::Others,
         })
     }
 
@@ -290,6 +298,13 @@ impl Hasher {
     ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
         match (entry, setting.runtime()) {
             (Entry::Program, _) => Ok((None, None)),
+            (Entry::Image(image), _) => {
+                // What is in it only the runtime knows.
+                let mut manifest = Manifest::default();
+                manifest.insert(b"image", ManifestEntry::Link(image.clone().into_bytes()));
+                let package = PinnedPackage::new(PathBuf::from(image), manifest);
+                Ok((None, Some(Part::Hashed(package))))
+            }
             (Entry::Script(path), Runtime::Other) => {
                 let path = setting.working_directory.join(path);
                 let digest = self.hash_script(setting.root, &path, cancel);

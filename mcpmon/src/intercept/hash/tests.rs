@@ -107,6 +107,29 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
 }
 
 #[test]
+fn an_image_is_the_reference_it_is_named_by() -> Outcome {
+    let fixture = Fixture::new()?;
+    let setting = fixture.setting("/usr/bin/docker", "docker");
+    let image = |reference: &str| -> Result<_, HashError> {
+        let entry = Entry::Image(reference.to_owned());
+        let (script, package) = Hasher::default().scripts(&setting, &entry, &go_on)?;
+        assert_eq!(script, None);
+        Ok(package)
+    };
+    let pinned = image("mcp/memory@sha256:00")?;
+    assert!(
+        pinned
+            .as_ref()
+            .and_then(Part::hashed)
+            .is_some_and(|image| image.manifest().len() == 1)
+    );
+    assert_eq!(image("mcp/memory@sha256:00")?, pinned);
+    assert_ne!(image("mcp/memory@sha256:01")?, pinned);
+    assert_ne!(image("mcp/memory:latest")?, pinned);
+    Ok(())
+}
+
+#[test]
 fn a_package_over_its_limits_is_unknown_and_says_why() -> Outcome {
     let fixture = Fixture::of(&[
         ("/d/node_modules/p/package.json", "{}"),

@@ -36,6 +36,8 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments, its name first.
     pub arguments: Vec<OsString>,
+    /// Scripts whose first lines led to it, the first as the command named it.
+    pub scripts: Vec<(PathBuf, File)>,
 }
 
 /// Why a command cannot be executed.
@@ -88,6 +90,7 @@ impl Program {
     ) -> Result<Self, ProgramError> {
         let mut path = find(name, search_path)?;
         let mut arguments = [&[name.to_owned()], arguments].concat();
+        let mut scripts = Vec::new();
         for _ in 0..=MAX_INTERPRETERS {
             let file = open(&path)?;
             let (interpreter, before) = match read_shebang(&file, &path)? {
@@ -96,6 +99,7 @@ impl Program {
                         file,
                         path,
                         arguments,
+                        scripts,
                     });
                 }
                 Shebang::Interpreter { path, argument } => {
@@ -109,8 +113,9 @@ impl Program {
                 }
                 Shebang::Text => (PathBuf::from(SHELL), vec![OsString::from(SHELL)]),
             };
-            arguments[0] = path.into_os_string();
+            arguments[0] = path.clone().into_os_string();
             arguments.splice(0..0, before);
+            scripts.push((path, file));
             path = interpreter;
         }
         Err(ProgramError::TooManyInterpreters { path })
@@ -235,6 +240,8 @@ mod tests {
         write(&script, &format!("#! {} -a b \n", interpreter.display()), 0o755)?;
         let program = resolve(OsStr::new("script"), directory.path())?;
         assert_eq!(program.path, interpreter);
+        let scripts: Vec<&Path> = program.scripts.iter().map(|(path, _)| path.as_path()).collect();
+        assert_eq!(scripts, [script.as_path()]);
         let expected = [
             interpreter.as_os_str(),
             "-a b".as_ref(),

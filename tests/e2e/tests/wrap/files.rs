@@ -23,7 +23,7 @@ const ASKED: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const CODE: &str = "import sys\nfor line in sys.stdin: print(line.replace('method', 'result').replace('\"ping\"', '{}'), end='', flush=True)\n";
 
 /// Python itself: what is called so on PATH may be a script that looks for one of several.
-fn python() -> Result<String> {
+pub(crate) fn python() -> Result<String> {
     let output = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
         .output()

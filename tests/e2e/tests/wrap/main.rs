@@ -12,6 +12,7 @@ mod crossing;
 mod ends;
 mod files;
 mod isolation;
+mod launchers;
 mod limits;
 mod locked;
 mod pipes;

@@ -52,7 +52,9 @@ fn words(source: &str) -> impl Iterator<Item = (Word, &str)> {
     known.into_iter().flat_map(move |(text, word)| {
         source.match_indices(text).filter_map(move |(at, _)| {
             let (before, after) = (&source[..at], &source[at + text.len()..]);
-            let stands_alone = !before.ends_with(part_of_name) && !after.starts_with('.') && !after.starts_with(part_of_name);
+            let stands_alone = !before.ends_with(part_of_name)
+                && !after.starts_with('.')
+                && !after.starts_with(part_of_name);
             stands_alone.then_some((word, after))
         })
     })

@@ -231,8 +231,14 @@ fn a_home_directory_is_never_a_package() -> Outcome {
 /// A directory of scripts: one imports a file and a directory beside it, and a package that nothing declares.
 fn scripts() -> std::io::Result<Fixture> {
     Fixture::of(&[
-        ("/srv/server.js", "require('./helper'); require('node:fs'); require('dep/part')"),
-        ("/srv/helper.js", "require('./lib'); require('./data.json'); require('../common/util.js')"),
+        (
+            "/srv/server.js",
+            "require('./helper'); require('node:fs'); require('dep/part')",
+        ),
+        (
+            "/srv/helper.js",
+            "require('./lib'); require('./data.json'); require('../common/util.js')",
+        ),
         ("/srv/lib/index.js", ""),
         ("/srv/data.json", "{}"),
         ("/common/util.js", ""),

@@ -16,6 +16,9 @@ const CONFIGURATION: &str = "pyvenv.cfg";
 /// Largest `pyvenv.cfg` or `.pth` that is read, in bytes.
 const MAX_SMALL_FILE: u64 = 64 * 1024;
 
+/// Most directories that path files may add.
+const MAX_ADDED: usize = 64;
+
 /// An interpreter's module directories.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Environment {
@@ -28,6 +31,9 @@ pub(super) struct Environment {
     pub(super) named: Vec<PathBuf>,
     /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
     pub(super) sites: Vec<PathBuf>,
+    /// Directories that path files in those add as such: an environment that uv lays over others has the packages of
+    /// those.
+    pub(super) added: Vec<PathBuf>,
     /// The interpreter's own modules, where they are found.
     pub(super) library: Option<PathBuf>,
 }
@@ -61,11 +67,13 @@ impl Environment {
             {
                 sites.extend(system_sites(root, parent(Path::new(home)), version));
             }
+            let sites = distinct(root, sites);
             return Self {
                 prefix,
                 scope: Scope::Virtual,
                 named,
-                sites: distinct(root, sites),
+                added: added(root, &sites),
+                sites,
                 library,
             };
         }
@@ -85,11 +93,13 @@ impl Environment {
             .flat_map(|prefix| site_directories(root, &prefix, version))
             .chain(system_sites(root, &prefix, version))
             .collect();
+        let sites = distinct(root, sites);
         Self {
             prefix,
             scope: Scope::System,
             named,
-            sites: distinct(root, sites),
+            added: added(root, &sites),
+            sites,
             library,
         }
     }
@@ -98,7 +108,7 @@ impl Environment {
 impl Environment {
     /// Every directory in which modules are looked for, in that order.
     pub(super) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
-        self.named.iter().chain(&self.sites)
+        self.named.iter().chain(&self.sites).chain(&self.added)
     }
 }
 
@@ -186,6 +196,40 @@ fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBu
         .into_iter()
         .flatten()
         .chain(site_directories(root, prefix, version))
+        .collect()
+}
+
+/// Directories that the code in path files of `sites` names, and in path files of these.
+fn added(root: &Root, sites: &[PathBuf]) -> Vec<PathBuf> {
+    let mut pending = sites.to_vec();
+    let mut added: Vec<PathBuf> = Vec::new();
+    while let Some(site) = pending.pop() {
+        for name in root.names(&site).unwrap_or_default() {
+            if !name.as_bytes().ends_with(b".pth") {
+                continue;
+            }
+            let text = root.read(&site.join(&name), MAX_SMALL_FILE).unwrap_or_default();
+            let named = named_directories(&String::from_utf8_lossy(&text));
+            for directory in distinct(root, named) {
+                let is_known = sites.contains(&directory) || added.contains(&directory);
+                if !is_known && added.len() < MAX_ADDED {
+                    added.push(directory.clone());
+                    pending.push(directory);
+                }
+            }
+        }
+    }
+    added
+}
+
+/// Absolute paths in quotes, in lines that are code and call what adds directories.
+fn named_directories(text: &str) -> Vec<PathBuf> {
+    let code = text.lines().filter(|line| line.starts_with("import"));
+    let adding = code.filter(|line| line.contains("addsitedir") || line.contains("sys.path"));
+    let quoted = adding.flat_map(|line| line.split(['"', '\'']).skip(1).step_by(2));
+    quoted
+        .filter(|text| text.starts_with('/'))
+        .map(PathBuf::from)
         .collect()
 }
 

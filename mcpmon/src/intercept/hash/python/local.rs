@@ -38,7 +38,11 @@ impl Local {
         let mut local = Self::default();
         for name in root.names(directory).map_err(unreadable(directory))? {
             let path = directory.join(&name);
-            let paths = || [Some(path.clone()), root.canonical(&path).ok()].into_iter().flatten();
+            let paths = || {
+                [Some(path.clone()), root.canonical(&path).ok()]
+                    .into_iter()
+                    .flatten()
+            };
             if root.is(&path, Kind::Directory) {
                 let Some(module) = name.to_str().filter(|name| is_identifier(name)) else {
                     continue;
@@ -52,7 +56,11 @@ impl Local {
                 };
                 of_kind.entry(module.to_owned()).or_default().extend(paths());
             } else if let Some(module) = module_of_file(&name).filter(|module| *module != ACTIVATION) {
-                local.modules.entry(module.to_owned()).or_default().extend(paths());
+                local
+                    .modules
+                    .entry(module.to_owned())
+                    .or_default()
+                    .extend(paths());
             }
         }
         Ok(local)

@@ -149,7 +149,8 @@ impl Package {
 
     /// What runs at every start: path files with what they import, and customisation modules.
     fn add_start_up(&mut self, root: &Root) {
-        for site in self.environment.sites.clone() {
+        let sites = [&self.environment.sites, &self.environment.added];
+        for site in sites.into_iter().flatten().cloned().collect::<Vec<_>>() {
             for name in root.names(&site).unwrap_or_default() {
                 let path = site.join(&name);
                 if CUSTOMISATION.iter().any(|module| name == *module) {
@@ -236,7 +237,12 @@ impl Package {
                 return Ok(others);
             }
             is_dynamic = false;
-            pending.extend(local.modules().filter(|module| !seen.contains(*module)).map(str::to_owned));
+            pending.extend(
+                local
+                    .modules()
+                    .filter(|module| !seen.contains(*module))
+                    .map(str::to_owned),
+            );
         }
     }
 
@@ -246,7 +252,11 @@ impl Package {
         let dynamic = library.join("lib-dynload");
         let directories = [library, &dynamic].into_iter();
         let directories = directories.chain(self.environment.directories().map(PathBuf::as_path));
-        Some(directories.flat_map(|directory| module_names(root, directory)).collect())
+        Some(
+            directories
+                .flat_map(|directory| module_names(root, directory))
+                .collect(),
+        )
     }
 
     fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
@@ -314,7 +324,9 @@ impl Package {
         };
         // What `PYTHONPATH` names hides an installed distribution.
         let place = match first_in(&self.environment.named) {
-            None if providers.is_empty() => first_in(&self.environment.sites),
+            None if providers.is_empty() => {
+                first_in(&self.environment.sites).or_else(|| first_in(&self.environment.added))
+            }
             named => named,
         };
         self.parts.loose.extend(place);

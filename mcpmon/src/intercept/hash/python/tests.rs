@@ -239,7 +239,10 @@ fn scripts() -> std::io::Result<Fixture> {
         ("/usr/bin/python3.11", "python"),
         ("/usr/lib/python3.11/os.py", ""),
         ("/usr/lib/python3.11/json/__init__.py", ""),
-        ("/usr/lib/python3.11/lib-dynload/_bisect.cpython-311-x86_64-linux-gnu.so", ""),
+        (
+            "/usr/lib/python3.11/lib-dynload/_bisect.cpython-311-x86_64-linux-gnu.so",
+            "",
+        ),
         ("/usr/lib/python3.11/test/__init__.py", ""),
         ("/usr/lib/python3/dist-packages/yaml/__init__.py", ""),
         ("/srv/server.py", "import json, helper"),
@@ -249,7 +252,10 @@ fn scripts() -> std::io::Result<Fixture> {
         ("/srv/deep/second.py", ""),
         ("/srv/bare/part.py", ""),
         ("/srv/last.py", ""),
-        ("/srv/unrelated.py", "import importlib; importlib.import_module(name)"),
+        (
+            "/srv/unrelated.py",
+            "import importlib; importlib.import_module(name)",
+        ),
         ("/srv/other/__init__.py", ""),
         ("/srv/test/__init__.py", ""),
     ])
@@ -289,7 +295,12 @@ fn a_script_has_what_it_imports_and_nothing_else_of_its_directory() -> Outcome {
 ]; "an import by a name that nobody can tell")]
 fn edits_beside_a_script(path: &str, content: &str) -> Vec<String> {
     let fixture = scripts().expect("a temporary tree");
-    let manifest = || fixture.python_script("python3.11", "/srv/server.py").expect("a small package").1;
+    let manifest = || {
+        fixture
+            .python_script("python3.11", "/srv/server.py")
+            .expect("a small package")
+            .1
+    };
     let before = manifest();
     fixture.write(path, content).expect("a temporary file");
     Manifest::changes(&before, &manifest())
@@ -373,6 +384,33 @@ fn a_module_that_is_nowhere_is_no_empty_package() -> Outcome {
         matches!(&result, Err(PackageError::NoModule { name, .. }) if name == "nowhere"),
         "{result:?}"
     );
+    Ok(())
+}
+
+/// What `uv run --with` makes: an environment of its own for the command, and a path file that leads to the packages.
+#[test]
+fn an_environment_laid_over_another_has_its_packages() -> Outcome {
+    let fixture = environment("/venv")?;
+    fixture.write("/overlay/pyvenv.cfg", "home = /usr/bin\n")?;
+    fixture.link("/usr/bin/python3.11", "/overlay/bin/python")?;
+    fixture.write(
+        "/overlay/lib/python3.11/site-packages/_overlay.pth",
+        &format!(
+            "import site; site.addsitedir(__import__(\"os\").fsdecode(b\"{SITE}\")); site.addsitedir(name)"
+        ),
+    )?;
+    fixture.write(
+        "/overlay/bin/mcp_time",
+        &format!("#!/overlay/bin/python\n{CONSOLE_SCRIPT}"),
+    )?;
+    let (root, manifest) = console_script(&fixture, "/overlay")?;
+    assert_eq!(root, Path::new(SITE).join("mcp_time"));
+    let has = |end: &str| manifest.paths().any(|path| path.ends_with(end));
+    assert!(
+        has("mcp_time/__init__.py") && has("anyio/__init__.py"),
+        "{manifest:?}"
+    );
+    assert!(!has("other/__init__.py"));
     Ok(())
 }
 

@@ -1,0 +1,128 @@
+//! The files that a command leads to before the server runs: launchers, and scripts in front of interpreters.
+
+use super::{
+    LaunchRules, Stage,
+    command::{Command, unversioned},
+    container,
+    interpreter::{self, is_shell, shell_step},
+    prefix, runner,
+    target::{Step, step},
+};
+
+/// Most programs that one command is taken to look up.
+const MAX_SEARCHED: usize = 16;
+
+impl LaunchRules {
+    /// Whether `name` is that of a program which starts servers and is none.
+    #[must_use]
+    pub fn is_launcher(name: &str) -> bool {
+        is_shell(name)
+            || runner::find(name).is_some()
+            || prefix::find(name).is_some()
+            || container::is_client(name)
+    }
+
+    /// The file that a process executes, where it is one that can stand before a server: the script of a shell or
+    /// interpreter, or the program that `execve` was given.
+    #[must_use]
+    pub fn executed_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
+        let command = Command::from_argv(argv);
+        let name = command.program();
+        if is_shell(name) {
+            return match shell_step(command) {
+                Step::Is(target, _) => match target.stage {
+                    Stage::Shell { script } => script,
+                    Stage::Launcher
+                    | Stage::Script { .. }
+                    | Stage::Module { .. }
+                    | Stage::Program
+                    | Stage::Container { .. }
+                    | Stage::Inline => None,
+                },
+                Step::Runs(_) | Step::Shell(_) => None,
+            };
+        }
+        if let Some(interpreter) = interpreter::find(unversioned(name)) {
+            return interpreter.script(&command);
+        }
+        if prefix::find(name).is_some() {
+            return None;
+        }
+        // A wrapper executes by descriptor.
+        let is_path = |path: &&str| path.starts_with('/') && !path.starts_with("/dev/fd/");
+        let path = [filename, command.word(0)].into_iter().find(is_path)?;
+        Some(path.to_owned())
+    }
+
+    /// Names of programs that the shells and prefixes of a command look up when it runs.
+    #[must_use]
+    pub fn searched<S: AsRef<str>>(argv: &[S]) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut pending = vec![Command::from_argv(argv)];
+        while let Some(command) = pending.pop() {
+            let name = command.program();
+            if !is_shell(name) && prefix::find(name).is_none() {
+                continue;
+            }
+            let commands = match step(command) {
+                Step::Runs(commands) | Step::Shell(commands) => commands,
+                Step::Is(..) => continue,
+            };
+            for command in commands {
+                if found.len() == MAX_SEARCHED {
+                    return found;
+                }
+                found.push(command.word(0).to_owned());
+                pending.push(command);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn argv(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test_case("/bin/sh /home/me/bin/python3 server.py", "/home/me/bin/python3" => Some("/home/me/bin/python3".to_owned()); "a script of a shell")]
+    #[test_case("node /usr/bin/npx -y pkg", "/usr/bin/node" => Some("/usr/bin/npx".to_owned()); "a launcher that is a script")]
+    #[test_case("/usr/bin/env node /usr/bin/npx -y pkg", "/usr/bin/npx" => None; "what env executes next")]
+    #[test_case("python3 -m mcp_server_time", "/usr/bin/python3" => None; "a module")]
+    #[test_case("sh -c npx", "/bin/sh" => None; "a line")]
+    #[test_case("uvx mcp-server-time", "/usr/bin/uvx" => Some("/usr/bin/uvx".to_owned()); "a program")]
+    #[test_case("/usr/bin/uvx mcp-server-time", "/dev/fd/7" => Some("/usr/bin/uvx".to_owned()); "by descriptor")]
+    #[test_case("uvx mcp-server-time", "/dev/fd/7" => None; "by descriptor and name")]
+    fn executed_files(line: &str, filename: &str) -> Option<String> {
+        LaunchRules::executed_file(&argv(line), filename)
+    }
+
+    #[test_case("env A=b npx -y pkg" => "npx"; "env")]
+    #[test_case("timeout 5 nice python3 server.py" => "nice python3"; "one behind another")]
+    #[test_case("npx -y pkg" => ""; "a launcher looks up by itself")]
+    fn searched(line: &str) -> String {
+        LaunchRules::searched(&argv(line)).join(" ")
+    }
+
+    #[test]
+    fn a_line_of_a_shell_is_searched() {
+        let found = LaunchRules::searched(&["sh", "-c", "cd / && exec uvx mcp-server-time"]);
+        assert!(found.iter().any(|name| name == "uvx"), "{found:?}");
+    }
+
+    #[test_case("npx" => true)]
+    #[test_case("uvx" => true)]
+    #[test_case("env" => true)]
+    #[test_case("sh" => true)]
+    #[test_case("python3" => false)]
+    #[test_case("node" => false)]
+    #[test_case("mcp-server-time" => false)]
+    fn launchers(name: &str) -> bool {
+        LaunchRules::is_launcher(name)
+    }
+}

@@ -1,0 +1,294 @@
+//! Servers that a launcher starts, without a daemon: what serves is pinned, and what was looked up on PATH with it.
+
+use std::{env, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    json::text,
+    program,
+    real::Real,
+    servers::{NpmServer, WheelServer},
+    wait,
+    wrapped::{Home, Wrapped},
+};
+use serde_json::Value;
+use test_case::test_case;
+
+use crate::files::python;
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}"#;
+
+fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
+    let store = home.path("store.db").display().to_string();
+    let run = program::run([
+        "events", "--json", "--limit", "1000", "--type", kind, "--db", &store,
+    ])?;
+    let mut events = run.objects()?;
+    events.sort_by_key(|event| text(event, "timestamp").to_owned());
+    Ok(events)
+}
+
+/// Lets a server answer, and says what was recorded of its start, the one with this number.
+fn serve(home: &Home, number: usize, wrap: &mut Command) -> Result<Value> {
+    let mut wrapped = Wrapped::start(wrap)?;
+    wrapped.send(INITIALIZE)?;
+    let line = wrapped.line().context("an answer")?;
+    assert!(line.contains("serverInfo"), "{line}");
+    let started = wait::until("its start", || {
+        let mut started = events(home, "mcp_server_started")?;
+        Ok((started.len() >= number).then(|| started.remove(number - 1)))
+    })?;
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    Ok(started)
+}
+
+/// A server that may not run: nothing but the refusal is heard.
+fn refuse(wrap: &mut Command, cause: &str) -> Result<()> {
+    let mut wrapped = Wrapped::start(wrap)?;
+    wrapped.send(INITIALIZE)?;
+    let output = wrapped.line().context("an answer")?;
+    assert!(output.contains("(rule mcp.version_pinning"), "{output}");
+    let (code, rest, errors) = wrapped.finish()?;
+    assert_eq!((code, rest.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains(cause), "{errors}");
+    Ok(())
+}
+
+fn write_program(path: &Path, text: &str) -> Result<()> {
+    fs::create_dir_all(path.parent().context("a directory")?)?;
+    fs::write(path, text)?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// `PATH` with a directory before all others.
+fn path_with(directory: &Path) -> Result<String> {
+    let path = env::var("PATH").context("PATH")?;
+    Ok(format!("{}:{path}", directory.display()))
+}
+
+#[test_case(&["npx", "--no-install", "@"]; "npx")]
+#[test_case(&["npm", "exec", "--no-install", "--", "@"]; "npm exec")]
+fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
+    let server = NpmServer::install()?;
+    let home = Home::new()?;
+    let wrap = |command: &[&str]| -> Result<Command> {
+        let words: Vec<String> = command
+            .iter()
+            .map(|word| word.replace('@', &server.name))
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut wrap = home.wrap(&[], &words)?;
+        wrap.current_dir(&server.project);
+        Ok(wrap)
+    };
+    let first = serve(&home, 1, &mut wrap(command)?)?;
+    let script = server.script();
+    assert_eq!(text(&first, "script"), script.display().to_string(), "{first}");
+    assert!(text(&first, "package_sha256").starts_with("sha256:"), "{first}");
+    let second = serve(&home, 2, &mut wrap(command)?)?;
+    assert_eq!(text(&second, "pin"), "match", "{second}");
+
+    // The same files by their interpreter are the same server.
+    let direct = ["node", &script.display().to_string()];
+    let third = serve(&home, 3, &mut wrap(&direct)?)?;
+    assert_eq!(
+        (text(&third, "server_id"), text(&third, "pin")),
+        (text(&first, "server_id"), "match"),
+        "{third}"
+    );
+
+    let text_before = fs::read_to_string(&script)?;
+    fs::write(&script, format!("{text_before} "))?;
+    refuse(&mut wrap(command)?, "its script and package")?;
+    fs::write(&script, text_before)?;
+    server.change_dependency()?;
+    refuse(&mut wrap(command)?, "its package")
+}
+
+#[test_case(&["uvx", "--from", "WHEEL", "NAME"]; "uvx")]
+#[test_case(&["uv", "run", "--no-project", "--with", "WHEEL", "NAME"]; "uv run")]
+#[test_case(&["pipx", "run", "--spec", "WHEEL", "NAME"]; "pipx")]
+fn a_changed_byte_behind_a_python_launcher(command: &[&str]) -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let home = Home::new()?;
+    let server = WheelServer::build(&home.path("wheels"), &python()?)?;
+    let cache = home.path("uv-cache");
+    let wrap = || -> Result<Command> {
+        let words: Vec<String> = command
+            .iter()
+            .enumerate()
+            .map(|(position, word)| match *word {
+                program if position == 0 => real.python_launcher(program).display().to_string(),
+                "WHEEL" => server.wheel.display().to_string(),
+                "NAME" => server.name.clone(),
+                word => word.to_owned(),
+            })
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut wrap = home.wrap(&[], &words)?;
+        wrap.env("UV_CACHE_DIR", &cache)
+            .env("UV_OFFLINE", "1")
+            .env("UV_PYTHON", python()?)
+            .env("UV_PYTHON_DOWNLOADS", "never")
+            .env("PIPX_HOME", home.path("pipx"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        Ok(wrap)
+    };
+    let first = serve(&home, 1, &mut wrap()?)?;
+    assert!(text(&first, "script").ends_with(&server.name), "{first}");
+    assert!(text(&first, "package_sha256").starts_with("sha256:"), "{first}");
+    let second = serve(&home, 2, &mut wrap()?)?;
+    assert_eq!(text(&second, "pin"), "match", "{second}");
+    assert!(
+        server.change_below(&cache)? > 0,
+        "it is installed below the cache"
+    );
+    refuse(&mut wrap()?, "its package")
+}
+
+/// A script that is found on PATH before the interpreter, and becomes it.
+#[test]
+fn a_script_in_the_place_of_the_interpreter_does_not_run() -> Result<()> {
+    let home = Home::new()?;
+    let script = home.path("server.py");
+    let code = include_str!("../../fixtures/server.py");
+    fs::write(&script, code)?;
+    let python = python()?;
+    fs::create_dir(home.path("bin"))?;
+    std::os::unix::fs::symlink(&python, home.path("bin/python3"))?;
+    let script = script.display().to_string();
+    let wrap = |place: &str| -> Result<Command> {
+        let mut wrap = home.wrap(&["--server", "planted"], &["python3", &script])?;
+        wrap.env("PATH", path_with(&home.path(place))?);
+        Ok(wrap)
+    };
+    serve(&home, 1, &mut wrap("bin")?)?;
+
+    let mark = home.path("mark");
+    let planted = format!("#!/bin/sh\n: > {}\nexec {python} \"$@\"\n", mark.display());
+    write_program(&home.path("planted/python3"), &planted)?;
+    refuse(&mut wrap("planted")?, "its launcher")?;
+    assert!(!mark.exists(), "it was started");
+    let told = events(&home, "mcp_server_binary_mismatch")?;
+    let [told] = &told[..] else {
+        panic!("one mismatch: {told:?}")
+    };
+    assert_eq!(
+        (text(told, "part"), text(told, "action")),
+        ("launcher", "block"),
+        "{told}"
+    );
+    assert!(text(told, "path").ends_with("planted/python3"), "{told}");
+
+    home.configure("version: 1\nmcp: {version_pinning: {on_change: alert}}\n")?;
+    let started = serve(&home, 2, &mut wrap("planted")?)?;
+    assert_eq!(
+        (text(&started, "pin"), text(&started, "action")),
+        ("mismatch", "audit"),
+        "{started}"
+    );
+
+    home.configure("version: 1\n")?;
+    let store = home.path("store.db").display().to_string();
+    let socket = home.path("no-daemon").display().to_string();
+    let trust = [
+        "pins", "trust", "--server", "planted", "--db", &store, "--socket", &socket,
+    ];
+    let trusted = program::run(trust)?;
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let started = serve(&home, 3, &mut wrap("planted")?)?;
+    assert_eq!(text(&started, "pin"), "match", "{started}");
+    let started = serve(&home, 4, &mut wrap("bin")?)?;
+    assert_eq!(text(&started, "pin"), "match", "{started}");
+    Ok(())
+}
+
+#[test]
+fn another_launcher_of_the_same_name_does_not_run() -> Result<()> {
+    let server = NpmServer::install()?;
+    let home = Home::new()?;
+    let wrap = |place: &str| -> Result<Command> {
+        let mut wrap = home.wrap(&[], &["npx", "--no-install", &server.name])?;
+        wrap.current_dir(&server.project);
+        wrap.env("PATH", path_with(&home.path(place))?);
+        Ok(wrap)
+    };
+    serve(&home, 1, &mut wrap("none")?)?;
+    let planted = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\n: > {}\nexec npx \"$@\"\n",
+        home.path("mark").display()
+    );
+    write_program(&home.path("planted/npx"), &planted)?;
+    refuse(&mut wrap("planted")?, "its launcher")?;
+    assert!(!home.path("mark").exists(), "it was started");
+    // What npx itself is run by is looked up as well.
+    let node = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\n: > {}\nexec node \"$@\"\n",
+        home.path("mark").display()
+    );
+    write_program(&home.path("other/node"), &node)?;
+    refuse(&mut wrap("other")?, "its launcher")?;
+    assert!(!home.path("mark").exists(), "it was started");
+    Ok(())
+}
+
+/// npx names the package, its command is a link that is called otherwise.
+#[test]
+fn one_package_is_one_server_however_it_is_started() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let home = Home::new()?;
+    let command = real.npm("mcp-server-memory");
+    let script = command.canonicalize()?.display().to_string();
+    let project = real.npm("../..").canonicalize()?;
+    let command = command.display().to_string();
+    let starts: [&[&str]; 4] = [
+        &[&command],
+        &["npx", "--no-install", "@modelcontextprotocol/server-memory"],
+        &["node", &command],
+        &["node", &script],
+    ];
+    for (position, words) in starts.into_iter().enumerate() {
+        let mut wrap = home.wrap(&[], words)?;
+        wrap.current_dir(&project)
+            .env("MEMORY_FILE_PATH", home.path("memory.json"));
+        let started = serve(&home, position + 1, &mut wrap)?;
+        let pin = if position == 0 { "pinned" } else { "match" };
+        assert_eq!(
+            (text(&started, "server_id"), text(&started, "pin")),
+            ("server-memory", pin),
+            "{words:?}: {started}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_beside_a_script_that_nothing_imports_is_not_pinned() -> Result<()> {
+    let home = Home::new()?;
+    let code = include_str!("../../fixtures/server.py");
+    let script = home.path("code/server.py");
+    fs::create_dir(home.path("code"))?;
+    fs::write(&script, format!("import helper\n{code}"))?;
+    fs::write(home.path("code/helper.py"), "")?;
+    let words = [python()?, script.display().to_string()];
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let wrap = || {
+        let mut wrap = home.wrap(&["--server", "beside"], &words)?;
+        wrap.env("PYTHONDONTWRITEBYTECODE", "1");
+        anyhow::Ok(wrap)
+    };
+    serve(&home, 1, &mut wrap()?)?;
+    fs::write(home.path("code/unrelated.py"), "")?;
+    let second = serve(&home, 2, &mut wrap()?)?;
+    assert_eq!(text(&second, "pin"), "match", "{second}");
+    fs::write(home.path("code/helper.py"), "#")?;
+    refuse(&mut wrap()?, "its package (changed helper.py)")?;
+    fs::write(home.path("code/helper.py"), "")?;
+    fs::write(home.path("code/json.py"), "")?;
+    refuse(&mut wrap()?, "its package (added json.py)")
+}
