@@ -254,7 +254,9 @@ fn one_package_is_one_server_however_it_is_started() -> Result<()> {
     ];
     for (position, words) in starts.into_iter().enumerate() {
         let mut wrap = home.wrap(&[], words)?;
+        // There is a Node among these packages, which npx puts before all others.
         wrap.current_dir(&project)
+            .env("PATH", path_with(&project.join("node_modules/.bin"))?)
             .env("MEMORY_FILE_PATH", home.path("memory.json"));
         let started = serve(&home, position + 1, &mut wrap)?;
         let pin = if position == 0 { "pinned" } else { "match" };
