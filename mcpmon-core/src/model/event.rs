@@ -285,6 +285,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
         detection: Finding,
+        /// How many of them this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
     },
     /// A tool call was judged.
     #[serde(rename = "mcp_tool_call_intercepted")]
@@ -362,7 +365,13 @@ pub enum EventKind {
     ResourceRead { uri: String },
     /// Sampling, elicitation, a prompt or a completion was judged.
     #[serde(rename = "mcp_request_judged")]
-    RequestJudged { method: String, summary: String },
+    RequestJudged {
+        method: String,
+        summary: String,
+        /// How many of them this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
+    },
     /// Secrets were replaced in a request to a model.
     #[serde(rename = "mcp_dlp_redaction")]
     DlpRedaction {
@@ -417,7 +426,13 @@ pub enum EventKind {
     },
     /// A policy took effect.
     #[serde(rename = "policy_loaded")]
-    PolicyLoaded { path: String, hash: Digest },
+    PolicyLoaded {
+        path: String,
+        hash: Digest,
+        /// Rules of the policy before that this one lacks.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        lost: Vec<String>,
+    },
     /// A policy was refused; the one before stays in force.
     #[serde(rename = "policy_rejected")]
     PolicyRejected { path: String, errors: Vec<String> },

@@ -12,6 +12,7 @@ mod extent;
 mod guard;
 mod inspection;
 mod llm;
+mod losses;
 pub mod network;
 mod rate;
 pub mod rules;

@@ -52,7 +52,7 @@ pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryErr
     }
     let filter = Filter {
         types: TYPES.map(str::to_owned).to_vec(),
-        session: Some(session.id.clone()),
+        sessions: vec![session.id.clone()],
         ..Filter::default()
     };
     let (mut begin, mut last) = (session.started, session.started);

@@ -141,4 +141,10 @@ pub struct StoreStatus {
     pub queued: usize,
     /// Why the latest write failed.
     pub last_error: Option<String>,
+    /// Bytes that it takes on the disk.
+    #[serde(default)]
+    pub size: u64,
+    /// When the oldest event happened that is in it, RFC 3339.
+    #[serde(default)]
+    pub oldest: Option<String>,
 }

@@ -44,12 +44,20 @@ impl Listing {
         limit: u32,
         output: &mut Output<'_>,
     ) -> Result<(), CliError> {
-        let (events, more) = newest(limit, |limit| reader.events(filter, limit))?;
+        let mut found = reader.find(filter, limit.saturating_add(1))?;
+        let more = found.keep_newest(limit);
+        found.sort_by_time();
         match output.form {
-            Form::Json => self.json(&events, output)?,
-            Form::Table => output.table(&self.table, &self.rows(&events))?,
+            Form::Json => reader.each(&found, |event| {
+                Ok::<_, CliError>(output.json(&json::to_json(&event))?)
+            })?,
+            Form::Table => {
+                let mut rows = Rows::new(&self.table, found.len(), output)?;
+                reader.each(&found, |event| rows.add((self.row)(&event), output))?;
+                rows.finish(output)?;
+            }
         }
-        note_extent(events.len(), more, output)?;
+        note_extent(found.len(), more, output)?;
         Ok(output.flush()?)
     }
 
@@ -106,6 +114,42 @@ pub(super) fn named(reader: &Reader, id: Uuid) -> Result<StoredEvent, CliError> 
         CliError::new(ErrorKind::Refused, error)
             .with_hint("a text that names it imitates mcpmon, unless the event is in another store (--db FILE) or older than the record")
     })
+}
+
+/// Rows of a table on their way out: one that is as wide as what is in it has to be known whole, a long one goes out row
+/// by row, in columns of fixed widths.
+pub(super) struct Rows<'t> {
+    table: &'t Table,
+    /// What is to be known first; `None` where rows go out at once.
+    held: Option<Vec<Row>>,
+}
+
+/// Rows that are held at most.
+const MOST_HELD: usize = 10_000;
+
+impl<'t> Rows<'t> {
+    pub(super) fn new(table: &'t Table, count: usize, output: &mut Output<'_>) -> Result<Self, CliError> {
+        let held = (count <= MOST_HELD).then(|| Vec::with_capacity(count));
+        if held.is_none() {
+            output.growing_table(table, &[])?;
+        }
+        Ok(Self { table, held })
+    }
+
+    pub(super) fn add(&mut self, row: Row, output: &mut Output<'_>) -> Result<(), CliError> {
+        match &mut self.held {
+            Some(held) => held.push(row),
+            None => output.more_rows(self.table, &[row])?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, output: &mut Output<'_>) -> Result<(), CliError> {
+        match self.held {
+            Some(held) => Ok(output.table(self.table, &held)?),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Says on stderr that a listing is empty, or not all there is.

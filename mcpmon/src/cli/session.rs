@@ -10,23 +10,41 @@ const KNOWN: u32 = 5;
 
 /// The id of a session that is named by it, or as it was called: then the newest that was.
 pub(super) fn id(reader: &Reader, named: &str) -> Result<String, CliError> {
-    let known = reader.sessions(u32::MAX)?;
-    let is_called = |summary: &&SessionSummary| SessionId::new(&*summary.id).is_called(named);
-    Ok(match known.iter().rfind(is_called) {
-        Some(newest) if known.iter().all(|summary| summary.id != named) => newest.id.clone(),
+    Ok(chosen(&reader.session_ids()?, named))
+}
+
+/// Ids by which events name the session that a command line names, if it names one: layers that know its root by
+/// another name tell of the same session.
+pub(super) fn ids(reader: &Reader, named: Option<&str>) -> Result<Vec<String>, CliError> {
+    let Some(named) = named else {
+        return Ok(Vec::new());
+    };
+    let known = reader.session_ids()?;
+    let id = chosen(&known, named);
+    let session = SessionId::new(&*id);
+    let is_other = |other: &String| *other != id && SessionId::new(&**other).is_of_same_root(&session);
+    let others: Vec<String> = known.into_iter().filter(is_other).collect();
+    Ok([vec![id], others].concat())
+}
+
+fn chosen(known: &[String], named: &str) -> String {
+    let is_called = |id: &&String| SessionId::new(&***id).is_called(named);
+    match known.iter().rfind(is_called) {
+        Some(newest) if known.iter().all(|id| id != named) => newest.clone(),
         Some(_) | None => named.to_owned(),
-    })
+    }
 }
 
 /// What the store has on a session, see [`id`]: its summary, or what its events tell where it was forgotten.
 pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliError> {
-    let id = &*id(reader, named)?;
+    let ids = ids(reader, Some(named))?;
     let known = reader.sessions(u32::MAX)?.into_iter();
-    if let Some(summary) = known.into_iter().find(|summary| summary.id == id) {
+    if let Some(summary) = known.into_iter().find(|summary| ids.contains(&summary.id)) {
         return Ok(summary);
     }
+    let id = ids.first().map_or(named, String::as_str).to_owned();
     let filter = Filter {
-        session: Some(id.to_owned()),
+        sessions: ids,
         ..Filter::default()
     };
     match (
@@ -34,13 +52,13 @@ pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliEr
         reader.events(&filter, 1)?.last(),
     ) {
         (Some(first), Some(last)) => Ok(SessionSummary {
-            id: id.to_owned(),
+            id,
             agent: None,
             started: first.timestamp,
             ended: Some(last.timestamp),
             servers: Vec::new(),
         }),
-        _ => Err(unknown(reader, id)?),
+        _ => Err(unknown(reader, &id)?),
     }
 }
 

@@ -27,12 +27,17 @@ pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// `203.0.113.9:443 ×12 evil.example`: the name comes last, so that where there is no room the rest stays.
-pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count: u64) -> String {
-    let times = match count {
+/// How many an event stands for, where that is more than one.
+pub(super) fn times(count: u64) -> String {
+    match count {
         1 => String::new(),
         more => format!(" ×{more}"),
-    };
+    }
+}
+
+/// `203.0.113.9:443 ×12 evil.example`: the name comes last, so that where there is no room the rest stays.
+pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count: u64) -> String {
+    let times = times(count);
     match name {
         Some(name) => format!("{address}{times} {name}"),
         None => format!("{address}{times}"),
@@ -100,11 +105,14 @@ fn describe(kind: EventKind) -> String {
             format!("{tool_name}: {}", fields.join(", "))
         }
         EventKind::Detection {
-            tool_name, detection, ..
-        } => match tool_name {
-            Some(tool) => format!("{tool}: {} in {}", detection.pattern, detection.field),
-            None => format!("{} in {}", detection.pattern, detection.field),
-        },
+            tool_name,
+            detection,
+            count,
+            ..
+        } => {
+            let found = format!("{} in {}{}", detection.pattern, detection.field, times(count));
+            tool_name.map_or_else(|| found.clone(), |tool| format!("{tool}: {found}"))
+        }
         EventKind::ToolCallIntercepted { tool_name, .. } | EventKind::ToolCalled { tool_name, .. } => {
             tool_name
         }
@@ -130,7 +138,11 @@ fn describe(kind: EventKind) -> String {
             format!("{tool_name}: {}", patterns.join(", "))
         }
         EventKind::ResourceRead { uri } => uri,
-        EventKind::RequestJudged { method, summary } => format!("{method}: {summary}"),
+        EventKind::RequestJudged {
+            method,
+            summary,
+            count,
+        } => format!("{method}: {summary}{}", times(count)),
         EventKind::CrossServerBlocked {
             blocked_tool_name,
             related_calls,
@@ -153,7 +165,15 @@ fn describe(kind: EventKind) -> String {
         } => format!("{url}: {} instead of {}", actual.short(12), expected.short(12)),
         EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
-        EventKind::PolicyLoaded { path, hash } => format!("{path} {}", hash.short(12)),
+        EventKind::PolicyLoaded { path, hash, lost } => match lost.as_slice() {
+            [] => format!("{path} {}", hash.short(12)),
+            [lost] => format!("without {lost}: {path} {}", hash.short(12)),
+            [lost, rest @ ..] => format!(
+                "without {lost} and {} more: {path} {}",
+                rest.len(),
+                hash.short(12)
+            ),
+        },
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
         EventKind::EnforcementDegraded { component, cause }
         | EventKind::EnforcementRestored { component, cause } => {

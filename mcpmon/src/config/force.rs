@@ -111,6 +111,7 @@ const IN_FORCE: &[&str] = &[
     "record.path",
     "record.jsonl",
     "record.webhook_url",
+    "record.webhook_key_file",
     "record.webhook_min_severity",
     "record.retention",
     "record.max_size",

@@ -25,7 +25,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use mcpmon_core::{model::Digest, policy::Policy};
+use mcpmon_core::{
+    model::{Digest, Event, EventKind, Layer, Severity, Timestamp},
+    policy::Policy,
+};
 use schemars::transform::{RecursiveTransform, Transform as _};
 
 pub use self::{
@@ -36,7 +39,7 @@ pub use self::{
     mode::EnforceEdit,
     outline::{Meaning, Outline, Stated},
     own::on_top,
-    reload::Reloader,
+    reload::{Asked, Reloader},
     settings::{
         BodyStorageSettings, DiscoverySettings, ProviderSettings, ProxySettings, RecordSettings, Settings,
         WebhookSettings,
@@ -60,7 +63,34 @@ pub struct Loaded {
     pub hash: Digest,
     /// The text itself, for those who are handed it.
     pub text: Arc<Sources>,
+    /// Rules of the configuration before that this one lacks.
+    pub lost: Vec<String>,
 }
+
+impl Loaded {
+    /// That it took effect; notable where it lacks rules.
+    #[must_use]
+    pub fn event(&self, now: Timestamp) -> Event {
+        let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
+        let kind = EventKind::PolicyLoaded {
+            path: sources.join(", "),
+            hash: self.hash,
+            lost: self.lost.iter().take(MOST_LOST).cloned().collect(),
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        if !self.lost.is_empty() {
+            event.severity = Severity::High;
+            event.reason = Some(format!(
+                "{} rules that were in force are so no longer; if that was not meant, put them back into the file",
+                self.lost.len()
+            ));
+        }
+        event
+    }
+}
+
+/// Lost rules that an event names.
+const MOST_LOST: usize = 50;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +132,7 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
         sources: sources.names().cloned().collect(),
         hash: sources.digest(),
         text: Arc::new(sources.clone()),
+        lost: Vec::new(),
     };
     Ok(document.mistakes.unless_any(loaded)?)
 }

@@ -44,6 +44,8 @@ pub struct RecordSettings {
 pub struct WebhookSettings {
     /// `http` or `https`.
     pub url: String,
+    /// File with the key that posts are signed with, absolute.
+    pub key_file: Option<PathBuf>,
     /// Severity from which on events are posted.
     pub min_severity: Severity,
 }

@@ -8,7 +8,7 @@ use super::{
     link::{Line, Link, LinkError},
     protocol::{Hear, MAX_SAID, Say},
 };
-use crate::record::{Access, Destination, Entry, Limits, Progress, Store, StoreError, json};
+use crate::record::{Access, Destination, Entry, Limits, Pruned, Store, StoreError, json};
 
 /// The daemon, with the user's own store behind it.
 #[derive(Debug)]
@@ -70,10 +70,10 @@ impl Destination for ThroughDaemon {
         })
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
         match &mut self.store {
             Some(store) => store.prune(limits, now),
-            None => Ok(Progress::Done),
+            None => Ok(Pruned::default()),
         }
     }
 }
@@ -118,6 +118,8 @@ fn say(entries: &[Entry]) -> Option<Say> {
             | Entry::DeletePinSet(..)
             | Entry::Declare(_)
             | Entry::ForgetRunning
+            | Entry::Watch(_)
+            | Entry::Unposted(_)
             | Entry::PolicyChanged
             | Entry::Body(_)
             | Entry::ShortenBodies(_) => {}

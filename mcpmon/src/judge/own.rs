@@ -116,11 +116,7 @@ impl Followed {
 /// What is recorded of news of a policy, of that of the user `uid` where one process judges for many.
 pub(super) fn told(now: Timestamp, uid: Option<u32>, news: &Result<Loaded, ConfigError>) -> Event {
     let error = match news {
-        Ok(loaded) => {
-            let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-            let (path, hash) = (sources.join(", "), loaded.hash);
-            return Event::new(now, Layer::Agent, EventKind::PolicyLoaded { path, hash });
-        }
+        Ok(loaded) => return loaded.event(now),
         Err(error) => error,
     };
     let errors = mistakes(error);

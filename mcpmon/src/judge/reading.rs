@@ -5,7 +5,7 @@ use mcpmon_core::{
     model::{Recent, Timestamp},
 };
 
-use crate::record::{Destination, Entry, Limits, Progress, StoreError};
+use crate::record::{Destination, Entry, Limits, Pruned, StoreError, StoredEvent};
 
 /// A destination that gets results as they were read.
 #[derive(Debug)]
@@ -21,8 +21,12 @@ impl<D: Destination> Destination for Reading<D> {
         self.0.keep(entries)
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
         self.0.prune(limits, now)
+    }
+
+    fn take_unposted(&mut self, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.0.take_unposted(most)
     }
 
     fn rest(&mut self) {

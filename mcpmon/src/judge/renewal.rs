@@ -1,6 +1,6 @@
 //! What others changed is taken over: who is in the session, what is pinned and approved, the policy.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use mcpmon_core::{
     decide::{Company, Observation},
@@ -9,7 +9,7 @@ use mcpmon_core::{
 };
 
 use super::{Judge, own::told, shared::Snapshot};
-use crate::config::{Loaded, Reloader, load_sources};
+use crate::config::{Asked, Loaded, load_sources};
 
 impl Judge {
     /// Says who else is in the session.
@@ -132,7 +132,9 @@ impl Judge {
     pub(super) fn poll_policy(&mut self, now: Timestamp) {
         let news = match (&mut self.own, &mut self.reloader) {
             (Some(own), _) => own.poll(),
-            (None, reloader) => reloader.as_mut().and_then(Reloader::poll),
+            (None, reloader) => reloader
+                .as_mut()
+                .and_then(|reloader| reloader.poll(Instant::now(), Asked::ByClock)),
         };
         let Some(news) = news else {
             return;

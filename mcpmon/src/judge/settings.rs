@@ -26,6 +26,7 @@ pub(crate) fn outlets(settings: &RecordSettings) -> OutletSettings {
         jsonl: settings.jsonl.clone(),
         webhook: settings.webhook.as_ref().map(|webhook| record::WebhookSettings {
             url: webhook.url.clone(),
+            key_file: webhook.key_file.clone(),
             min_severity: webhook.min_severity,
         }),
     }

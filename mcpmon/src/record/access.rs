@@ -64,6 +64,14 @@ pub enum AccessError {
 impl Access {
     /// Makes the directory and an empty file where they are missing, and returns the path with no links in it.
     pub(super) fn prepare(self, path: &Path) -> Result<PathBuf, AccessError> {
+        let path = self.place(path)?;
+        self.make_file(&path)?;
+        check_file(&path)?;
+        Ok(path)
+    }
+
+    /// Makes the directory where it is missing, and returns the path with no links in it.
+    pub(super) fn place(self, path: &Path) -> Result<PathBuf, AccessError> {
         let name = path
             .file_name()
             .ok_or_else(|| AccessError::NoFile(path.to_owned()))?;
@@ -76,10 +84,7 @@ impl Access {
         }
         let directory = fs::canonicalize(directory).map_err(failed("resolve", directory))?;
         check_directory(&directory)?;
-        let path = directory.join(name);
-        self.make_file(&path)?;
-        check_file(&path)?;
-        Ok(path)
+        Ok(directory.join(name))
     }
 
     /// Sets mode and group of a store's files that are there.

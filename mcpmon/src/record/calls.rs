@@ -1,6 +1,9 @@
 //! Tool calls: what a model wanted, each judgement with what went to the server, and what came back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    hash::{BuildHasher as _, RandomState},
+};
 
 use mcpmon_core::model::{Action, Definition, Digest, Layer, RawJson, SessionId, Timestamp};
 use rusqlite::Connection;
@@ -50,8 +53,44 @@ impl ToolCall {
     }
 }
 
-/// The newest `limit` calls that match, oldest first.
-pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusqlite::Result<Vec<ToolCall>> {
+/// Where the events of one call are; what there is none of is 0, which is no position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallPlaces {
+    intent: i64,
+    judged: i64,
+    called: i64,
+    returned: i64,
+}
+
+impl CallPlaces {
+    /// Positions of its events.
+    pub fn positions(&self) -> impl Iterator<Item = i64> {
+        let all = [self.intent, self.judged, self.called, self.returned];
+        all.into_iter().filter(|position| *position != 0)
+    }
+}
+
+/// A call with its events.
+pub(super) fn read(connection: &Connection, places: &CallPlaces) -> rusqlite::Result<ToolCall> {
+    let event = |position| match position {
+        0 => Ok(None),
+        seq => query::event_at(connection, seq),
+    };
+    Ok(ToolCall {
+        intent: event(places.intent)?,
+        judged: event(places.judged)?,
+        called: event(places.called)?,
+        returned: event(places.returned)?,
+    })
+}
+
+/// Where the newest `limit` calls are that match, oldest first. Their events are read one after the other, for what
+/// belongs together, and are not kept.
+pub(super) fn find(
+    connection: &Connection,
+    filter: &Filter,
+    limit: u32,
+) -> rusqlite::Result<Vec<CallPlaces>> {
     let of = |types: &[&str]| Filter {
         types: types.iter().map(|name| (*name).to_owned()).collect(),
         ..filter.clone()
@@ -59,8 +98,8 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
     let window = Window::Newest {
         limit: limit.saturating_mul(3),
     };
-    let events = query::events(connection, &of(&[JUDGED, CALLED]), window)?;
-    let Some(first) = events.first().map(|event| event.seq) else {
+    let mut all = query::find(connection, &of(&[JUDGED, CALLED]), window)?;
+    let Some(first) = all.first().map(|position| position.seq) else {
         return Ok(Vec::new());
     };
     let answers = Filter {
@@ -75,62 +114,95 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
         seq: first,
         limit: limit.saturating_mul(3),
     };
-    let mut all = events;
-    all.extend(query::events(connection, &answers, window)?);
+    all.extend(query::find(connection, &answers, window)?);
     // Each process writes when it finds time to: what a model wanted can be written behind the call that came of it.
-    all.sort_by_key(|event| (event.timestamp, event.seq));
-    let mut calls = join(all);
+    all.sort_unstable_by_key(|position| (position.at, position.seq));
+    let mut joined = Joined::default();
+    for position in all {
+        if let Some(event) = query::event_at(connection, position.seq)? {
+            joined.add(&event);
+        }
+    }
+    let mut calls = joined.calls;
     let beyond = calls.len().saturating_sub(limit as usize);
-    Ok(calls.split_off(beyond))
+    calls.drain(..beyond);
+    Ok(calls)
 }
 
-/// By session, server, request id and user; an id that is used again belongs to a new call.
-fn join(events: Vec<StoredEvent>) -> Vec<ToolCall> {
-    let mut calls: Vec<ToolCall> = Vec::new();
-    let mut open: BTreeMap<[String; 3], Vec<Open>> = BTreeMap::new();
-    let mut intents = Intents::default();
-    for event in events {
-        let (key, user) = (key(&event), user(&event));
+/// Calls put together from their events, which come in the order of time: by session, server, request id and user; an
+/// id that is used again belongs to a new call.
+#[derive(Debug, Default)]
+struct Joined {
+    calls: Vec<CallPlaces>,
+    /// By a hash of session, server and request id.
+    open: BTreeMap<u64, Vec<Open>>,
+    hashes: RandomState,
+    intents: Intents,
+}
+
+impl Joined {
+    fn add(&mut self, event: &StoredEvent) {
+        let (key, user) = (self.hashes.hash_one(key(event)), user(event));
         let of_others = |open: &Open| !may_share_user(open.user, user);
-        let same = open
-            .get(&key)
-            .and_then(|open| open.iter().rfind(|open| !of_others(open)));
-        let known = same.map(|open| open.position);
+        let same = self.open.get(&key);
+        let same = same.and_then(|open| open.iter().rfind(|open| !of_others(open)));
+        let known = same.copied();
+        self.intents.forget_before(event.timestamp);
         match event.kind.as_str() {
             JUDGED if event.layer == Layer::Llm => {
-                intents.add(&event, calls.len());
-                calls.push(ToolCall {
-                    intent: Some(event),
-                    ..ToolCall::default()
+                self.intents.add(event, self.calls.len());
+                self.calls.push(CallPlaces {
+                    intent: event.seq,
+                    ..CallPlaces::default()
                 });
             }
-            CALLED if known.is_some_and(|at| awaits(&calls[at], &event)) => {
-                if let Some(at) = known {
-                    calls[at].called = Some(event);
+            CALLED if known.is_some_and(|open| open.awaits == Some(self.is_same(event))) => {
+                if let Some(Open { position, .. }) = known {
+                    self.calls[position].called = event.seq;
+                    let same = self.open.get_mut(&key).into_iter().flatten();
+                    same.filter(|open| open.position == position)
+                        .for_each(|open| open.awaits = None);
                 }
             }
             JUDGED | CALLED => {
-                let at = intents.take(&event).unwrap_or(calls.len());
-                if at == calls.len() {
-                    calls.push(ToolCall::default());
+                let position = self.intents.take(event).unwrap_or(self.calls.len());
+                if position == self.calls.len() {
+                    self.calls.push(CallPlaces::default());
                 }
-                let same = open.entry(key).or_default();
+                let is_judged = event.kind == JUDGED;
+                match is_judged {
+                    true => self.calls[position].judged = event.seq,
+                    false => self.calls[position].called = event.seq,
+                }
+                // One that was stopped is not called: its id is then another call's, over a connection that came later.
+                let awaits = (is_judged && event.action != Action::Block).then(|| self.is_same(event));
+                let same = self.open.entry(key).or_insert_with(|| Vec::with_capacity(1));
                 same.retain(of_others);
-                same.push(Open { position: at, user });
-                match event.kind.as_str() {
-                    JUDGED => calls[at].judged = Some(event),
-                    _ => calls[at].called = Some(event),
-                }
+                same.push(Open {
+                    position,
+                    user,
+                    awaits,
+                });
             }
             _ => {
-                if let Some(at) = known {
-                    open.entry(key).or_default().retain(|open| open.position != at);
-                    calls[at].returned = Some(event);
+                if let Some(Open { position, .. }) = known {
+                    self.calls[position].returned = event.seq;
+                    if let Entry::Occupied(mut same) = self.open.entry(key) {
+                        same.get_mut().retain(|open| open.position != position);
+                        if same.get().is_empty() {
+                            same.remove();
+                        }
+                    }
                 }
             }
         }
     }
-    calls
+
+    /// A hash of what a judgement and the call that came of it have in common.
+    fn is_same(&self, event: &StoredEvent) -> u64 {
+        self.hashes
+            .hash_one(["tool_name", "tool_call_id"].map(|field| text(event, field)))
+    }
 }
 
 /// A call of which more may come.
@@ -139,6 +211,8 @@ struct Open {
     /// Which of all calls it is.
     position: usize,
     user: Option<u32>,
+    /// Where it was judged and may be called: what the call has in common with that.
+    awaits: Option<u64>,
 }
 
 /// Whose call an event is of: the user of the client, else of the process that serves.
@@ -151,18 +225,6 @@ fn user(event: &StoredEvent) -> Option<u32> {
 /// Whether nothing tells that both are of two users.
 fn may_share_user(one: Option<u32>, other: Option<u32>) -> bool {
     one.is_none() || other.is_none() || one == other
-}
-
-/// Whether `called` is what became of a call that was judged. One that was stopped is not called: its id is then another
-/// call's, over a connection that came later.
-fn awaits(call: &ToolCall, called: &StoredEvent) -> bool {
-    let is_same = |judged: &StoredEvent| {
-        judged.action != Action::Block
-            && ["tool_name", "tool_call_id"]
-                .into_iter()
-                .all(|field| text(judged, field) == text(called, field))
-    };
-    call.called.is_none() && call.returned.is_none() && call.judged.as_ref().is_some_and(is_same)
 }
 
 fn key(event: &StoredEvent) -> [String; 3] {
@@ -186,7 +248,12 @@ struct Intents {
     by_id: BTreeMap<String, VecDeque<Intent>>,
     /// By what the tools are to be called with.
     by_input: BTreeMap<Option<Digest>, VecDeque<Intent>>,
+    /// When each was wanted, its position, and what it is found by, oldest first.
+    order: VecDeque<Waiting>,
 }
+
+/// When a call was wanted, its position, and what it is found by.
+type Waiting = (Timestamp, usize, Option<String>, Option<Digest>);
 
 /// Most calls with one id, or with the same input, that are waited for; the oldest make room.
 const MOST_ALIKE: usize = 256;
@@ -276,6 +343,8 @@ impl Intents {
             return;
         }
         let intent = Intent::of(event, position);
+        self.order
+            .push_back((intent.at, position, intent.id.clone(), intent.input));
         if let Some(id) = &intent.id {
             put(self.by_id.entry(id.clone()).or_default(), intent.clone());
         }
@@ -291,14 +360,34 @@ impl Intents {
             same.find(|intent| intent.is_alike(&call))
         });
         let found = found?.clone();
-        let others = |intent: &Intent| intent.position != found.position;
-        if let Some(same) = found.id.as_ref().and_then(|id| self.by_id.get_mut(id)) {
-            same.retain(others);
-        }
-        if let Some(same) = self.by_input.get_mut(&found.input) {
-            same.retain(others);
-        }
+        self.forget(found.position, found.id.as_ref(), found.input);
         Some(found.position)
+    }
+
+    /// Forgets those that waited too long by `now`: nothing comes of them any more.
+    fn forget_before(&mut self, now: Timestamp) {
+        let is_late = |waiting: &mut Waiting| now.0.saturating_sub(waiting.0.0) > LONGEST_WAIT;
+        while let Some((_, position, id, input)) = self.order.pop_front_if(is_late) {
+            self.forget(position, id.as_ref(), input);
+        }
+    }
+
+    fn forget(&mut self, position: usize, id: Option<&String>, input: Option<Digest>) {
+        let others = |intent: &Intent| intent.position != position;
+        if let Some(id) = id
+            && let Some(same) = self.by_id.get_mut(id)
+        {
+            same.retain(others);
+            if same.is_empty() {
+                self.by_id.remove(id);
+            }
+        }
+        if let Some(same) = self.by_input.get_mut(&input) {
+            same.retain(others);
+            if same.is_empty() {
+                self.by_input.remove(&input);
+            }
+        }
     }
 
     /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
@@ -337,9 +426,10 @@ mod tests {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, events);
         let name = |event: &Option<StoredEvent>| event.as_ref().map_or(0, |event| event.seq);
-        load(&store.connection, filter, limit)
+        find(&store.connection, filter, limit)
             .unwrap()
             .iter()
+            .map(|places| read(&store.connection, places).unwrap())
             .map(|call| {
                 let intent = match &call.intent {
                     Some(intent) => format!("{}>", intent.seq),

@@ -6,8 +6,11 @@ use mcpmon_core::model::{
     DefinitionKey, DefinitionRecord, PinKey, Recent, RecentOutput, ServerId, SessionId, Timestamp,
 };
 
+use uuid::Uuid;
+
 use super::{
-    BinaryPin, DeclaredServer, Member, SealedBody, Store, StoreError, StoredEvent, retention::Limits,
+    BinaryPin, DeclaredServer, Member, SealedBody, Span, Store, StoreError, StoredEvent, clock::Uptime,
+    retention::Limits,
 };
 
 /// Something to keep, or to keep no longer.
@@ -37,6 +40,10 @@ pub enum Entry {
     Declare(Vec<DeclaredServer>),
     /// No server is taken for running any more.
     ForgetRunning,
+    /// A daemon watches.
+    Watch(Span),
+    /// Events that the webhook did not take yet: who writes the store next posts them.
+    Unposted(Vec<(Uuid, Timestamp)>),
     /// Another policy is in force.
     PolicyChanged,
     /// A body of an exchange with a model.
@@ -61,6 +68,8 @@ impl Entry {
             | Self::DeletePinSet(..)
             | Self::Declare(_)
             | Self::ForgetRunning
+            | Self::Watch(_)
+            | Self::Unposted(_)
             | Self::PolicyChanged
             | Self::Body(_)
             | Self::ShortenBodies(_) => None,
@@ -69,12 +78,26 @@ impl Entry {
 }
 
 /// Whether the limits hold now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
     /// They do.
+    #[default]
     Done,
     /// There is more to remove, when nothing else waits.
     More,
+}
+
+/// What the limits removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Whether there is more.
+    pub progress: Progress,
+    /// Events that were older than `record.retention`.
+    pub aged: u64,
+    /// Events that made room within `record.max_size`.
+    pub oversize: u64,
+    /// How far the clock jumped since the last time: nothing is removed for its age for a while.
+    pub jump: Option<Duration>,
 }
 
 /// Where a recorder's writer takes what was recorded.
@@ -94,7 +117,16 @@ pub trait Destination: Send {
     ///
     /// # Errors
     /// Where it cannot.
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError>;
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
+
+    /// Takes out events that the webhook of an earlier process did not take, at most so many; they are no longer kept
+    /// as such.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn take_unposted(&mut self, _most: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Gives back the memory that only the next entries need: for some time there were none.
     fn rest(&mut self) {}
@@ -105,8 +137,12 @@ impl Destination for Store {
         self.carry_out(entries)
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Progress, StoreError> {
-        super::retention::enforce(self, limits, now)
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+        super::retention::enforce(self, limits, now, &Uptime::read())
+    }
+
+    fn take_unposted(&mut self, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.write(|transaction| super::outlets::take_unposted(transaction, most))
     }
 
     fn rest(&mut self) {

@@ -5,6 +5,8 @@
 mod access;
 mod bodies;
 mod calls;
+mod clock;
+mod copy;
 mod definitions;
 mod entry;
 mod event;
@@ -31,7 +33,9 @@ mod row;
 mod schema;
 mod servers;
 mod sessions;
+mod sole;
 mod store;
+mod watches;
 mod writer;
 
 #[cfg(test)]
@@ -42,9 +46,10 @@ pub use bodies::{
     BodyKey, BodySettings, BodyStorage, Gathered, Keeper, KeptBodies, KeyError, Label, SealedBody, Side,
     Unsealed,
 };
-pub use calls::{LONGEST_WAIT, ToolCall};
+pub use calls::{CallPlaces, LONGEST_WAIT, ToolCall};
+pub use copy::CopyError;
 pub use definitions::{Approved, Selection};
-pub use entry::{Destination, Entry, Progress};
+pub use entry::{Destination, Entry, Progress, Pruned};
 pub use event::StoredEvent;
 pub(crate) use event::{new_event_id, new_id};
 pub use follow::Follow;
@@ -54,7 +59,7 @@ pub use names::{EVENT_TYPES, name, parse_name};
 pub use outlets::{OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
-pub use query::Filter;
+pub use query::{Filter, Found};
 pub use queue::Refused;
 pub use reader::{OpenError, QueryError, Reader};
 pub use recorder::{Recorder, RecorderStatus, Settings, Unkept, Unsettled};
@@ -62,4 +67,6 @@ pub use retention::Limits;
 pub use schema::SchemaError;
 pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};
 pub use sessions::{Member, SessionSummary};
+pub use sole::{Sole, SoleError};
 pub use store::{Store, StoreError};
+pub use watches::{Span, WATCH_INTERVAL};

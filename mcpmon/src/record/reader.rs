@@ -16,11 +16,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use uuid::Uuid;
 
 use super::{
-    BinaryPin, Filter, Label, Launch, Member, SealedBody, Selection, ServerSummary, SessionSummary,
-    StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills, launches, pins,
+    BinaryPin, CallPlaces, Filter, Found, Label, Launch, Member, SealedBody, Selection, ServerSummary,
+    SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills, launches,
+    pins,
     query::{self, Window},
     schema::{self, SchemaError},
-    servers, sessions,
+    servers, sessions, watches,
 };
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -130,6 +131,32 @@ impl Reader {
         self.run(|connection| query::events(connection, filter, Window::Newest { limit }))
     }
 
+    /// Where the newest `limit` events are that match, in the order in which they were recorded.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn find(&self, filter: &Filter, limit: u32) -> Result<Found, QueryError> {
+        self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
+            .map(Found)
+    }
+
+    /// Looks at each event that was found, one after the other; those that retention removed since are left out.
+    ///
+    /// # Errors
+    /// Where the store cannot be read, or `look` fails.
+    pub fn each<E: From<QueryError>>(
+        &self,
+        found: &Found,
+        mut look: impl FnMut(StoredEvent) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for position in &found.0 {
+            if let Some(event) = self.run(|connection| query::event_at(connection, position.seq))? {
+                look(event)?;
+            }
+        }
+        Ok(())
+    }
+
     /// At most `limit` events that match from after position `seq`, oldest first.
     ///
     /// # Errors
@@ -151,12 +178,20 @@ impl Reader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
-    /// The newest `limit` tool calls that match, oldest first.
+    /// Where the newest `limit` tool calls are that match, oldest first.
     ///
     /// # Errors
     /// Where the store cannot be read.
-    pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<ToolCall>, QueryError> {
-        self.run(|connection| calls::load(connection, filter, limit))
+    pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<CallPlaces>, QueryError> {
+        self.run(|connection| calls::find(connection, filter, limit))
+    }
+
+    /// A call that was found, without what retention removed since.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn call(&self, places: &CallPlaces) -> Result<ToolCall, QueryError> {
+        self.run(|connection| calls::read(connection, places))
     }
 
     /// All servers by id.
@@ -263,6 +298,33 @@ impl Reader {
         self.run(|connection| sessions::load(connection, limit))
     }
 
+    /// When the oldest event happened that is kept.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn oldest_event(&self) -> Result<Option<Timestamp>, QueryError> {
+        let select = "SELECT min(timestamp) FROM events";
+        let oldest =
+            self.run(|connection| connection.query_row(select, [], |row| row.get::<_, Option<i64>>(0)))?;
+        Ok(oldest.map(Timestamp))
+    }
+
+    /// The parts of `span` in which no daemon watched.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn unwatched(&self, span: Span) -> Result<Vec<Span>, QueryError> {
+        self.run(|connection| watches::unwatched(connection, span))
+    }
+
+    /// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn session_ids(&self) -> Result<Vec<String>, QueryError> {
+        self.run(sessions::ids)
+    }
+
     /// The highest position given so far, 0 in a new store.
     pub(super) fn last_seq(&self) -> Result<i64, QueryError> {
         self.run(query::last_seq)
@@ -276,6 +338,14 @@ impl Reader {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads while another store is written.
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        work(&self.connection)
     }
 
     fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, QueryError> {

@@ -262,6 +262,7 @@ pub(crate) fn detected(tool: &str) -> Event {
             subject: Subject::Definition,
             tool_name: Some(tool.to_owned()),
             detection: finding(),
+            count: 1,
         },
     );
     event.severity = Severity::Critical;
@@ -375,6 +376,7 @@ pub(crate) fn every_kind() -> Vec<Event> {
         EventKind::PolicyLoaded {
             path: "/etc/mcpmon/mcpmon.yaml".into(),
             hash: Digest::of(b"policy"),
+            lost: Vec::new(),
         },
         EventKind::PolicyRejected {
             path: "/etc/mcpmon/mcpmon.yaml".into(),

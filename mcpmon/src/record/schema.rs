@@ -7,9 +7,12 @@ const APPLICATION_ID: i32 = 0x4d43_504d;
 
 /// Each step brings a store from version `index` to `index + 1`; a released step never changes.
 ///
-/// Three indexes of every event pay for their writes: `type` for `connections` and `execs`, `timestamp` for `--since` and
-/// retention, `server_id` for `--server` and for joining a launch with its end; a fourth, `session_id`, for
-/// `--session` and reports. Each is followed by the row id, so the newest N come without sorting. AUTOINCREMENT keeps positions rising when retention empties the table.
+/// Each filter of the listings has an index: `type` for `connections` and `execs`, `timestamp` for `--since` and
+/// retention, `server_id` for `--server` and for joining a launch with its end, `session_id` for `--session` and reports,
+/// and one each for `--pid`, `--tool`, both ids of `--trace`, `--severity` and `--action`. They hold only rows that have
+/// such a value: an event of severity info that was allowed is in neither of the last two. Each is followed by the row
+/// id, so the newest N come without sorting. `events_notable` is what retention spares (`NOTABLE`). AUTOINCREMENT keeps
+/// positions rising when retention empties the table.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE events (
@@ -164,7 +167,41 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX recent_outputs ON recent (seq) WHERE is_output;
     CREATE INDEX session_servers_present ON session_servers (session_id) WHERE left_at IS NULL;
 ",
+    "
+    CREATE INDEX events_by_pid ON events (pid) WHERE pid IS NOT NULL;
+    CREATE INDEX events_by_tool ON events (data ->> '$.tool_name') WHERE data ->> '$.tool_name' IS NOT NULL;
+    CREATE INDEX events_by_call ON events (data ->> '$.tool_call_id') WHERE data ->> '$.tool_call_id' IS NOT NULL;
+    CREATE INDEX events_by_trace ON events (substr(data ->> '$.trace_parent', 4, 32))
+        WHERE data ->> '$.trace_parent' IS NOT NULL;
+    CREATE INDEX events_by_severity ON events (severity) WHERE severity > 0;
+    CREATE INDEX events_by_action ON events (action) WHERE action <> 'allow';
+    CREATE INDEX events_notable ON events (seq)
+        WHERE severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection';
+
+    CREATE TABLE watches (
+        since INTEGER PRIMARY KEY,
+        until INTEGER NOT NULL
+    );
+
+    CREATE TABLE clock (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        wall INTEGER NOT NULL,
+        boot TEXT NOT NULL,
+        uptime INTEGER NOT NULL,
+        doubted INTEGER NOT NULL
+    );
+
+    CREATE TABLE unposted (
+        event_id TEXT PRIMARY KEY,
+        timestamp INTEGER NOT NULL
+    ) WITHOUT ROWID;
+",
 ];
+
+/// What outlives ordinary events where there is no room for all: detections, what was stopped, and whatever else is of
+/// severity medium or worse. As the index `events_notable` has it.
+pub(super) const NOTABLE: &str =
+    "(severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection')";
 
 /// Why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]

@@ -126,6 +126,25 @@ pub(super) fn is_known(connection: &Connection, session: &SessionId) -> rusqlite
         .exists([session.as_str()])
 }
 
+/// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
+pub(super) fn ids(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    // From each id in the index to the next: there are few sessions, and many events of each.
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE named (name) AS ( \
+                 SELECT min(session_id) FROM events WHERE session_id IS NOT NULL \
+                 UNION ALL \
+                 SELECT (SELECT min(session_id) FROM events WHERE session_id > named.name) \
+                 FROM named WHERE named.name IS NOT NULL), \
+             every (name) AS (SELECT name FROM named WHERE name IS NOT NULL UNION SELECT id FROM sessions) \
+             SELECT every.name FROM every LEFT JOIN sessions ON sessions.id = every.name \
+             ORDER BY coalesce((SELECT max(seq) FROM events WHERE session_id = every.name), 0), \
+                 sessions.started, every.name",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
 /// The newest `limit` sessions, oldest first.
 pub(super) fn load(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionSummary>> {
     let mut sessions: Vec<SessionSummary> = connection
@@ -254,6 +273,20 @@ mod tests {
         assert_eq!(of(sessions[0]), [10, 11]);
         assert_eq!(of("new-0123456789ab"), [10, 11]);
         assert_eq!((of(sessions[2]), of(sessions[3])), (vec![12], vec![13]));
+    }
+
+    #[test]
+    fn ids_are_those_of_events_too_the_newest_last() {
+        let (_directory, mut store) = sample::store();
+        join(&store.connection, seconds(0), &sample::member("s9", "files", 10)).unwrap();
+        let event = |session: &str| {
+            let mut event = sample::called("read_file", 1);
+            event.session_id = Some(SessionId::new(session));
+            event
+        };
+        sample::fill(&mut store, ["b", "a", "c", "a"].map(event));
+        sample::fill(&mut store, [sample::started("files", 2)]);
+        assert_eq!(ids(&store.connection).unwrap(), ["s9", "b", "c", "a"]);
     }
 
     #[test]

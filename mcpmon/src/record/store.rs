@@ -1,9 +1,14 @@
 //! The database opened for writing: one transaction per batch.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use mcpmon_core::model::{
-    DefinitionKey, DefinitionRecord, Event, Kill, Kills, PinKey, Recent, ServerId, SessionId, Timestamp,
+    DefinitionKey, DefinitionRecord, Event, EventKind, Kill, Kills, Layer, PinKey, Recent, ServerId,
+    SessionId, Severity, Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -12,9 +17,9 @@ use super::{
     definitions::{self, Put},
     forgotten,
     generation::Counter,
-    kills, locks, pins, recent, row, schema,
+    kills, locks, outlets, pins, recent, row, schema,
     schema::SchemaError,
-    servers, sessions,
+    servers, sessions, watches,
 };
 
 /// Pages that are kept in memory, KiB: what one batch touches.
@@ -32,6 +37,11 @@ pub struct Store {
     pub(super) connection: Connection,
     path: PathBuf,
     generation: Counter,
+    access: Access,
+    /// Device and number of the file that is open.
+    file: Option<(u64, u64)>,
+    /// The position up to which retention left only notable events.
+    pub(super) spared: i64,
 }
 
 /// Why a store cannot be opened or written.
@@ -56,11 +66,11 @@ pub enum StoreError {
         who: String,
         /// Why.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The writer thread could not be started.
     #[error("cannot start the thread that writes the store")]
-    Thread(#[source] std::io::Error),
+    Thread(#[source] io::Error),
     /// SQLite failed.
     #[error("cannot write to the store {path}", path = path.display())]
     Sqlite {
@@ -88,8 +98,11 @@ impl Store {
         })?;
         Ok(Self {
             connection,
+            file: file_at(&path),
             path,
             generation,
+            access,
+            spared: 0,
         })
     }
 
@@ -152,6 +165,8 @@ impl Store {
                         Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
                         Entry::Declare(declared) => servers::declare(transaction, declared)?,
                         Entry::ForgetRunning => servers::forget_running(transaction)?,
+                        Entry::Watch(watch) => watches::put(transaction, *watch)?,
+                        Entry::Unposted(events) => outlets::keep_unposted(transaction, events)?,
                         Entry::PolicyChanged => news = true,
                         Entry::Body(body) => bodies::table::put(transaction, body)?,
                         Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
@@ -346,6 +361,16 @@ impl Store {
         self.append(&stored)
     }
 
+    /// Writes something, and removes it again.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn probe(&mut self) -> Result<(), StoreError> {
+        self.write_outside(|connection| {
+            connection.execute_batch("CREATE TABLE IF NOT EXISTS probe (x); DROP TABLE probe")
+        })
+    }
+
     /// How often anything changed that other processes hold.
     #[must_use]
     pub fn changes(&self) -> u64 {
@@ -388,11 +413,42 @@ impl Store {
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.follow_file()?;
         work(&self.connection).map_err(|source| StoreError::Sqlite {
             path: self.path.clone(),
             source,
         })
     }
+
+    /// What would be written to a file that was removed is found by nobody: where another one is at the path, or none,
+    /// that is written from here on, and says why it begins there.
+    fn follow_file(&mut self) -> Result<(), StoreError> {
+        let file = file_at(&self.path);
+        if file.is_some() && file == self.file {
+            return Ok(());
+        }
+        let opened = Self::open(&self.path, self.access);
+        *self = opened.map_err(|error| StoreError::Unreachable {
+            who: format!("the store {}, which was removed", self.path.display()),
+            source: io::Error::other(error),
+        })?;
+        let component = "store".to_owned();
+        let cause = "its file was removed or replaced while it was in use: what it held is gone, pins and approvals too";
+        tracing::error!(path = %self.path.display(), "the store: {cause}");
+        let kind = EventKind::EnforcementDegraded {
+            component,
+            cause: cause.to_owned(),
+        };
+        let mut event = Event::new(super::writer::now(), Layer::Agent, kind);
+        event.severity = Severity::High;
+        self.record(vec![event])
+    }
+}
+
+/// Device and number of the file at `path`; `None` where there is none.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 impl StoreError {
@@ -500,6 +556,27 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_is_removed_while_it_is_in_use_begins_anew_and_says_so() {
+        let (directory, mut store) = sample::store();
+        let mut other = Store::open(store.path(), Access::default()).unwrap();
+        sample::fill(&mut store, [sample::started("a", 2)]);
+        for name in ["mcpmon.db", "mcpmon.db-wal", "mcpmon.db-shm"] {
+            fs::remove_file(directory.path().join(name)).unwrap();
+        }
+        sample::fill(&mut store, [sample::started("a", 3)]);
+        sample::fill(&mut other, [sample::started("a", 4)]);
+        let reader = crate::record::Reader::open(store.path()).unwrap();
+        let events = reader.events(&crate::record::Filter::default(), 10).unwrap();
+        let pids = events
+            .iter()
+            .filter_map(|event| Some(event.process.as_ref()?.pid));
+        assert_eq!(pids.collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(events[0].kind, "mcp_enforcement_degraded");
+        assert_eq!(events[0].severity, Severity::High);
+        assert!(events[0].data["cause"].as_str().unwrap().contains("removed"));
+    }
+
+    #[test]
     fn many_may_open_a_new_store_at_once() {
         for _ in 0..20 {
             let directory = tempfile::tempdir().unwrap();
@@ -520,14 +597,14 @@ mod tests {
         let path = directory.path().join("notes.txt");
         let text =
             "these are my notes, and they are longer than the header of a database would be\n".repeat(20);
-        std::fs::write(&path, &text).unwrap();
+        fs::write(&path, &text).unwrap();
         let error = Store::open(&path, Access::default()).unwrap_err();
         assert!(
             error.to_string().ends_with("notes.txt cannot be used as a store"),
             "{error}"
         );
         assert_eq!(error.source().unwrap().to_string(), "file is not a database");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 use mcpmon_core::model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, Entry, Limits, Progress, Settings, StoredEvent,
+    Destination, Entry, Limits, Progress, Pruned, Settings, StoredEvent,
     journal::{self, Journal},
     outlets::Outlets,
     queue::{Batch, Message, Outcome, Queue, Unworded},
@@ -40,6 +40,73 @@ pub(super) struct Writer {
     /// When retention is next due by time, and how many events bring it forward.
     next_retention: Instant,
     events_until_retention: u64,
+    removed: Removed,
+}
+
+/// How often it is told what `record.retention` removed.
+const AGED_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// What the limits removed and nobody was told yet.
+#[derive(Debug)]
+struct Removed {
+    aged: u64,
+    /// When it is due to be told of that.
+    aged_due: Instant,
+    oversize: u64,
+    jump: Option<Duration>,
+}
+
+impl Removed {
+    fn new() -> Self {
+        Self {
+            aged: 0,
+            aged_due: Instant::now() + AGED_INTERVAL,
+            oversize: 0,
+            jump: None,
+        }
+    }
+
+    fn add(&mut self, pruned: Pruned) {
+        self.aged += pruned.aged;
+        self.oversize += pruned.oversize;
+        self.jump = pruned.jump.or(self.jump);
+    }
+
+    /// What is to be told now; `is_last`, of whatever there is.
+    fn take_events(&mut self, is_last: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some(jump) = self.jump.take() {
+            let component = "retention".to_owned();
+            let hours = jump.as_secs() / 3600;
+            let cause = format!(
+                "the clock went {hours} hours ahead of the time that passed: nothing is removed for its age until it has been right for a day"
+            );
+            let kind = EventKind::EnforcementDegraded { component, cause };
+            let mut event = Event::new(now(), Layer::Agent, kind);
+            event.severity = Severity::High;
+            events.push(event);
+        }
+        if self.oversize > 0 {
+            let count = std::mem::take(&mut self.oversize);
+            let reason = "the store reached `record.max_size`, and the oldest events made room; raise it, or keep events in a file too with `record.jsonl`";
+            events.push(removed("record.max_size", count, Severity::Medium, reason));
+        }
+        if self.aged > 0 && (is_last || Instant::now() >= self.aged_due) {
+            let count = std::mem::take(&mut self.aged);
+            self.aged_due = Instant::now() + AGED_INTERVAL;
+            let reason = "they were older than `record.retention`";
+            events.push(removed("record.retention", count, Severity::Info, reason));
+        }
+        events
+    }
+}
+
+fn removed(place: &str, count: u64, severity: Severity, reason: &str) -> Event {
+    let place = place.to_owned();
+    let mut event = Event::new(now(), Layer::Agent, EventKind::EventsLost { place, count });
+    event.severity = severity;
+    event.reason = Some(reason.to_owned());
+    event
 }
 
 impl Writer {
@@ -59,24 +126,33 @@ impl Writer {
             limits: settings.limits(),
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
+            removed: Removed::new(),
         }
     }
 
     pub(super) fn run(mut self) {
         self.rescue();
+        self.post_again();
         self.queue.first_is_done();
         let mut busy = None;
         while let Some(batch) = self.queue.take() {
             if !batch.messages.is_empty() {
                 busy = Some(Instant::now());
             }
-            self.write(batch);
+            self.write(batch, false);
             self.retain();
             if busy.take_if(|since| since.elapsed() >= REST).is_some() {
                 self.destination.rest();
                 self.queue.rest();
             }
         }
+        let mut last = Batch::default();
+        let unposted = self.outlets.finish();
+        if !unposted.is_empty() {
+            last.messages
+                .push(Message::Entry(Box::new(Entry::Unposted(unposted))));
+        }
+        self.write(last, true);
     }
 
     /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
@@ -92,7 +168,20 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, mut batch: Batch) {
+    /// Posts what the webhook of an earlier process did not take.
+    fn post_again(&mut self) {
+        let Some(room @ 1..) = self.outlets.webhook_room() else {
+            return;
+        };
+        match self.destination.take_unposted(room / 2) {
+            Ok(events) => self.outlets.post_again(&events),
+            Err(error) => self
+                .queue
+                .note_error(format!("what was not posted cannot be read: {error}")),
+        }
+    }
+
+    fn write(&mut self, mut batch: Batch, is_last: bool) {
         let kept = batch
             .messages
             .iter()
@@ -100,6 +189,7 @@ impl Writer {
             .count() as u64;
         let mut entries: Vec<Entry> = overflow_events(batch.overflow)
             .chain(self.outlets.losses(now()))
+            .chain(self.removed.take_events(is_last))
             .map(|event| self.identify(event))
             .collect();
         entries.reserve(batch.ahead + batch.count);
@@ -168,9 +258,13 @@ impl Writer {
             return;
         }
         match self.destination.prune(self.limits, now()) {
-            // There is more to remove, but events wait: the next batch first.
-            Ok(Progress::More) => return,
-            Ok(Progress::Done) => {}
+            Ok(pruned) => {
+                self.removed.add(pruned);
+                // There is more to remove, but events wait: the next batch first.
+                if pruned.progress == Progress::More {
+                    return;
+                }
+            }
             Err(error) => self.queue.note_error(describe(&error)),
         }
         self.next_retention = Instant::now() + RETENTION_INTERVAL;

@@ -35,8 +35,6 @@ pub(super) struct Offers {
     pub(super) poisoned: Option<(DefinitionKind, String)>,
     /// Names that this one was found to resemble, told once each.
     pub(super) resembles: Vec<String>,
-    /// Lines that were no messages, and answers that nobody waited for.
-    pub(super) strays: u64,
     /// Grows whenever any of it may have changed.
     changes: u64,
 }

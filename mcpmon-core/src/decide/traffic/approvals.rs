@@ -96,7 +96,10 @@ impl Pending {
 impl Traffic {
     /// Time passes: whoever did not answer in time has answered.
     pub(in crate::decide) fn tick(&mut self, now: Timestamp) -> Judgement {
-        let mut judgement = Judgement::default();
+        let mut judgement = Judgement {
+            events: self.repeats.over(now),
+            ..Judgement::default()
+        };
         for request in self.pending.overdue(now) {
             let Some(entry) = self.book.entry_mut(&request.key) else {
                 continue;

@@ -29,9 +29,6 @@ impl Traffic {
         conversation: &Conversation,
         incident: &Incident,
     ) -> Judgement {
-        if is_stray(incident) && !self.is_told(conversation) {
-            return Judgement::default();
-        }
         let Told {
             rule,
             action,
@@ -45,6 +42,7 @@ impl Traffic {
             EventKind::RequestJudged {
                 method: String::new(),
                 summary: reason.clone(),
+                count: 1,
             },
         );
         event.rule = Some(rule.to_owned());
@@ -55,27 +53,20 @@ impl Traffic {
             &reason,
             Some(&command(&["events", "--server", server])),
         );
-        Judgement::of_event(event)
-    }
-
-    /// Counts a stray. The first is told, and one each time there are twice as many.
-    fn is_told(&mut self, conversation: &Conversation) -> bool {
-        let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
-            return false;
-        };
-        offers.strays += 1;
-        offers.strays.is_power_of_two()
+        let judgement = Judgement::of_event(event);
+        match is_of_server(incident) {
+            true => self.repeats.thin(now, judgement),
+            false => judgement,
+        }
     }
 }
 
-/// What a server can send by the million, and what stops nothing that anybody waits for.
-const fn is_stray(incident: &Incident) -> bool {
+/// Whether it is a server's doing, which can send it by the million.
+const fn is_of_server(incident: &Incident) -> bool {
     match incident {
         Incident::Noise { .. } | Incident::Unasked { .. } => true,
-        Incident::Unparsable { .. }
-        | Incident::HeaderMismatch { .. }
-        | Incident::TooLong { .. }
-        | Incident::Refused { .. } => false,
+        Incident::TooLong { side, .. } | Incident::Refused { side, .. } => matches!(side, Side::Server),
+        Incident::Unparsable { .. } | Incident::HeaderMismatch { .. } => false,
     }
 }
 

@@ -18,6 +18,7 @@ mod listings;
 mod llm;
 mod present;
 mod relisted;
+mod repeats;
 mod requests;
 mod sessions;
 mod sieve;
@@ -26,7 +27,10 @@ mod tell;
 use std::sync::Arc;
 
 pub(super) use self::disclosed::Disclosed;
-use self::{approvals::Pending, company::Companies, present::Present, relisted::Relisted, tell::Teller};
+use self::{
+    approvals::Pending, company::Companies, present::Present, relisted::Relisted, repeats::Repeats,
+    tell::Teller,
+};
 use super::{
     definitions::DefinitionBook,
     order::{Judgement, Order},
@@ -61,6 +65,8 @@ pub(super) struct Traffic {
     generation: u64,
     /// What was told of the list that came last.
     relisted: Relisted,
+    /// What a server says unasked, again and again.
+    repeats: Repeats,
     /// When the next suppression ends; at first, before anything.
     renewal: Option<Timestamp>,
     /// What the calls of a session have to do with each other.
@@ -83,6 +89,7 @@ impl Traffic {
             files: Files::default(),
             generation: 1,
             relisted: Relisted::default(),
+            repeats: Repeats::default(),
             renewal: Some(Timestamp(i64::MIN)),
             companies: Companies::default(),
             llm: llm::Llm::default(),
@@ -147,7 +154,19 @@ impl Traffic {
             Content::Server(said) => self.server(&teller, said),
         };
         self.files.real.clear();
-        self.in_mode(judgement)
+        let judgement = self.in_mode(judgement);
+        match &message.content {
+            Content::Server(FromServer::Notice { .. } | FromServer::Ask { .. }) => {
+                self.repeats.thin(now, judgement)
+            }
+            Content::Client(_)
+            | Content::Server(
+                FromServer::Listing(_)
+                | FromServer::Introduction(_)
+                | FromServer::Answer(_)
+                | FromServer::ListChanged(_),
+            ) => judgement,
+        }
     }
 
     fn client(&mut self, teller: &Teller<'_>, said: &FromClient<'_>) -> Judgement {

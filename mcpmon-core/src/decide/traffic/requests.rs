@@ -318,6 +318,7 @@ pub(super) fn judged(teller: &Teller<'_>, method: &str, summary: &str, ruling: &
     let mut event = teller.event(EventKind::RequestJudged {
         method: named(method, MAX_TEXT),
         summary: named(summary, MAX_TEXT),
+        count: 1,
     });
     ruled(&mut event, ruling);
     Judgement {

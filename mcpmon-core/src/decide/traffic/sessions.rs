@@ -87,14 +87,18 @@ impl Traffic {
 
     /// A conversation is over: its server offers nothing any more, unless another session still speaks with it.
     pub(in crate::decide) fn left(&mut self, conversation: &Conversation) -> Judgement {
+        let judgement = Judgement {
+            events: self.repeats.finish(),
+            ..Judgement::default()
+        };
         if self.present.leave(conversation) {
-            return Judgement::default();
+            return judgement;
         }
         self.registry.remove_server(&conversation.identity.server);
         if let Some(offers) = self.book.get_mut(&conversation.identity) {
             offers.of_mut(DefinitionKind::Tool).unregister();
         }
-        Judgement::default()
+        judgement
     }
 
     /// Other processes see what `session` says to these servers, and to no others.

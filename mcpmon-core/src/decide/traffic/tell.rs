@@ -51,6 +51,7 @@ impl Teller<'_> {
         let mut event = self.event(EventKind::RequestJudged {
             method: named(method, MAX_TEXT),
             summary: named(summary, MAX_TEXT),
+            count: 1,
         });
         if let Some((denial, action, severity)) = against {
             event.action = action;
@@ -74,6 +75,7 @@ impl Teller<'_> {
             subject,
             tool_name: name.map(|name| named(name, MAX_TEXT)),
             detection: finding.clone(),
+            count: 1,
         });
         event.severity = finding.severity;
         event.action = action;

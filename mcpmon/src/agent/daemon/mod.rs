@@ -4,18 +4,19 @@ mod kill;
 mod llm;
 mod policy;
 mod report;
+mod standby;
 
 use std::{
     collections::BTreeMap,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use mcpmon_core::{
     decide::Monitor,
-    model::{EventKind, Kills},
+    model::{EventKind, Kills, Timestamp},
     policy::{
         HostName,
         network::table::{CompileError, Numbering, Resolved, Tables},
@@ -50,8 +51,11 @@ use crate::{
         preflight,
         sensor::{Sensor, SensorError},
     },
-    judge::{Policies, models::Models, pins},
-    record::{Access, DAEMON_STORE, OpenError, QueryError, Reader, Recorder, Settings, Store, StoreError},
+    judge::{Policies, models::Models},
+    record::{
+        Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
+        StoreError, WATCH_INTERVAL,
+    },
 };
 
 /// The store unless told otherwise.
@@ -86,6 +90,9 @@ pub enum DaemonError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store is another daemon's, or cannot be locked.
+    #[error(transparent)]
+    Sole(#[from] SoleError),
     /// The store cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -131,6 +138,8 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
 
 struct Daemon {
     started: Instant,
+    /// Since when the kernel programs are attached.
+    watching_since: Timestamp,
     loaded: Loaded,
     rejected: Vec<String>,
     reloader: Reloader,
@@ -148,6 +157,8 @@ struct Daemon {
     runs: Runs,
     proxy: llm::Proxy,
     store: PathBuf,
+    /// No other daemon has the store.
+    _sole: Sole,
     socket: SocketFile,
     cgroup: PathBuf,
     health: Health,
@@ -191,20 +202,30 @@ impl Daemon {
             .or_else(|| record.path.clone())
             .unwrap_or_else(|| DEFAULT_STORE.into());
         let access = Access { group: group::find() };
+        let directory = options.socket.parent().unwrap_or(Path::new("."));
+        let standby::Opened {
+            path: store,
+            writer,
+            kills,
+            pins: known_pins,
+            trouble,
+            sole,
+        } = standby::open(&store, access, directory)?;
+        let max_size = match trouble {
+            None => record.max_size,
+            Some(_) => record.max_size.min(standby::MAX_SIZE),
+        };
         let recorder = Recorder::start(Settings {
             access,
             outlets: crate::judge::outlets(record),
             retention: record.retention,
-            max_size: record.max_size,
+            max_size,
             ..Settings::new(&store)
         })?;
         if recorder.forget_running().is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
-        let mut writer = Store::open(&store, access)?;
-        let kills = writer.kills()?;
         let tables = Arc::new(policy::tables(&loaded, &kills, &resolved, &mut numbering)?);
-        let known_pins = pins::from_rows(Reader::open(&store)?.pins()?);
 
         let mut sensor = Sensor::start(&agent_names(&loaded))?;
         sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
@@ -264,8 +285,9 @@ impl Daemon {
             interrupt: signal(SignalKind::interrupt()).map_err(DaemonError::Start)?,
             hangup: signal(SignalKind::hangup()).map_err(DaemonError::Start)?,
         };
-        let daemon = Self {
+        let mut daemon = Self {
             started: Instant::now(),
+            watching_since: clock::now(),
             reloader: Reloader::new(options.search, trust, &loaded),
             rejected: Vec::new(),
             numbering,
@@ -281,6 +303,7 @@ impl Daemon {
             runs,
             proxy,
             store,
+            _sole: sole,
             socket,
             cgroup,
             health: Health::default(),
@@ -295,6 +318,7 @@ impl Daemon {
             loaded,
         };
         daemon.tell_policy();
+        daemon.note("store file", trouble);
         Ok((daemon, inputs))
     }
 
@@ -302,14 +326,16 @@ impl Daemon {
         let mut policy = ticker(POLICY_INTERVAL);
         let mut self_test = ticker(SELF_TEST_INTERVAL);
         let mut health = ticker(HEALTH_INTERVAL);
+        let mut watch = ticker(WATCH_INTERVAL);
         tracing::info!(store = %self.store.display(), socket = %self.socket.path().display(), "started");
         loop {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
                 _ = inputs.interrupt.recv() => return Ok(()),
-                _ = inputs.hangup.recv() => self.poll_policy().await,
-                _ = policy.tick() => self.poll_policy().await,
+                _ = inputs.hangup.recv() => self.poll_policy(config::Asked::ByPerson).await,
+                _ = policy.tick() => self.poll_policy(config::Asked::ByClock).await,
                 _ = self_test.tick() => self.start_self_test(),
+                _ = watch.tick() => self.tell_watch(),
                 _ = health.tick() => {
                     self.look_after()?;
                     self.catch_up().await;
@@ -323,6 +349,7 @@ impl Daemon {
 
     fn stop(self) {
         self.notify(Notifier::stopping);
+        self.tell_watch();
         self.proxy.stop();
         self.engine.stop();
         let status = self.recorder.close();
@@ -330,6 +357,18 @@ impl Daemon {
             tracing::error!(error, lost = status.lost, "the last events could not be written");
         }
         tracing::info!("stopped; nothing is enforced any more");
+    }
+
+    /// What happens now is seen: reports tell by it what nobody saw.
+    fn tell_watch(&self) {
+        let watch = Span {
+            since: self.watching_since,
+            until: clock::now(),
+        };
+        // Where there is no room for it, reports say that nobody watched for a while.
+        if self.recorder.put_soon(Entry::Watch(watch)).is_err() {
+            tracing::warn!("the store does not hear that the host is watched");
+        }
     }
 
     fn look_after(&mut self) -> Result<(), DaemonError> {

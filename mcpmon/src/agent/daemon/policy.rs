@@ -13,7 +13,7 @@ use crate::{
         engine::Message,
         names::{Found, Wanted},
     },
-    config::{ConfigError, Loaded},
+    config::{Asked, ConfigError, Loaded},
     intercept::kernel::addresses::Enforcement,
 };
 use mcpmon_core::{
@@ -30,8 +30,10 @@ const RETRY: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// A changed file takes effect as a whole, or not at all.
-    pub(super) async fn poll_policy(&mut self) {
-        let Some(news) = self.reloader.poll() else { return };
+    pub(super) async fn poll_policy(&mut self, asked: Asked) {
+        let Some(news) = self.reloader.poll(Instant::now(), asked) else {
+            return;
+        };
         let source = self.sources().join(", ");
         let errors = match news {
             Ok(loaded) => match self.adopt(loaded).await {
@@ -154,13 +156,8 @@ impl Daemon {
     }
 
     pub(super) fn tell_policy(&self) {
-        let path = self.sources().join(", ");
-        tracing::info!(policy = path, "policy in force");
-        let kind = EventKind::PolicyLoaded {
-            path,
-            hash: self.loaded.hash,
-        };
-        self.recorder.push(Event::new(clock::now(), Layer::Agent, kind));
+        tracing::info!(policy = self.sources().join(", "), "policy in force");
+        self.recorder.push(self.loaded.event(clock::now()));
     }
 }
 

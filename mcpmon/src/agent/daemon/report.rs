@@ -1,6 +1,9 @@
 //! What the daemon says of itself: self-test, status, answers to clients.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
 use crate::{
@@ -16,6 +19,7 @@ use crate::{
     config::Loaded,
     intercept::kernel::addresses::Enforcement,
     judge::pins,
+    record::{Reader, json},
 };
 use mcpmon_core::{
     decide::pins::PinnedFile,
@@ -221,6 +225,8 @@ impl Daemon {
                 lost: store.lost,
                 queued: store.queued,
                 last_error: store.last_error,
+                size: self.recorder.size(),
+                oldest: oldest_event(&self.store),
             },
             cgroup: self.cgroup.clone(),
         })
@@ -244,6 +250,12 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
         (false, true, Enforcement::Enforce) => State::Enforcing,
         (false, true, Enforcement::Observe) => State::Observing,
     }
+}
+
+/// When the oldest event happened that the store has; `None` where it has none, or cannot be read.
+fn oldest_event(store: &Path) -> Option<String> {
+    let oldest = Reader::open(store).ok()?.oldest_event().ok()?;
+    oldest.map(json::rfc3339)
 }
 
 fn not_stored() -> Answer {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin,
-    time::Duration,
+    time::Duration, time::Instant,
 };
 
 use mcpmon_core::model::{Event, EventKind, Layer, Severity};
@@ -134,7 +134,7 @@ impl Standalone {
                 ended = &mut end => return ended,
                 _ = ticks.tick() => {
                     self.hosted.tick(clock::now());
-                    if let Some(news) = self.reloader.poll() {
+                    if let Some(news) = self.reloader.poll(Instant::now(), config::Asked::ByClock) {
                         self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
                         declare(&self.recorder, &self.loaded);
                     }
@@ -237,12 +237,7 @@ fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>
             }
             hosted.install(clock::now(), &new);
             *loaded = new;
-            let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-            let kind = EventKind::PolicyLoaded {
-                path: sources.join(", "),
-                hash: loaded.hash,
-            };
-            Event::new(clock::now(), Layer::Agent, kind)
+            loaded.event(clock::now())
         }
         Err(error) => {
             let errors = judge::mistakes(&error);

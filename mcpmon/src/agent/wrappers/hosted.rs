@@ -9,7 +9,7 @@ use super::{Wrappers, lock};
 use crate::{
     agent::clock,
     judge::{hosted::Host, protocol::State},
-    record::{Destination, Entry, Limits, Member, Progress, StoreError},
+    record::{Destination, Entry, Limits, Member, Pruned, StoreError},
 };
 
 /// How long the daemon's writer may take.
@@ -77,6 +77,8 @@ impl Kept {
             | Entry::DeletePinSet(..)
             | Entry::Declare(_)
             | Entry::ForgetRunning
+            | Entry::Watch(_)
+            | Entry::Unposted(_)
             | Entry::PolicyChanged
             | Entry::Body(_)
             | Entry::ShortenBodies(_) => Some(entry),
@@ -100,7 +102,7 @@ impl Destination for Kept {
         })
     }
 
-    fn prune(&mut self, _limits: Limits, _now: Timestamp) -> Result<Progress, StoreError> {
-        Ok(Progress::Done) // the daemon's writer does
+    fn prune(&mut self, _limits: Limits, _now: Timestamp) -> Result<Pruned, StoreError> {
+        Ok(Pruned::default()) // the daemon's writer does
     }
 }

@@ -109,6 +109,8 @@ fn is_of(entry: &Entry, identity: &PinKey) -> bool {
         | Entry::Recent(..)
         | Entry::Unread(..)
         | Entry::ForgetRunning
+        | Entry::Watch(_)
+        | Entry::Unposted(_)
         | Entry::PolicyChanged
         | Entry::Body(_)
         | Entry::ShortenBodies(_) => false,

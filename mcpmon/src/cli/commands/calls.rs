@@ -10,13 +10,13 @@ use crate::{
     cli::{
         CliError, Output,
         filters::{Range, parse_action, parse_severity},
-        listing,
+        listing::{self, Rows},
         output::Form,
-        summary,
+        session, summary,
         table::{Column, Row, Table},
         time,
     },
-    record::{Filter, LONGEST_WAIT, Reader, StoredEvent, ToolCall, json},
+    record::{CallPlaces, Filter, LONGEST_WAIT, Reader, StoredEvent, ToolCall, json},
 };
 
 /// List tool calls with their judgement and their outcome
@@ -61,7 +61,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        session: options.session,
+        sessions: session::ids(reader, options.session.as_deref())?,
         server: options.server,
         tool: options.tool,
         action: options.action,
@@ -78,7 +78,7 @@ pub(in crate::cli) fn run(
 
 fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let (calls, more) = listing::newest(limit, |limit| reader.calls(filter, limit))?;
-    print(&calls, output)?;
+    print(reader, &calls, output)?;
     listing::note_extent(calls.len(), more, output)?;
     Ok(output.flush()?)
 }
@@ -88,9 +88,10 @@ fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) 
     let calls = calls_of(reader.events(filter, limit)?, |around| {
         Ok(reader.calls(around, MAX_AROUND)?)
     })?;
-    print(&calls, output)?;
-    for call in &calls {
-        let connections = connections(reader, call, limit)?;
+    print(reader, &calls, output)?;
+    for places in &calls {
+        let call = reader.call(places)?;
+        let connections = connections(reader, &call, limit)?;
         match output.form {
             Form::Json => connections
                 .iter()
@@ -116,11 +117,11 @@ fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) 
 /// an id that models count to is in many.
 fn calls_of(
     mut found: Vec<StoredEvent>,
-    mut load: impl FnMut(&Filter) -> Result<Vec<ToolCall>, CliError>,
-) -> Result<Vec<ToolCall>, CliError> {
+    mut load: impl FnMut(&Filter) -> Result<Vec<CallPlaces>, CliError>,
+) -> Result<Vec<CallPlaces>, CliError> {
     found.sort_by_key(|event| (event.timestamp, event.seq));
     let mut found = found.as_slice();
-    let mut calls: Vec<ToolCall> = Vec::new();
+    let mut calls: Vec<CallPlaces> = Vec::new();
     let mut taken: BTreeSet<i64> = BTreeSet::new();
     while let Some((first, rest)) = found.split_first() {
         if taken.contains(&first.seq) {
@@ -138,8 +139,8 @@ fn calls_of(
         let wanted: BTreeSet<i64> = near.iter().map(|event| event.seq).collect();
         let wanted = &wanted - &taken;
         for call in load(&around)? {
-            if call.events().any(|event| wanted.contains(&event.seq)) {
-                taken.extend(call.events().map(|event| event.seq));
+            if call.positions().any(|position| wanted.contains(&position)) {
+                taken.extend(call.positions());
                 calls.push(call);
             }
         }
@@ -186,12 +187,21 @@ fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<Store
     )?)
 }
 
-fn print(calls: &[ToolCall], output: &mut Output<'_>) -> Result<(), CliError> {
+fn print(reader: &Reader, calls: &[CallPlaces], output: &mut Output<'_>) -> Result<(), CliError> {
     match output.form {
-        Form::Json => calls.iter().try_for_each(|call| output.json(&object(call)))?,
+        Form::Json => {
+            for places in calls {
+                output.json(&object(&reader.call(places)?))?;
+            }
+        }
         Form::Table => {
-            let rows: Vec<Row> = calls.iter().filter_map(row).collect();
-            output.table(&TABLE, &rows)?;
+            let mut rows = Rows::new(&TABLE, calls.len(), output)?;
+            for places in calls {
+                if let Some(row) = row(&reader.call(places)?) {
+                    rows.add(row, output)?;
+                }
+            }
+            rows.finish(output)?;
         }
     }
     Ok(())
@@ -471,11 +481,9 @@ mod tests {
         .unwrap();
         // Ten minutes of calls, five in a window.
         assert_eq!(windows, 2);
-        let ids = calls.iter().map(|call| {
-            let events = [&call.intent, &call.called, &call.returned];
-            events.map(|event| event.as_ref().map_or(0, |event| event.seq))
-        });
-        let expected = (0..i64::from(CALLS)).map(|number| [1, 2, 4].map(|seq| 4 * number + seq));
+        let ids = calls.iter().map(|call| call.positions().collect::<Vec<_>>());
+        let expected =
+            (0..i64::from(CALLS)).map(|number| vec![4 * number + 1, 4 * number + 2, 4 * number + 4]);
         assert_eq!(ids.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 

@@ -55,7 +55,8 @@ fn explain(error: DaemonError) -> CliError {
             ErrorKind::Environment,
             Some("name another socket with --socket FILE"),
         ),
-        DaemonError::Install(_)
+        DaemonError::Sole(_)
+        | DaemonError::Install(_)
         | DaemonError::Start(_)
         | DaemonError::EngineEnded
         | DaemonError::EngineStuck => (ErrorKind::Environment, None),

@@ -7,12 +7,12 @@ use crate::{
     cli::{
         CliError, Output,
         filters::{Range, parse_action, parse_severity},
-        listing,
-        output::Form,
+        listing::{self, Listing},
+        session, summary,
         table::{Column, Row, Table},
         time,
     },
-    record::{Filter, Reader, StoredEvent, json},
+    record::{Filter, Reader, StoredEvent},
 };
 
 /// List what was found in definitions, results, instructions and requests
@@ -37,16 +37,19 @@ pub(in crate::cli) struct Options {
     severity: Option<Severity>,
 }
 
-const TABLE: Table = Table::new(&[
-    Column::whole("TIME (UTC)", 14),
-    Column::cut("SERVER", 12),
-    Column::cut("TOOL", 14),
-    Column::cut("PATTERN", 18),
-    Column::whole("SEVERITY", 8),
-    Column::whole("ACTION", 11),
-    Column::cut("WHERE", 12),
-    Column::cut("TEXT", 12),
-]);
+const LISTING: Listing = Listing {
+    table: Table::new(&[
+        Column::whole("TIME (UTC)", 14),
+        Column::cut("SERVER", 12),
+        Column::cut("TOOL", 14),
+        Column::cut("PATTERN", 18),
+        Column::whole("SEVERITY", 8),
+        Column::whole("ACTION", 11),
+        Column::cut("WHERE", 12),
+        Column::cut("TEXT", 12),
+    ]),
+    row,
+};
 
 /// What was found in a result is told by one of these each, whatever `mcp_output_inspection` says of it once more.
 const TYPE: &str = "mcp_detection";
@@ -59,7 +62,7 @@ pub(in crate::cli) fn run(
 ) -> Result<(), CliError> {
     let mut filter = Filter {
         types: vec![TYPE.to_owned()],
-        session: options.session,
+        sessions: session::ids(reader, options.session.as_deref())?,
         server: options.server,
         tool: options.tool,
         action: options.action,
@@ -67,54 +70,54 @@ pub(in crate::cli) fn run(
         ..Filter::default()
     };
     options.range.restrict(&mut filter, now);
-    show(reader, &filter, options.range.limit, output)
+    LISTING.show(reader, &filter, options.range.limit, output)
 }
 
-fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
-    let (events, more) = listing::newest(limit, |limit| reader.events(filter, limit))?;
-    match output.form {
-        Form::Json => events
-            .iter()
-            .try_for_each(|event| output.json(&json::to_json(event)))?,
-        Form::Table => output.table(&TABLE, &events.iter().filter_map(row).collect::<Vec<_>>())?,
-    }
-    listing::note_extent(events.len(), more, output)?;
-    Ok(output.flush()?)
-}
-
-/// `None` for what a later version tells.
-fn row(event: &StoredEvent) -> Option<Row> {
-    let Some(EventKind::Detection {
+fn row(event: &StoredEvent) -> Row {
+    let found = if let Some(EventKind::Detection {
         tool_name,
         detection: finding,
+        count,
         ..
     }) = event.parse_kind()
-    else {
-        return None;
+    {
+        let text = finding.matches.first().map(|found| found.text.clone());
+        [
+            tool_name.unwrap_or_default(),
+            format!("{}{}", finding.pattern, summary::times(count)),
+            finding.severity.as_str().to_owned(),
+            event.action.as_str().to_owned(),
+            finding.field.clone(),
+            text.unwrap_or_default(),
+        ]
+    } else {
+        // Of a later version.
+        let (severity, action) = (event.severity.as_str(), event.action.as_str());
+        ["", &summary::summary(event), severity, action, "", ""].map(str::to_owned)
     };
-    Some(Row::new(
+    let [tool, pattern, severity, action, field, text] = found;
+    Row::new(
         listing::tone(event),
         [
             time::short(event.timestamp),
             event.server_id.clone().unwrap_or_default(),
-            tool_name.unwrap_or_default(),
-            finding.pattern.clone(),
-            finding.severity.as_str().to_owned(),
-            event.action.as_str().to_owned(),
-            finding.field.clone(),
-            finding
-                .matches
-                .first()
-                .map(|found| found.text.clone())
-                .unwrap_or_default(),
+            tool,
+            pattern,
+            severity,
+            action,
+            field,
+            text,
         ],
-    ))
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::{
+        cli::{commands::scene, output::Form},
+        record::sample,
+    };
 
     #[test]
     fn detections_as_a_table() {
@@ -130,7 +133,7 @@ mod tests {
             ..Filter::default()
         };
         let shown = scene::shown(events, Form::Table, |reader, output| {
-            show(&reader, &filter, 10, output)
+            LISTING.show(&reader, &filter, 10, output)
         });
         insta::assert_snapshot!(shown, @"
         TIME (UTC)      SERVER  TOOL            PATTERN          SEVERITY  ACTION  WHERE        TEXT

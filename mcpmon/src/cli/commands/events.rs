@@ -9,7 +9,7 @@ use crate::{
         CliError, Output,
         filters::{Range, Whose, parse_action, parse_severity},
         listing::{self, FOLLOW_INTERVAL, Listing},
-        output,
+        output, session,
         summary::summary,
         table::{Column, Row, Table},
         time,
@@ -70,7 +70,7 @@ pub(in crate::cli) fn run(
     }
     let mut filter = Filter {
         types: options.types,
-        session: options.session,
+        sessions: session::ids(&reader, options.session.as_deref())?,
         tool: options.tool,
         action: options.action,
         severity: options.severity,

@@ -16,7 +16,18 @@ pub(super) fn shown(
     form: Form,
     command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
 ) -> String {
+    shown_with(Vec::new(), events, form, command)
+}
+
+/// The same, with more in the store.
+pub(super) fn shown_with(
+    entries: Vec<Entry>,
+    events: Vec<Event>,
+    form: Form,
+    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+) -> String {
     let (directory, mut store) = sample::store();
+    store.keep(&entries).unwrap();
     sample::fill(&mut store, events);
     of_store(&directory, form, command)
 }

@@ -159,6 +159,7 @@ fn lines(status: &Status) -> Vec<String> {
     }
     put("kernel", kernel(status));
     put("store", store(status));
+    put("", stored(status));
     lines
 }
 
@@ -281,6 +282,15 @@ fn kernel(status: &Status) -> String {
     )
 }
 
+/// How much there is in the store.
+fn stored(status: &Status) -> String {
+    let megabytes = status.store.size.div_ceil(1_000_000);
+    match &status.store.oldest {
+        Some(oldest) => format!("{megabytes} MB, the oldest event of {oldest}"),
+        None => format!("{megabytes} MB, no event"),
+    }
+}
+
 fn store(status: &Status) -> String {
     let store = &status.store;
     let error = store
@@ -385,6 +395,8 @@ mod tests {
             store: StoreStatus {
                 path: "/var/lib/mcpmon/mcpmon.db".into(),
                 written: 5,
+                size: 12_345_678,
+                oldest: Some("2026-11-01T12:00:00.000000000Z".to_owned()),
                 ..StoreStatus::default()
             },
             cgroup: "/sys/fs/cgroup".into(),
@@ -412,6 +424,7 @@ mod tests {
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
+                   13 MB, the oldest event of 2026-11-01T12:00:00.000000000Z
         "#);
     }
 

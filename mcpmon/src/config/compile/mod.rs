@@ -165,7 +165,8 @@ fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
     };
     let path = file("path", &raw.path);
     let jsonl = file("jsonl", &raw.jsonl);
-    let webhook = outlets::webhook(raw, findings);
+    let key_file = file("webhook_key_file", &raw.webhook_key_file);
+    let webhook = outlets::webhook(raw, key_file, findings);
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         findings.push(Finding::new(

@@ -28,6 +28,8 @@ pub(crate) struct Record {
     pub(crate) max_size: Text<Size>,
     /// URL that events are posted to; empty for none.
     pub(crate) webhook_url: String,
+    /// File with the key that posts are signed with, which only its owner may read; empty for none.
+    pub(crate) webhook_key_file: String,
     /// Severity from which on they are.
     pub(crate) webhook_min_severity: Level,
     /// OTLP endpoint; empty for none.
@@ -42,6 +44,7 @@ impl Default for Record {
             retention: Text(Lapse(Duration::from_secs(30 * 86_400))),
             max_size: Text(Size(1 << 30)),
             webhook_url: String::new(),
+            webhook_key_file: String::new(),
             webhook_min_severity: Level::High,
             otlp_endpoint: String::new(),
         }

@@ -4,14 +4,18 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
+    time::{Duration, Instant},
 };
 
 use insta::assert_snapshot;
-use mcpmon_core::policy::Mode;
+use mcpmon_core::{
+    model::{Severity, Timestamp},
+    policy::Mode,
+};
 use tempfile::TempDir;
 use test_case::test_case;
 
-use super::super::{ConfigError, Loaded, Reloader, Search, Source, SourceError, Sources, Trust, load};
+use super::super::{Asked, ConfigError, Loaded, Reloader, Search, Source, SourceError, Sources, Trust, load};
 
 const OBSERVE: &str = "mode: observe\n";
 const ENFORCE: &str = "mode: enforce\n";
@@ -162,6 +166,62 @@ fn links_are_judged_by_where_they_lead() {
 }
 
 /// A directory as the kubelet writes it: `mcpmon.yaml` → `..data/mcpmon.yaml`, `..data` → the current version.
+fn poll(reloader: &mut Reloader) -> Option<Result<Loaded, ConfigError>> {
+    reloader.poll(Instant::now(), Asked::ByClock)
+}
+
+/// What a policy with rules becomes, and how many of them are said to be lost.
+fn lost(news: Option<Result<Loaded, ConfigError>>) -> Option<usize> {
+    news.map(|loaded| loaded.unwrap_or_else(|error| panic!("{error}")).lost.len())
+}
+
+const RULES: &str = "version: 1\nmcp:\n  blocked_tools: [echo]\n  denied_servers: [{id: evil}]\n  server_policy: denylist\nnetwork:\n  deny:\n    - {name: net, cidrs: [192.0.2.0/24]}\n    - {name: other, cidrs: [198.51.100.0/24]}\n";
+
+#[test]
+fn a_policy_that_was_emptied_or_cut_takes_effect_when_it_has_stayed_so_and_is_told_by_what_it_lacks() {
+    let root = directory();
+    let path = root.path().join("etc/mcpmon.yaml");
+    for (cut, lacks) in [("", 6), (&RULES[..RULES.rfind("    - ").expect("a line")], 2)] {
+        write(&path, RULES);
+        let search = search(root.path());
+        let mut reloader = Reloader::new(search.clone(), Trust::Anyone, &find(&search));
+        let start = Instant::now();
+        let later = |seconds| start + Duration::from_secs(seconds);
+        let mut poll = |at, asked| lost(reloader.poll(at, asked));
+        write(&path, cut);
+        assert_eq!(poll(later(0), Asked::ByClock), None, "it may be written just now");
+        assert_eq!(poll(later(2), Asked::ByClock), None);
+        write(&path, RULES);
+        assert_eq!(poll(later(4), Asked::ByClock), None, "it was: nothing changed");
+        write(&path, cut);
+        assert_eq!(poll(later(6), Asked::ByClock), None);
+        assert_eq!(poll(later(8), Asked::ByClock), None);
+        assert_eq!(poll(later(11), Asked::ByClock), Some(lacks));
+        assert_eq!(poll(later(20), Asked::ByClock), None, "once");
+        write(&path, RULES);
+        assert_eq!(
+            poll(later(21), Asked::ByClock),
+            Some(0),
+            "more takes effect at once"
+        );
+        write(&path, cut);
+        assert_eq!(poll(later(22), Asked::ByClock), None);
+        assert_eq!(poll(later(22), Asked::ByPerson), Some(lacks), "a person's word");
+    }
+    let event = {
+        let mut loaded = find(&search(root.path()));
+        assert_eq!(loaded.event(Timestamp(0)).severity, Severity::Info);
+        loaded.lost = vec!["network.deny `other`".to_owned()];
+        loaded.event(Timestamp(0))
+    };
+    assert_eq!(event.severity, Severity::High);
+    assert!(
+        event
+            .reason
+            .is_some_and(|reason| reason.contains("put them back"))
+    );
+}
+
 fn config_map(directory: &Path, version: &str, text: &str) {
     write(directory.join(version).join("mcpmon.yaml"), text);
     symlink(version, directory.join("..new")).expect("linked");
@@ -180,14 +240,13 @@ fn a_config_map_is_believed_and_followed() {
     let search = search(root.path());
     let loaded = load(&search, this_user()).unwrap_or_else(|error| panic!("{error}"));
     let mut reloader = Reloader::new(search, this_user(), &loaded);
-    assert!(reloader.poll().is_none());
+    assert!(poll(&mut reloader).is_none());
     config_map(&etc, "..2026_02", OBSERVE);
-    let reloaded = reloader
-        .poll()
+    let reloaded = poll(&mut reloader)
         .expect("a change")
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(reloaded.policy.mode, Mode::Observe);
-    assert!(reloader.poll().is_none());
+    assert!(poll(&mut reloader).is_none());
 }
 
 #[test]
@@ -198,19 +257,18 @@ fn a_change_is_told_once() {
     let search = search(root.path());
     let mut reloader = Reloader::new(search.clone(), Trust::Anyone, &find(&search));
     write(&path, ENFORCE);
-    assert!(reloader.poll().is_none(), "written again as it was");
+    assert!(poll(&mut reloader).is_none(), "written again as it was");
     write(&path, "mode: loud\n");
-    assert!(matches!(reloader.poll(), Some(Err(ConfigError::Invalid(_)))));
-    assert!(reloader.poll().is_none(), "a mistake is told once");
+    assert!(matches!(poll(&mut reloader), Some(Err(ConfigError::Invalid(_)))));
+    assert!(poll(&mut reloader).is_none(), "a mistake is told once");
     fs::remove_file(&path).expect("removed");
     assert!(
-        matches!(reloader.poll(), Some(Err(ConfigError::Vanished))),
+        matches!(poll(&mut reloader), Some(Err(ConfigError::Vanished))),
         "a policy that is gone is not replaced by a weaker one"
     );
-    assert!(reloader.poll().is_none());
+    assert!(poll(&mut reloader).is_none());
     write(&path, OBSERVE);
-    let back = reloader
-        .poll()
+    let back = poll(&mut reloader)
         .expect("a change")
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(back.sources, [Source::File(path)]);

@@ -241,6 +241,7 @@ fn every_key_and_its_default() {
         "retention": "30d",
         "max_size": "1GiB",
         "webhook_url": "",
+        "webhook_key_file": "",
         "webhook_min_severity": "high",
         "otlp_endpoint": ""
       },

@@ -68,23 +68,7 @@ impl BodyKey {
     /// # Errors
     /// Where others can read it, or there is no key in it.
     pub fn at(path: &Path) -> Result<Self, KeyError> {
-        let failed = |source| KeyError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlag::O_NONBLOCK.bits())
-            .open(path)
-            .map_err(failed)?;
-        if file.metadata().map_err(failed)?.mode() & 0o077 != 0 {
-            return Err(KeyError::Public(path.to_owned()));
-        }
-        let mut bytes = Vec::new();
-        file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(failed)?;
-        decode(&bytes)
-            .map(|key| Self::new(&key))
-            .ok_or_else(|| KeyError::Form(path.to_owned()))
+        Ok(Self::new(&secret(path)?))
     }
 
     /// The key that `bytes` are.
@@ -102,6 +86,25 @@ impl BodyKey {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// The bytes of the key in the file at `path`.
+pub(in crate::record) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
+    let failed = |source| KeyError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+        .map_err(failed)?;
+    if file.metadata().map_err(failed)?.mode() & 0o077 != 0 {
+        return Err(KeyError::Public(path.to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    decode(&bytes).ok_or_else(|| KeyError::Form(path.to_owned()))
 }
 
 /// The bytes of a key, however they are written.

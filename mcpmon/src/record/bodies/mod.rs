@@ -14,5 +14,6 @@ mod tests;
 
 pub use exchange::KeptBodies;
 pub use keeper::{BodySettings, BodyStorage, Gathered, Keeper};
+pub(super) use key::secret;
 pub use key::{BodyKey, KeyError};
 pub use seal::{Label, SealedBody, Side, Unsealed};

@@ -210,7 +210,11 @@ fn enforce(store: &mut Store, max_size: u64, now: i64) {
         retention: Duration::from_hours(24),
         max_size,
     };
-    while crate::record::retention::enforce(store, limits, Timestamp(now)).unwrap() == Progress::More {}
+    let enforce = |store: &mut Store| {
+        let uptime = crate::record::clock::steady(Timestamp(now));
+        crate::record::retention::enforce(store, limits, Timestamp(now), &uptime).unwrap()
+    };
+    while enforce(store).progress == Progress::More {}
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! Where events go beside the store: a file of JSON lines, a webhook. Neither can hold up the store.
 
 mod jsonl;
+mod signature;
+mod unposted;
 mod webhook;
 
 use std::path::PathBuf;
 
 use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+use uuid::Uuid;
 
+pub(super) use self::unposted::{keep as keep_unposted, take as take_unposted};
 use self::{jsonl::JsonLines, webhook::Webhook};
 use super::{Entry, StoredEvent};
 
@@ -24,6 +28,8 @@ pub struct OutletSettings {
 pub struct WebhookSettings {
     /// `http` or `https`.
     pub url: String,
+    /// File with the key that they are signed with.
+    pub key_file: Option<PathBuf>,
     /// Severity from which on they are.
     pub min_severity: Severity,
 }
@@ -60,6 +66,8 @@ impl Outlets {
                 | Entry::DeletePinSet(..)
                 | Entry::Declare(_)
                 | Entry::ForgetRunning
+                | Entry::Watch(_)
+                | Entry::Unposted(_)
                 | Entry::Recent(..)
                 | Entry::Unread(..)
                 | Entry::PolicyChanged
@@ -73,6 +81,23 @@ impl Outlets {
         if let Some(webhook) = &mut self.webhook {
             webhook.post(events());
         }
+    }
+
+    /// How many events of earlier processes the webhook has room for; `None` where there is none.
+    pub(super) fn webhook_room(&self) -> Option<usize> {
+        self.webhook.as_ref().map(Webhook::room)
+    }
+
+    /// Posts what the webhook of an earlier process did not take.
+    pub(super) fn post_again(&mut self, events: &[StoredEvent]) {
+        if let Some(webhook) = &mut self.webhook {
+            webhook.post(events.iter());
+        }
+    }
+
+    /// Waits a moment for the webhook to take the last events; those that it did not take are the next process's.
+    pub(super) fn finish(&mut self) -> Vec<(Uuid, Timestamp)> {
+        self.webhook.as_mut().map_or_else(Vec::new, Webhook::finish)
     }
 
     /// What did not reach an outlet since the last time.

@@ -1,19 +1,21 @@
 //! Posts events to a URL, one JSON object a request, from a thread of its own: whoever records never waits.
 
 use std::{
+    collections::VecDeque,
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::Severity;
+use mcpmon_core::model::{Severity, Timestamp};
+use uuid::Uuid;
 
-use super::{StoredEvent, WebhookSettings, line};
+use super::{
+    super::{bodies, writer::now},
+    StoredEvent, WebhookSettings, line,
+    signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
+};
 
 /// Events that wait at most.
 const CAPACITY: usize = 1024;
@@ -25,85 +27,151 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last events may take when the process ends.
 const LAST: Duration = Duration::from_secs(2);
-/// How often a thread that waits looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A URL that events are posted to.
 #[derive(Debug)]
 pub(super) struct Webhook {
     min_severity: Severity,
-    queue: Option<SyncSender<Vec<u8>>>,
+    /// Why nothing is posted: there is no key to sign with.
+    unsigned: Option<String>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    is_ending: Arc<AtomicBool>,
-    failures: Receiver<String>,
+}
+
+/// What both threads see.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something came, or the process ends.
+    news: Condvar,
+    /// Something was posted or given up.
+    progress: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is not posted yet; the first one may be on its way.
+    waiting: VecDeque<Post>,
+    is_ending: bool,
     lost: u64,
     cause: Option<String>,
+}
+
+/// An event to be posted.
+#[derive(Clone, Debug)]
+struct Post {
+    id: Uuid,
+    at: Timestamp,
+    body: Arc<[u8]>,
 }
 
 impl Webhook {
     /// # Errors
     /// Where no thread can be started.
     pub(super) fn start(settings: &WebhookSettings) -> io::Result<Self> {
-        let (queue, events) = sync_channel(CAPACITY);
-        let (fail, failures) = sync_channel(CAPACITY);
-        let is_ending = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
+        let key = settings.key_file.as_deref().map(bodies::secret).transpose();
+        let mut webhook = Self {
+            min_severity: settings.min_severity,
+            unsigned: None,
+            shared: Arc::clone(&shared),
+            thread: None,
+        };
+        let key = match key {
+            Ok(key) => key.map(|secret| SigningKey::new(&secret)),
+            Err(error) => {
+                // Whoever takes posts relies on it that they are signed.
+                tracing::error!(%error, "nothing is posted to the webhook");
+                webhook.unsigned = Some(format!("nothing is posted unsigned: {error}"));
+                return Ok(webhook);
+            }
+        };
         let poster = Poster {
             url: settings.url.clone(),
             agent: agent(),
-            is_ending: Arc::clone(&is_ending),
-            fail,
+            key,
+            shared,
         };
         let thread = std::thread::Builder::new()
             .name("webhook".to_owned())
-            .spawn(move || poster.run(&events))?;
-        Ok(Self {
-            min_severity: settings.min_severity,
-            queue: Some(queue),
-            thread: Some(thread),
-            is_ending,
-            failures,
-            lost: 0,
-            cause: None,
-        })
+            .spawn(move || poster.run())?;
+        webhook.thread = Some(thread);
+        Ok(webhook)
     }
 
     /// Takes in what is bad enough; what does not fit is counted.
     pub(super) fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
-        let Some(queue) = &self.queue else { return };
+        let mut state = self.shared.lock();
         for event in events.filter(|event| event.severity >= self.min_severity) {
-            match queue.try_send(line(event)) {
-                Ok(()) => {}
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                    self.lost += 1;
-                    self.cause = Some("the webhook is behind".to_owned());
+            let cause = match &self.unsigned {
+                Some(cause) => cause.clone(),
+                None if state.waiting.len() < CAPACITY => {
+                    state.waiting.push_back(Post {
+                        id: event.id,
+                        at: event.timestamp,
+                        body: line(event).into(),
+                    });
+                    continue;
                 }
-            }
+                None => "the webhook is behind".to_owned(),
+            };
+            state.lost += 1;
+            state.cause = Some(cause);
+        }
+        drop(state);
+        self.shared.news.notify_one();
+    }
+
+    /// How many more it takes in.
+    pub(super) fn room(&self) -> usize {
+        match self.unsigned {
+            Some(_) => 0,
+            None => CAPACITY.saturating_sub(self.shared.lock().waiting.len()),
         }
     }
 
     /// How many events were not posted since the last time, and why.
     pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
-        for cause in self.failures.try_iter() {
-            self.lost += 1;
-            self.cause = Some(cause);
+        let mut state = self.shared.lock();
+        let cause = state.cause.take()?;
+        Some((std::mem::take(&mut state.lost), cause))
+    }
+
+    /// Waits a moment for what is on its way, and returns what is left. The first of that may arrive all the same.
+    pub(super) fn finish(&mut self) -> Vec<(Uuid, Timestamp)> {
+        let mut state = self.shared.lock();
+        state.is_ending = true;
+        self.shared.news.notify_one();
+        let deadline = Instant::now() + LAST;
+        while !state.waiting.is_empty() {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if patience.is_zero() || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                break;
+            }
+            (state, _) = self
+                .shared
+                .progress
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
         }
-        let cause = self.cause.take()?;
-        Some((std::mem::take(&mut self.lost), cause))
+        let left = state.waiting.drain(..);
+        left.map(|post| (post.id, post.at)).collect()
     }
 }
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.queue = None;
-        self.is_ending.store(true, Ordering::Relaxed);
-        let Some(thread) = self.thread.take() else { return };
-        let deadline = Instant::now() + LAST;
-        while !thread.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
+        if self.finish().is_empty() {
+            return;
         }
-        if !thread.is_finished() {
-            tracing::warn!("the webhook did not take the last events");
-        }
+        tracing::warn!("the webhook did not take the last events");
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step of ours leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,47 +179,76 @@ impl Drop for Webhook {
 struct Poster {
     url: String,
     agent: ureq::Agent,
-    is_ending: Arc<AtomicBool>,
-    fail: SyncSender<String>,
+    key: Option<SigningKey>,
+    shared: Arc<Shared>,
 }
 
 impl Poster {
-    fn run(&self, events: &Receiver<Vec<u8>>) {
-        loop {
-            match events.recv_timeout(LOOK) {
-                Ok(event) => {
-                    if let Err(cause) = self.deliver(&event) {
-                        tracing::warn!(cause, "an event could not be posted");
-                        // The counter of the other side is full: what is not counted there is logged here.
-                        let _counted = self.fail.try_send(cause);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+    fn run(&self) {
+        while let Some(post) = self.next() {
+            let outcome = self.deliver(&post);
+            let mut state = self.shared.lock();
+            if let Err(GivenUp::Ending) = outcome {
+                return; // it stays, for the next process
             }
+            state.waiting.pop_front_if(|first| first.id == post.id);
+            if let Err(GivenUp::Refused(cause)) = outcome {
+                tracing::warn!(cause, "an event could not be posted");
+                state.lost += 1;
+                state.cause = Some(cause);
+            }
+            drop(state);
+            self.shared.progress.notify_one();
         }
     }
 
-    fn deliver(&self, event: &[u8]) -> Result<(), String> {
+    /// The first one that waits; `None` once the process ends and there is none.
+    fn next(&self) -> Option<Post> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.waiting.front() {
+                Some(first) => return Some(first.clone()),
+                None if state.is_ending => return None,
+                None => {}
+            }
+            state = self
+                .shared
+                .news
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn deliver(&self, post: &Post) -> Result<(), GivenUp> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            let Err(failure) = self.post(event) else {
+            let Err(failure) = self.post(post) else {
                 return Ok(());
             };
-            if attempt >= TRIES || !failure.may_pass || !self.wait(pause) {
-                return Err(failure.cause);
+            if attempt >= TRIES || !failure.may_pass {
+                return Err(GivenUp::Refused(failure.cause));
+            }
+            if !self.wait(pause) {
+                return Err(GivenUp::Ending);
             }
             pause *= 2;
         }
         Ok(())
     }
 
-    fn post(&self, event: &[u8]) -> Result<(), Failure> {
-        let sent = self
+    fn post(&self, post: &Post) -> Result<(), Failure> {
+        let id = post.id.to_string();
+        let seconds = now().0 / 1_000_000_000;
+        let mut request = self
             .agent
             .post(&self.url)
             .content_type("application/json")
-            .send(event);
+            .header(ID, &id)
+            .header(TIMESTAMP, seconds.to_string());
+        if let Some(key) = &self.key {
+            request = request.header(SIGNATURE, key.sign(&id, seconds, &post.body));
+        }
+        let sent = request.send(&*post.body);
         sent.map(drop).map_err(|error| {
             // A server that understood and does not want it wants it neither now nor later.
             let is_final = matches!(error, ureq::Error::StatusCode(status)
@@ -166,15 +263,22 @@ impl Poster {
 
     /// Waits before another try; `false` when the process ends.
     fn wait(&self, pause: Duration) -> bool {
-        let deadline = Instant::now() + pause;
-        while Instant::now() < deadline {
-            if self.is_ending.load(Ordering::Relaxed) {
-                return false;
-            }
-            std::thread::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now())));
-        }
-        true
+        let state = self.shared.lock();
+        let waited = self
+            .shared
+            .news
+            .wait_timeout_while(state, pause, |state| !state.is_ending);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.is_ending
     }
+}
+
+/// Why an event is not posted.
+enum GivenUp {
+    /// The process ends: the next one tries.
+    Ending,
+    /// It is not wanted, or was tried often enough.
+    Refused(String),
 }
 
 struct Failure {
@@ -197,7 +301,8 @@ mod tests {
     use std::{
         io::{BufRead as _, BufReader, Read as _, Write as _},
         net::TcpListener,
-        sync::mpsc,
+        os::unix::fs::PermissionsExt as _,
+        sync::mpsc::{self, Receiver},
     };
 
     use uuid::Uuid;
@@ -207,6 +312,18 @@ mod tests {
 
     /// A server that gives these answers, one for each request, and tells what it was sent.
     fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
+        let (url, told) = recorded(answers);
+        let (tell, bodies) = mpsc::channel();
+        std::thread::spawn(move || {
+            for (_, body) in told {
+                drop(tell.send(body));
+            }
+        });
+        (url, bodies)
+    }
+
+    /// The same, with the headers.
+    fn recorded(answers: Vec<&'static str>) -> (String, Receiver<(String, String)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let (tell, told) = mpsc::channel();
@@ -214,7 +331,7 @@ mod tests {
             for answer in answers {
                 let (stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(&stream);
-                let mut length = 0;
+                let (mut length, mut headers) = (0, String::new());
                 loop {
                     let mut header = String::new();
                     reader.read_line(&mut header).unwrap();
@@ -224,6 +341,7 @@ mod tests {
                     if header.trim().is_empty() {
                         break;
                     }
+                    headers.push_str(&header.to_ascii_lowercase().replace("\r\n", "\n"));
                 }
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body).unwrap();
@@ -233,7 +351,7 @@ mod tests {
                             .as_bytes(),
                     )
                     .unwrap();
-                if tell.send(String::from_utf8(body).unwrap()).is_err() {
+                if tell.send((headers, String::from_utf8(body).unwrap())).is_err() {
                     return;
                 }
             }
@@ -250,6 +368,7 @@ mod tests {
     fn hook(url: String) -> Webhook {
         Webhook::start(&WebhookSettings {
             url,
+            key_file: None,
             min_severity: Severity::High,
         })
         .unwrap()
@@ -294,6 +413,7 @@ mod tests {
         );
         let ids: Vec<u128> = (0..4).map(|_| received(&told).id.as_u128()).collect();
         assert_eq!(ids, [1, 1, 2, 3]);
+        assert_eq!(webhook.finish(), []);
         let (lost, cause) = webhook.take_lost().unwrap();
         assert_eq!(lost, 1);
         assert!(cause.contains("403"), "{cause}");
@@ -307,6 +427,64 @@ mod tests {
         let event = event(1, Severity::High);
         webhook.post(std::iter::repeat_n(&event, CAPACITY + 100));
         let (lost, _) = webhook.take_lost().unwrap();
-        assert!((99..=100).contains(&lost), "{lost}");
+        assert_eq!(lost, 100);
+    }
+
+    #[test]
+    fn what_is_posted_is_signed_with_the_key_and_not_at_all_where_others_can_read_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = directory.path().join("key");
+        std::fs::write(&key_file, "ab".repeat(32)).unwrap();
+        let mode = |mode| std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let settings = |url| WebhookSettings {
+            url,
+            key_file: Some(key_file.clone()),
+            min_severity: Severity::High,
+        };
+        mode(0o600);
+        let (url, told) = recorded(vec!["200 OK"]);
+        let mut webhook = Webhook::start(&settings(url)).unwrap();
+        webhook.post([event(1, Severity::High)].iter());
+        let (headers, body) = told.recv_timeout(Duration::from_secs(30)).unwrap();
+        let header = |name: &str| {
+            let lines = headers.lines().filter_map(|line| line.split_once(": "));
+            lines
+                .filter(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_owned())
+                .next()
+        };
+        let id = header(ID).unwrap();
+        assert_eq!(id, Uuid::from_u128(1).to_string());
+        let seconds: i64 = header(TIMESTAMP).unwrap().parse().unwrap();
+        let signature = SigningKey::new(&[0xab; 32]).sign(&id, seconds, body.as_bytes());
+        assert_eq!(header(SIGNATURE).unwrap(), signature.to_ascii_lowercase());
+
+        mode(0o644);
+        let (url, told) = recorded(vec!["200 OK"]);
+        let mut webhook = Webhook::start(&settings(url)).unwrap();
+        webhook.post([event(1, Severity::High)].iter());
+        let (lost, cause) = webhook.take_lost().unwrap();
+        assert!(lost == 1 && cause.contains("others can read"), "{cause}");
+        assert_eq!(webhook.finish(), []);
+        assert!(told.try_recv().is_err());
+    }
+
+    #[test]
+    fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
+        let (url, told) = server(vec!["503 Service Unavailable"]);
+        let mut webhook = hook(url);
+        let events = [
+            event(1, Severity::High),
+            event(2, Severity::Medium),
+            event(3, Severity::High),
+        ];
+        webhook.post(events.iter());
+        assert_eq!(received(&told), events[0]);
+        let left = webhook.finish();
+        assert_eq!(
+            left,
+            [&events[0], &events[2]].map(|event| (event.id, event.timestamp))
+        );
+        assert_eq!(webhook.take_lost(), None);
     }
 }

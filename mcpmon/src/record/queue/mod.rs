@@ -130,7 +130,7 @@ impl std::fmt::Debug for Unworded {
 pub struct Refused;
 
 /// What the writer takes at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Batch {
     /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
     /// the interval passed without any.

@@ -331,6 +331,18 @@ impl Recorder {
         self.put(Entry::ForgetRunning)
     }
 
+    /// Bytes that the store takes on the disk, with what is not merged into it yet.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let path = self.path().as_os_str();
+        let sizes = ["", "-wal", "-shm"].map(|suffix| {
+            let mut file = path.to_owned();
+            file.push(suffix);
+            fs::metadata(file).map_or(0, |metadata| metadata.len())
+        });
+        sizes.iter().sum()
+    }
+
     /// What the writer has done so far.
     #[must_use]
     pub fn status(&self) -> RecorderStatus {

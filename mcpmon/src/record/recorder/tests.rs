@@ -233,9 +233,14 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     assert_eq!(told, 7);
 }
 
-type Pruned = Result<crate::record::Progress, StoreError>;
+type Pruned = Result<crate::record::Pruned, StoreError>;
 
-const NOTHING_TO_PRUNE: Pruned = Ok(crate::record::Progress::Done);
+const NOTHING_TO_PRUNE: Pruned = Ok(crate::record::Pruned {
+    progress: crate::record::Progress::Done,
+    aged: 0,
+    oversize: 0,
+    jump: None,
+});
 
 /// Keeps every other batch.
 struct Fickle {
@@ -336,5 +341,14 @@ fn the_writer_keeps_the_store_within_its_size() {
         std::thread::yield_now();
     }
     drop(recorder);
-    assert_eq!(bench.events().last().unwrap().process.as_ref().unwrap().pid, 5001);
+    let events = bench.events();
+    let (told, left): (Vec<_>, Vec<_>) = events.iter().partition(|event| event.kind == "mcp_events_lost");
+    assert_eq!(left.last().unwrap().process.as_ref().unwrap().pid, 5001);
+    // Nothing goes in silence.
+    assert!(told.iter().all(|event| event.data["where"] == "record.max_size"));
+    let removed: u64 = told
+        .iter()
+        .map(|event| event.data["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(removed + left.len() as u64, 5000);
 }

@@ -25,6 +25,7 @@ impl Traffic {
         let mut event = Speaker { now, exchange }.event(EventKind::RequestJudged {
             method: format!("{}/{half}", exchange.dialect.as_str()),
             summary: format!("{what} does not go on: {cause}"),
+            count: 1,
         });
         event.rule = Some(rule.to_owned());
         event.action = Action::Block;

@@ -321,6 +321,7 @@ impl Traffic {
         let kind = EventKind::RequestJudged {
             method: "offered_tool".to_owned(),
             summary: cut(&item.visible, MAX_TEXT).to_owned(),
+            count: 1,
         };
         let mut event = match item.meant.first() {
             Some(meant) => speaker.about(meant, kind),
@@ -455,6 +456,7 @@ fn detections(
             subject: Subject::Definition,
             tool_name: Some(cut(meant.map_or(&*item.visible, |meant| &meant.tool), MAX_TEXT).to_owned()),
             detection: finding.clone(),
+            count: 1,
         };
         let mut event = match meant {
             Some(meant) => speaker.about(meant, kind),

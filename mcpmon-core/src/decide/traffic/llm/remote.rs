@@ -83,6 +83,7 @@ impl Traffic {
         let kind = EventKind::RequestJudged {
             method: "remote_server".to_owned(),
             summary: cut(summary.trim_end(), MAX_TEXT).to_owned(),
+            count: 1,
         };
         let mut event = speaker.event(kind);
         event.server_id = stands.servers.into_iter().next();

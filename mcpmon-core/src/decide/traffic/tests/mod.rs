@@ -12,6 +12,7 @@ mod listings;
 mod llm;
 mod policies;
 mod relisted;
+mod repeats;
 mod requests;
 mod sessions;
 

@@ -305,6 +305,7 @@ impl Servers for Remotes {
         let kind = EventKind::RequestJudged {
             method: "proxy".to_owned(),
             summary: format!("refused {times} times within a minute: {cause}"),
+            count: 1,
         };
         let mut event = Event::new(now, Layer::McpHttp, kind);
         event.server_id.clone_from(server);

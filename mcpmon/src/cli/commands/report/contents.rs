@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_core::model::{Action, EventKind, Severity};
+use mcpmon_core::model::{Action, EventKind, Layer, Severity};
 use serde_json::{Map, Value, json};
 
-use super::stopped;
+use super::{seen::Seen, stopped};
 use crate::{
     cli::{CliError, summary},
     record::{Filter, Reader, SessionSummary, StoredEvent, json as form},
@@ -34,6 +34,8 @@ pub(super) struct Report {
     pub(super) launches: u64,
     pub(super) wrapped: u64,
     pub(super) gaps: Vec<Gap>,
+    /// How much of it a daemon watched.
+    pub(super) seen: Seen,
 }
 
 /// A pattern that was found, and how often.
@@ -58,7 +60,7 @@ pub(super) struct Blocked {
 }
 
 /// What was not enforced, and when.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Gap {
     pub(super) time: String,
     pub(super) what: String,
@@ -137,7 +139,8 @@ impl Report {
 
     fn count(&mut self, event: &StoredEvent, found: &mut BTreeMap<(String, String, String, Severity), u64>) {
         let server = event.server_id.clone().unwrap_or_default();
-        if !server.is_empty() {
+        // A model can want a tool of a server that there is not.
+        if !server.is_empty() && event.layer != Layer::Llm {
             self.servers.insert(server.clone());
         }
         match event.parse_kind() {
@@ -148,16 +151,19 @@ impl Report {
                 self.tools_changed.insert((server, tool_name));
             }
             Some(EventKind::Detection {
-                tool_name, detection, ..
+                tool_name,
+                detection,
+                count,
+                ..
             }) => {
-                *self.detections.entry(detection.severity).or_default() += 1;
+                *self.detections.entry(detection.severity).or_default() += count;
                 let key = (
                     server,
                     tool_name.unwrap_or_default(),
                     detection.pattern,
                     detection.severity,
                 );
-                *found.entry(key).or_default() += 1;
+                *found.entry(key).or_default() += count;
             }
             // What was called was let through; what was judged and blocked was not called.
             Some(EventKind::ToolCalled { .. }) => {
@@ -216,9 +222,41 @@ impl Report {
         }
     }
 
-    /// Launches by a wrapper, in percent; `None` where none was seen.
+    /// Launches by a wrapper, in percent; `None` where none was seen, or only those by wrappers could be.
     pub(super) fn coverage(&self) -> Option<u64> {
-        (self.launches > 0).then(|| self.wrapped * 100 / self.launches)
+        (self.launches > 0 && self.seen == Seen::Whole).then(|| self.wrapped * 100 / self.launches)
+    }
+
+    /// What was not enforced, in the order of time; what could not be, for nobody watched, comes first.
+    pub(super) fn not_enforced(&self) -> Vec<Gap> {
+        let unseen = |time: String, how_long: &str| Gap {
+            time,
+            what: format!(
+                "no daemon watched {how_long}: connections, and servers that no wrapper started, were neither seen nor stopped"
+            ),
+        };
+        let whole =
+            (self.seen == Seen::Not).then(|| unseen(self.started.clone().unwrap_or_default(), "the session"));
+        let times = self.seen.gaps().iter();
+        let times = times.map(|gap| {
+            let until = format!("until {}", form::rfc3339(gap.until));
+            unseen(form::rfc3339(gap.since), &until)
+        });
+        let observed = self.would_block.first().map(|first| {
+            let count = self.would_block.len();
+            let uses = if count == 1 { "use" } else { "uses" };
+            Gap {
+                time: first.time.clone(),
+                what: format!("mode observe: {count} {uses} went on that would have been blocked"),
+            }
+        });
+        let known = self.gaps.iter().cloned();
+        whole
+            .into_iter()
+            .chain(times)
+            .chain(observed)
+            .chain(known)
+            .collect()
     }
 
     /// How much there was of everything, in a line; what was stopped is told by what it was.
@@ -273,6 +311,17 @@ impl Report {
             };
             shown(blocked).iter().map(object).collect()
         };
+        // None and none that could be seen are two things.
+        let connections = (self.seen != Seen::Not || !self.connections.is_empty()).then(|| {
+            let connections = self.connections.iter().map(|((remote, action), count)| {
+                json!({
+                    "remote": remote,
+                    "action": action,
+                    "count": count,
+                })
+            });
+            connections.collect::<Vec<_>>()
+        });
         let value = json!({
             "session_id": self.session,
             "agent": self.agent,
@@ -296,13 +345,10 @@ impl Report {
             "blocked_count": self.blocked.len(),
             "would_block": list(&self.would_block),
             "would_block_count": self.would_block.len(),
-            "connections": self.connections.iter().map(|((remote, action), count)| json!({
-                "remote": remote,
-                "action": action,
-                "count": count,
-            })).collect::<Vec<_>>(),
+            "connections": connections,
             "coverage": {"seen": self.launches, "wrapped": self.wrapped, "percent": self.coverage()},
-            "not_enforced": self.gaps.iter().map(|gap| json!({
+            "watched": self.seen.as_str(),
+            "not_enforced": self.not_enforced().iter().map(|gap| json!({
                 "timestamp": gap.time,
                 "what": gap.what,
             })).collect::<Vec<_>>(),

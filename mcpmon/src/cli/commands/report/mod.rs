@@ -2,11 +2,12 @@
 
 mod contents;
 mod pages;
+mod seen;
 mod stopped;
 
 use clap::{Args, ValueEnum};
 
-use self::contents::Report;
+use self::{contents::Report, seen::Seen};
 use crate::{
     cli::{CliError, Output, output::Form, session},
     record::{Filter, Reader},
@@ -44,22 +45,20 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = session::id(reader, &options.session)?;
-    let events = reader.events(
-        &Filter {
-            session: Some(id.clone()),
-            ..Filter::default()
-        },
-        LIMIT,
-    )?;
-    let summary = reader
-        .sessions(u32::MAX)?
-        .into_iter()
-        .find(|summary| summary.id == id);
+    let ids = session::ids(reader, Some(&options.session))?;
+    let of_session = Filter {
+        sessions: ids.clone(),
+        ..Filter::default()
+    };
+    let events = reader.events(&of_session, LIMIT)?;
+    let mut known = reader.sessions(u32::MAX)?.into_iter();
+    let summary = known.find(|summary| ids.contains(&summary.id));
     if events.is_empty() && summary.is_none() {
         return Err(session::unknown(reader, &id)?);
     }
     let surroundings = contents::surroundings(reader, &events)?;
-    let report = Report::of(&id, summary.as_ref(), &events, &surroundings);
+    let mut report = Report::of(&id, summary.as_ref(), &events, &surroundings);
+    report.seen = Seen::of(reader, summary.as_ref(), &events)?;
     let usual = match output.form {
         Form::Json => Format::Json,
         Form::Table => Format::default(),
@@ -80,7 +79,7 @@ pub(in crate::cli) fn run(
 /// A session in a line, for who only wants to know whether to look: what was called, stopped and found in it.
 pub(in crate::cli) fn line(reader: &Reader, session: &str) -> Result<String, CliError> {
     let filter = Filter {
-        session: Some(session.to_owned()),
+        sessions: session::ids(reader, Some(session))?,
         ..Filter::default()
     };
     let events = reader.events(&filter, LIMIT)?;

@@ -2,13 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::contents::{Blocked, Report, shown};
+use super::{
+    contents::{Blocked, Report, shown},
+    seen::Seen,
+};
 
 /// A heading and the table beneath it.
 struct Section {
     title: &'static str,
     headers: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    /// What is said where there are none.
+    empty: &'static str,
 }
 
 pub(super) fn markdown(report: &Report) -> String {
@@ -16,7 +21,7 @@ pub(super) fn markdown(report: &Report) -> String {
     for section in sections(report) {
         write!(page, "\n## {}\n\n", section.title).expect("writing to a String cannot fail");
         if section.rows.is_empty() {
-            page.push_str("None.\n");
+            writeln!(page, "{}", section.empty).expect("writing to a String cannot fail");
             continue;
         }
         writeln!(page, "| {} |", section.headers.join(" | ")).expect("writing to a String cannot fail");
@@ -41,7 +46,7 @@ pub(super) fn html(report: &Report) -> String {
     for section in sections(report) {
         writeln!(page, "<h2>{}</h2>", section.title).expect("writing to a String cannot fail");
         if section.rows.is_empty() {
-            page.push_str("<p>None.</p>\n");
+            writeln!(page, "<p>{}</p>", section.empty).expect("writing to a String cannot fail");
             continue;
         }
         let row = |cells: &[String], tag: &str| {
@@ -85,17 +90,28 @@ fn sections(report: &Report) -> Vec<Section> {
             .map(|(server, tool)| vec![server.clone(), tool.clone()])
             .collect()
     };
-    let coverage = match report.coverage() {
-        Some(percent) => format!(
+    let coverage = match (&report.seen, report.coverage()) {
+        (_, Some(percent)) => format!(
             "{} of {} launches wrapped ({percent} %)",
             report.wrapped, report.launches
         ),
-        None => "no launch seen".to_owned(),
+        (Seen::Whole, None) => "no launch seen".to_owned(),
+        (Seen::Partly(_), None) => format!(
+            "unknown: {} of {} launches wrapped, but no daemon watched all the time",
+            report.wrapped, report.launches
+        ),
+        (Seen::Not, None) => "unknown: only a daemon sees servers that no wrapper started".to_owned(),
+    };
+    let unseen = match report.seen {
+        Seen::Whole => "None.",
+        Seen::Partly(_) => "None while a daemon watched, which was not all the time.",
+        Seen::Not => "Not seen: only a daemon sees connections, and none watched.",
     };
     let section = |title, headers: &[&'static str], rows| Section {
         title,
         headers: headers.to_vec(),
         rows,
+        empty: "None.",
     };
     vec![
         section(
@@ -159,50 +175,53 @@ fn sections(report: &Report) -> Vec<Section> {
             &["time", "server", "what", "rule", "reason and remedy"],
             shown(&report.blocked).iter().map(uses).collect(),
         ),
-        section(
-            "Connections",
-            &["remote", "action", "count"],
-            report
+        Section {
+            title: "Connections",
+            headers: vec!["remote", "action", "count"],
+            empty: unseen,
+            rows: report
                 .connections
                 .iter()
                 .map(|((remote, action), count)| {
                     vec![remote.clone(), (*action).to_owned(), count.to_string()]
                 })
                 .collect(),
-        ),
+        },
         section(
             "Would have been blocked",
             &["time", "server", "what", "rule", "reason and remedy"],
             shown(&report.would_block).iter().map(uses).collect(),
         ),
-        section("What was not enforced", &["time", "what"], not_enforced(report)),
+        section(
+            "What was not enforced",
+            &["time", "what"],
+            report
+                .not_enforced()
+                .into_iter()
+                .map(|gap| vec![gap.time, gap.what])
+                .collect(),
+        ),
     ]
-}
-
-/// Gaps, and before them how much went on because the mode is observe.
-fn not_enforced(report: &Report) -> Vec<Vec<String>> {
-    let observed = report.would_block.first().map(|first| {
-        let count = report.would_block.len();
-        let uses = if count == 1 { "use" } else { "uses" };
-        let what = format!("mode observe: {count} {uses} went on that would have been blocked");
-        vec![first.time.clone(), what]
-    });
-    let gaps = report.gaps.iter();
-    let gaps = gaps.map(|gap| vec![gap.time.clone(), gap.what.clone()]);
-    observed.into_iter().chain(gaps).collect()
 }
 
 /// Characters that Markdown or a terminal would act on are escaped; a cell is one line.
 fn markdown_text(text: &str) -> String {
+    let text = crate::cli::text::escape(text);
     let mut escaped = String::with_capacity(text.len());
-    for c in crate::cli::text::escape(text).chars() {
-        if matches!(
-            c,
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '!' | '~'
-        ) {
+    let mut before = None;
+    let mut letters = text.chars().peekable();
+    while let Some(c) = letters.next() {
+        let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        let is_markup = match c {
+            // Within a word it is none.
+            '_' => !(is_within(before) && is_within(letters.peek().copied())),
+            other => "\\`*[]<>|#!~".contains(other),
+        };
+        if is_markup {
             escaped.push('\\');
         }
         escaped.push(c);
+        before = Some(c);
     }
     escaped
 }

@@ -5,7 +5,7 @@ use mcpmon_core::model::{Action, CallOutcome, Direction, Event, EventKind};
 use super::*;
 use crate::{
     cli::{ErrorKind, commands::scene, output::Form},
-    record::sample,
+    record::{Entry, Span, sample},
 };
 
 fn events() -> Vec<Event> {
@@ -25,14 +25,62 @@ fn events() -> Vec<Event> {
     ]
 }
 
-fn shown(format: Format) -> String {
+/// What is shown of these events, all of them watched.
+fn watched(events: Vec<Event>, form: Form, format: Option<Format>) -> String {
     let options = Options {
+        session: "s1".to_owned(),
+        format,
+    };
+    let since = mcpmon_core::model::Timestamp(sample::NOON);
+    let until = mcpmon_core::model::Timestamp(sample::NOON + 100 * sample::SECOND);
+    let watch = Entry::Watch(Span { since, until });
+    scene::shown_with(vec![watch], events, form, |reader, output| {
+        run(&options, &reader, output)
+    })
+}
+
+fn shown(format: Format) -> String {
+    watched(events(), Form::Json, Some(format))
+}
+
+#[test]
+fn what_nobody_could_see_is_said_to_be_unseen() {
+    let options = |format| Options {
         session: "s1".to_owned(),
         format: Some(format),
     };
-    scene::shown(events(), Form::Json, |reader, output| {
-        run(&options, &reader, output)
-    })
+    let mut started = sample::started("files", 10);
+    if let EventKind::ServerStarted { wrapped, .. } = &mut started.kind {
+        *wrapped = true;
+    }
+    started.session_id = Some(mcpmon_core::model::SessionId::new("s1"));
+    let of = |format| {
+        let events = vec![started.clone(), sample::called("read_file", 1)];
+        scene::shown(events, Form::Json, |reader, output| {
+            run(&options(format), &reader, output)
+        })
+    };
+    let page = of(Format::Md);
+    for said in [
+        "| coverage | unknown: only a daemon sees servers that no wrapper started |",
+        "## Connections\n\nNot seen: only a daemon sees connections, and none watched.\n",
+        "no daemon watched the session: connections, and servers that no wrapper started, were neither seen nor stopped",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let json: serde_json::Value = serde_json::from_str(of(Format::Json).lines().next().unwrap()).unwrap();
+    assert_eq!(json["coverage"]["percent"], serde_json::Value::Null);
+    assert_eq!(json["connections"], serde_json::Value::Null);
+    assert_eq!(json["watched"], "no");
+    assert_eq!(json["not_enforced"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_server_that_a_model_invented_is_not_among_those_that_were_connected() {
+    let mut invented = sample::wanted("read_file", Some("toolu_9"), Action::Allow);
+    invented.server_id = Some(mcpmon_core::model::ServerId::new("imagined").unwrap());
+    let report = report_of(vec![sample::called("read_file", 1), invented]);
+    assert_eq!(report["servers_connected"], serde_json::json!(["files"]));
 }
 
 #[test]
@@ -70,7 +118,7 @@ fn a_report_as_markdown() {
 
         | server | tool | pattern | severity | count |
         |---|---|---|---|---|
-        | files | \<script\>\|helper | credential\_file | critical | 1 |
+        | files | \<script\>\|helper | credential_file | critical | 1 |
 
         ## Calls by verdict
 
@@ -83,8 +131,8 @@ fn a_report_as_markdown() {
 
         | time | server | what | rule | reason and remedy |
         |---|---|---|---|---|
-        | 2026-11-20T12:00:00.000000000Z | files | mcp\_detection \<script\>\|helper |  |  |
-        | 2026-11-20T12:00:00.000000000Z | files | mcp\_tool\_call\_intercepted write\_file | mcp.version\_pinning | its definition changed; run \`mcpmon approve files:read\_file\` |
+        | 2026-11-20T12:00:00.000000000Z | files | mcp_detection \<script\>\|helper |  |  |
+        | 2026-11-20T12:00:00.000000000Z | files | mcp_tool_call_intercepted write_file | mcp.version_pinning | its definition changed; run \`mcpmon approve files:read_file\` |
 
         ## Connections
 
@@ -105,15 +153,7 @@ fn a_report_as_markdown() {
 
 #[test]
 fn the_form_of_every_command_is_that_of_a_report_too() {
-    let of = |format| {
-        let options = Options {
-            session: "s1".to_owned(),
-            format,
-        };
-        scene::shown(events(), Form::Json, |reader, output| {
-            run(&options, &reader, output)
-        })
-    };
+    let of = |format| watched(events(), Form::Json, format);
     assert_eq!(of(None), shown(Format::Json));
     assert_eq!(of(Some(Format::Html)), shown(Format::Html));
     assert_ne!(of(None), of(Some(Format::Html)));
@@ -143,13 +183,7 @@ fn a_report_as_json() {
 }
 
 fn report_of(events: Vec<Event>) -> serde_json::Value {
-    let options = Options {
-        session: "s1".to_owned(),
-        format: Some(Format::Json),
-    };
-    let text = scene::shown(events, Form::Json, |reader, output| {
-        run(&options, &reader, output)
-    });
+    let text = watched(events, Form::Json, Some(Format::Json));
     serde_json::from_str(text.lines().next().unwrap()).unwrap()
 }
 
@@ -257,13 +291,7 @@ fn what_would_have_been_stopped_is_told_as_not_enforced() {
         ]
     );
     assert_eq!(report["would_block_count"], 5);
-    let options = Options {
-        session: "s1".to_owned(),
-        format: None,
-    };
-    let page = scene::shown(events, Form::Table, |reader, output| {
-        run(&options, &reader, output)
-    });
+    let page = watched(events, Form::Table, None);
     let (_, gaps) = page.split_once("## What was not enforced").unwrap();
     assert!(
         gaps.contains("mode observe: 5 uses went on that would have been blocked"),

@@ -1,0 +1,58 @@
+//! What could be seen of a session: connections, and servers that no wrapper started, only a daemon sees.
+
+use crate::{
+    cli::CliError,
+    record::{Reader, SessionSummary, Span, StoredEvent},
+};
+
+/// How much of a session a daemon watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// All of it.
+    #[default]
+    Whole,
+    /// All but these times.
+    Partly(Vec<Span>),
+    /// Nothing.
+    Not,
+}
+
+impl Seen {
+    pub(super) fn of(
+        reader: &Reader,
+        summary: Option<&SessionSummary>,
+        events: &[StoredEvent],
+    ) -> Result<Self, CliError> {
+        let times = || events.iter().map(|event| event.timestamp);
+        let since = times().chain(summary.map(|summary| summary.started)).min();
+        let until = times().chain(summary.and_then(|summary| summary.ended)).max();
+        // A session of which nothing is known but its begin has no end.
+        let (Some(since), Some(until)) = (since, until.or(since)) else {
+            return Ok(Self::Not);
+        };
+        let span = Span { since, until };
+        let gaps = reader.unwatched(span)?;
+        Ok(match gaps.as_slice() {
+            [] => Self::Whole,
+            [gap] if *gap == span => Self::Not,
+            _ => Self::Partly(gaps),
+        })
+    }
+
+    /// The name in JSON.
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Partly(_) => "partly",
+            Self::Not => "no",
+        }
+    }
+
+    /// Times at which nobody saw connections, and servers that no wrapper started; of `None` there is no time.
+    pub(super) fn gaps(&self) -> &[Span] {
+        match self {
+            Self::Partly(gaps) => gaps,
+            Self::Whole | Self::Not => &[],
+        }
+    }
+}
