@@ -103,9 +103,11 @@ mod tests {
 
     #[test]
     fn what_a_policy_lacks_of_another_is_named() {
-        let mut before = Policy::default();
-        before.fail_closed = true;
-        before.server_policy = ServerPolicy::Denylist(vec![NameGlob::new("evil-*"), NameGlob::new("bad")]);
+        let before = Policy {
+            fail_closed: true,
+            server_policy: ServerPolicy::Denylist(vec![NameGlob::new("evil-*"), NameGlob::new("bad")]),
+            ..Policy::default()
+        };
         let mut after = before.clone();
         assert_eq!(after.losses(&before), [""; 0]);
         after.server_policy = ServerPolicy::Denylist(vec![NameGlob::new("bad"), NameGlob::new("new")]);

@@ -88,18 +88,24 @@ fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
 /// another program's.
 fn may_stand_in(error: &DaemonError) -> bool {
     let is_of_disk = |error: &AccessError| matches!(error, AccessError::Io { .. });
-    if let DaemonError::Sole(error) = error {
-        return match error {
-            SoleError::Taken { .. } => false,
-            SoleError::Access(error) => is_of_disk(error),
-            SoleError::Io { .. } => true,
-        };
-    }
     match error {
-        DaemonError::Store(StoreError::Access(error)) => is_of_disk(error),
+        DaemonError::Sole(SoleError::Taken { .. }) => false,
+        DaemonError::Sole(SoleError::Access(error)) | DaemonError::Store(StoreError::Access(error)) => {
+            is_of_disk(error)
+        }
         DaemonError::Store(StoreError::Schema { source, .. }) => matches!(source, SchemaError::Sqlite(_)),
-        DaemonError::Store(_) | DaemonError::Open(_) | DaemonError::Query(_) => true,
-        _ => false,
+        DaemonError::Sole(SoleError::Io { .. })
+        | DaemonError::Store(_)
+        | DaemonError::Open(_)
+        | DaemonError::Query(_) => true,
+        DaemonError::Config(_)
+        | DaemonError::Compile(_)
+        | DaemonError::Sensor(_)
+        | DaemonError::Install(_)
+        | DaemonError::Listen(_)
+        | DaemonError::Start(_)
+        | DaemonError::EngineEnded
+        | DaemonError::EngineStuck => false,
     }
 }
 
