@@ -29,11 +29,11 @@ pub enum Kind {
 pub struct Header {
     /// [`Kind`].
     pub kind: u16,
-    /// Ring it was meant for: 0 connections, 1 processes.
+    /// Sequence it belongs to: 0 connections, 1 processes, 2 packets, which are in the ring of connections.
     pub ring: u16,
     /// CPU it was written on.
     pub cpu: u32,
-    /// Counts every record attempted on this CPU and ring, lost ones too: a gap proves a loss.
+    /// Counts every record attempted on this CPU and in this sequence, lost ones too: a gap proves a loss.
     pub sequence: u64,
     /// `CLOCK_BOOTTIME` (`CLOCK_MONOTONIC` before 5.7), nanoseconds.
     pub time: u64,
@@ -136,13 +136,14 @@ pub struct ExitRecord {
     pub reserved: u32,
 }
 
-/// A connection, or a datagram to an address given with the call.
+/// A connection, a datagram, a packet or a socket that rules are about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ConnectRecord {
     /// Common part.
     pub header: Header,
-    /// Thread group that asked.
+    /// Thread group that asked; for a [`Hook::Packet`] the one that sent, or else opened the socket, and 0 where
+    /// neither is known.
     pub process: ProcessKey,
     /// What it is.
     pub entry: ProcessEntry,
@@ -150,9 +151,9 @@ pub struct ConnectRecord {
     pub cgroup: u64,
     /// Socket cookie.
     pub cookie: u64,
-    /// Address the rules were tried on, network order; IPv4 in the first four bytes.
+    /// Address the rules were tried on, network order; IPv4 in the first four bytes. Zero for a [`Hook::Socket`].
     pub address: [u8; 16],
-    /// Address as the caller gave it, in the same form.
+    /// Address as the caller gave it, in the same form; for a [`Hook::Packet`] the one its socket is connected to.
     pub given: [u8; 16],
     /// Rule that matched; 0 for none.
     pub rule: u32,
@@ -196,6 +197,10 @@ pub enum Hook {
     Connect = 0,
     /// `cgroup/sendmsg4` or `sendmsg6`.
     Send = 1,
+    /// `cgroup/sock_create`.
+    Socket = 2,
+    /// `cgroup_skb/egress`.
+    Packet = 3,
 }
 
 /// Index into the per-CPU counters.

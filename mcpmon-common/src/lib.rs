@@ -18,7 +18,7 @@ pub mod process;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Asserts a type's size and the offsets of the named fields at compile time.
 macro_rules! assert_layout {

@@ -52,9 +52,15 @@ pub struct Offsets {
     pub inode_uid: u32,
     /// `super_block.s_dev`
     pub sb_dev: u32,
-    /// Explicit padding.
-    pub reserved: u32,
+    /// `task_struct.comm`
+    pub task_comm: u32,
+    /// `sk_buff.sk`
+    pub skb_sk: u32,
+    /// `sock.sk_lock.owned`
+    pub sock_lock_owned: u32,
+    /// `sock.sk_max_ack_backlog`
+    pub sock_max_ack_backlog: u32,
 }
 
-assert_layout!(Offsets, size 96, mm_arg_start at 40, sb_dev at 88);
+assert_layout!(Offsets, size 108, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
 pod!(Offsets);

@@ -1,6 +1,6 @@
 //! What the kernel knows of a process: whether it belongs to an MCP server or to an agent.
 
-use crate::{assert_layout, pod};
+use crate::{assert_layout, event::ProcessKey, limits::COMM_LEN, pod};
 
 /// An entry of the process table, keyed by thread group id. Copied to children on fork, kept across
 /// exec, dropped when the last thread exits.
@@ -38,6 +38,19 @@ impl ProcessEntry {
     }
 }
 
+/// The process that opened a socket or connected it, kept with the socket: packets may leave when another process,
+/// or none, runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct SocketOwner {
+    /// The process.
+    pub process: ProcessKey,
+    /// What it was then, without [`ProcessEntry::FLAG_PENDING`].
+    pub entry: ProcessEntry,
+    /// Command name.
+    pub comm: [u8; COMM_LEN],
+}
+
 /// Identity of an executable file as the kernel sees it at exec.
 ///
 /// The device is the kernel's internal `s_dev`, which differs from `stat(2)` on btrfs and overlayfs.
@@ -57,5 +70,6 @@ pub struct FileKey {
 }
 
 assert_layout!(ProcessEntry, size 24, flags at 12, session at 20);
+assert_layout!(SocketOwner, size 56, entry at 16, comm at 40);
 assert_layout!(FileKey, size 32, device at 24);
-pod!(ProcessEntry, FileKey);
+pod!(ProcessEntry, SocketOwner, FileKey);

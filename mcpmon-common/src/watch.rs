@@ -3,7 +3,7 @@
 //! A longest-prefix look-up answers with one entry, so each entry already holds every rule whose range
 //! covers its own: the compiler of the list merges them (see `mcpmon-core::policy::network`).
 
-use crate::{assert_layout, pod};
+use crate::{assert_layout, pod, process::ProcessEntry};
 
 /// List number of the host-wide rules; other numbers are egress lists of servers.
 pub const LIST_HOST: u32 = 0;
@@ -16,6 +16,8 @@ pub const LIST_FIRST_SERVER: u32 = 2;
 pub const RULE_CANARY: u32 = 1;
 /// First number of a configured rule.
 pub const RULE_FIRST: u32 = 2;
+/// Rule number of a refused socket: its protocol is judged by no hook, while a rule refuses addresses to its process.
+pub const RULE_PROTOCOL: u32 = u32::MAX;
 
 /// Bits of the list number in front of the address in a table key's prefix length.
 pub const LIST_BITS: u32 = 32;
@@ -70,7 +72,7 @@ pub struct PortKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Control {
-    /// [`Control::TABLE_B`], [`Control::ENFORCE`], [`Control::EGRESS`].
+    /// The bits below.
     pub word: u64,
 }
 
@@ -81,6 +83,29 @@ impl Control {
     pub const ENFORCE: u64 = 1 << 1;
     /// Some server has an egress list: new processes start as pending.
     pub const EGRESS: u64 = 1 << 2;
+    /// The host list refuses something to every process, beside the self-test's address.
+    pub const DENY_HOST: u64 = 1 << 3;
+    /// The host list refuses something to agents.
+    pub const DENY_AGENTS: u64 = 1 << 4;
+    /// Some list of servers or sessions refuses something.
+    pub const DENY_LISTS: u64 = 1 << 5;
+    /// What is refused depends on the process.
+    pub const DENY_SOME: u64 = Self::DENY_AGENTS | Self::DENY_LISTS;
+    /// Something is refused to somebody: sockets and packets are judged, too.
+    pub const DENY: u64 = Self::DENY_HOST | Self::DENY_SOME;
+
+    /// Whether `control`, a control word, has rules that refuse addresses to a process with this entry.
+    #[must_use]
+    #[inline(always)]
+    pub const fn restricts(control: u64, entry: &ProcessEntry) -> bool {
+        if control & Self::DENY_HOST != 0 {
+            return true;
+        }
+        let is_listed = entry.egress[0] != 0 || entry.egress[1] != 0 || entry.session != 0;
+        control & Self::DENY_AGENTS != 0 && entry.has(ProcessEntry::FLAG_AGENT)
+            || control & Self::DENY_LISTS != 0 && is_listed
+            || control & Self::EGRESS != 0 && entry.has(ProcessEntry::FLAG_PENDING)
+    }
 }
 
 assert_layout!(Key4, size 8, address at 4);

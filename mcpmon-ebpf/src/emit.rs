@@ -26,6 +26,18 @@ pub(crate) enum Ring {
     Processes,
 }
 
+/// Records that are counted together, so that a gap proves a loss. Packets have their own: they leave in the middle
+/// of other programs' work on the same CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// Connections and sockets.
+    Connections,
+    /// Execs, forks and exits.
+    Processes,
+    /// Packets.
+    Packets,
+}
+
 /// When the reader hears of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -62,11 +74,11 @@ impl Ring {
     }
 }
 
-/// A header with the next sequence number of this CPU and ring. Call it once for every record attempted,
+/// A header with the next number of this CPU and sequence. Call it once for every record attempted,
 /// so that a lost one leaves a gap.
 #[inline(always)]
-pub(crate) fn header(kind: Kind, ring: Ring) -> Header {
-    let sequence = SEQUENCES.get_ptr_mut(ring as u32).map_or(0, |slot| {
+pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
+    let number = SEQUENCES.get_ptr_mut(sequence as u32).map_or(0, |slot| {
         // SAFETY: a per-CPU slot, and programs are not preempted by another of ours on the same CPU.
         unsafe {
             *slot += 1;
@@ -75,10 +87,10 @@ pub(crate) fn header(kind: Kind, ring: Ring) -> Header {
     });
     Header {
         kind: kind as u16,
-        ring: ring as u16,
+        ring: sequence as u16,
         // SAFETY: helpers without arguments.
         cpu: unsafe { bpf_get_smp_processor_id() },
-        sequence,
+        sequence: number,
         // SAFETY: helpers without arguments.
         time: unsafe { bpf_ktime_get_boot_ns() },
     }

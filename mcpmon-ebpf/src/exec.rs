@@ -15,7 +15,7 @@ use mcpmon_common::{
 };
 
 use crate::{
-    emit::{Ring, Wake, count, header},
+    emit::{Ring, Sequence, Wake, count, header},
     error::Error,
     maps::{self, AGENT_NAMES, EXEC_SCRATCH, PROCESSES, REFUSED, offset},
     process::kill_doomed,
@@ -45,7 +45,7 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     let (entry, wake) = track(task::current_pid(), &record.comm);
     kill_doomed(entry);
     record.entry = entry;
-    record.header = header(Kind::Exec, Ring::Processes);
+    record.header = header(Kind::Exec, Sequence::Processes);
 
     record.process = task::key(task)?;
     record.parent = task::key(read::<Address>(task, offset!(task_real_parent))?)?;

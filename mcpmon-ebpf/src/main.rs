@@ -14,19 +14,22 @@ mod connect;
 mod emit;
 mod error;
 mod exec;
+mod judge;
 mod maps;
+mod packet;
 mod process;
+mod socket;
 mod task;
 
 use aya_ebpf::{
-    macros::{cgroup_sock_addr, raw_tracepoint},
-    programs::{RawTracePointContext, SockAddrContext},
+    macros::{cgroup_skb, cgroup_sock, cgroup_sock_addr, raw_tracepoint},
+    programs::{RawTracePointContext, SkBuffContext, SockAddrContext, SockContext},
 };
 use mcpmon_common::event::Hook;
 
 use crate::emit::count_failure;
 
-/// `cgroup_sock_addr` verdicts.
+/// Verdicts of programs that are attached to a cgroup.
 const REFUSE: i32 = 0;
 const PROCEED: i32 = 1;
 
@@ -48,6 +51,16 @@ fn sendmsg4(ctx: SockAddrContext) -> i32 {
 #[cgroup_sock_addr(sendmsg6)]
 fn sendmsg6(ctx: SockAddrContext) -> i32 {
     verdict(connect::try_v6(&ctx, Hook::Send))
+}
+
+#[cgroup_sock(sock_create)]
+fn sock_create(ctx: SockContext) -> i32 {
+    verdict(socket::try_create(&ctx))
+}
+
+#[cgroup_skb(egress)]
+fn egress(ctx: SkBuffContext) -> i32 {
+    verdict(packet::try_egress(&ctx))
 }
 
 #[raw_tracepoint(tracepoint = "sched_process_exec")]

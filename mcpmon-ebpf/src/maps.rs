@@ -3,7 +3,8 @@
 use aya_ebpf::{
     Global,
     bindings::BPF_F_NO_PREALLOC,
-    macros::map,
+    btf_maps::SkStorage,
+    macros::{btf_map, map},
     maps::{Array, HashMap, LpmTrie, PerCpuArray, RingBuf, lpm_trie::Key},
 };
 use mcpmon_common::{
@@ -13,13 +14,13 @@ use mcpmon_common::{
         PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
     },
     offsets::Offsets,
-    process::{FileKey, ProcessEntry},
+    process::{FileKey, ProcessEntry, SocketOwner},
     watch::{Control, Key4, Key6, LIST_BITS, NetworkEntry, PortKey},
 };
 
 /// Says which ABI the object was built for; the loader asks for it by name.
 #[map]
-pub(crate) static ABI_V2: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V3: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -41,21 +42,25 @@ pub(crate) static PORTS_A: HashMap<PortKey, NetworkEntry> =
 pub(crate) static PORTS_B: HashMap<PortKey, NetworkEntry> =
     HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
 
+// Allocated as a whole at load: a child must get its entry, and a changed file its refusal, when the daemon may have
+// no more memory (its memory cgroup is full, or it is stopped).
 #[map]
-pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> =
-    HashMap::with_max_entries(PROCESS_ENTRIES, BPF_F_NO_PREALLOC);
+pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entries(PROCESS_ENTRIES, 0);
 #[map]
 pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_entries(AGENT_NAMES_MAX, 0);
 #[map]
-pub(crate) static REFUSED: HashMap<FileKey, u32> =
-    HashMap::with_max_entries(REFUSED_EXECUTABLES, BPF_F_NO_PREALLOC);
+pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, 0);
+
+/// Whose a socket is. Its memory is the socket's.
+#[btf_map]
+pub(crate) static SOCKET_OWNERS: SkStorage<SocketOwner> = SkStorage::new();
 
 #[map]
 pub(crate) static CONNECTION_RECORDS: RingBuf = RingBuf::with_byte_size(CONNECTION_RING, 0);
 #[map]
 pub(crate) static PROCESS_RECORDS: RingBuf = RingBuf::with_byte_size(PROCESS_RING, 0);
 #[map]
-pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(2, 0);
+pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(3, 0);
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 #[map]
@@ -87,7 +92,10 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     inode_nlink: 0,
     inode_uid: 0,
     sb_dev: 0,
-    reserved: 0,
+    task_comm: 0,
+    skb_sk: 0,
+    sock_lock_owned: 0,
+    sock_max_ack_backlog: 0,
 });
 
 /// Reads one field of [`OFFSETS`] without copying the rest.

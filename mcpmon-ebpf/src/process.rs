@@ -7,7 +7,7 @@ use mcpmon_common::{
 };
 
 use crate::{
-    emit::{Ring, count, emit, header},
+    emit::{Ring, Sequence, count, emit, header},
     error::Error,
     maps::{PROCESSES, offset, process},
     task::{self, Address, read},
@@ -30,7 +30,7 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
     kill_doomed(entry);
     // Told for agents' descendants too: a server may fork and end before its own exec is judged.
     count(Counter::ProcessSeen);
-    let header = header(Kind::Fork, Ring::Processes);
+    let header = header(Kind::Fork, Sequence::Processes);
     let parent = task::key(task::current())?;
     emit(Ring::Processes, Counter::ProcessLost, |slot| {
         slot.write(ForkRecord {
@@ -62,7 +62,7 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     } else {
         group
     };
-    let header = header(Kind::Exit, Ring::Processes);
+    let header = header(Kind::Exit, Sequence::Processes);
     let process = task::key(task)?;
     emit(Ring::Processes, Counter::ProcessLost, |slot| {
         slot.write(ExitRecord {

@@ -1,7 +1,7 @@
 //! Fields of kernel structures, read through the offsets of the running kernel.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel, generated::bpf_get_current_task};
-use mcpmon_common::event::ProcessKey;
+use mcpmon_common::{event::ProcessKey, limits::COMM_LEN};
 
 use crate::{error::Error, maps::offset};
 
@@ -31,6 +31,22 @@ impl Caller {
             pid: (numbers >> 32) as u32,
         }
     }
+}
+
+/// The process that runs, for programs that have no helper for it before 6.10; zeros where it cannot be read.
+#[inline(always)]
+pub(crate) fn running() -> Caller {
+    let task = current();
+    Caller {
+        thread: read(task, offset!(task_pid)).unwrap_or(0),
+        pid: read(task, offset!(task_tgid)).unwrap_or(0),
+    }
+}
+
+/// Its command name, by the same way.
+#[inline(always)]
+pub(crate) fn current_comm() -> [u8; COMM_LEN] {
+    read(current(), offset!(task_comm)).unwrap_or([0; COMM_LEN])
 }
 
 /// Thread group of the caller.

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     inspect::mask::mask_arguments,
     model::{
-        Action, Connection, Denial, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId, ProcessRef,
-        ServerId, ServerType, Severity, Timestamp,
+        Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId,
+        ProcessRef, ServerId, ServerType, Severity, Timestamp,
     },
     policy::{
         Policy, Transport,
@@ -281,8 +281,13 @@ pub(super) fn connection(
     };
     let mut event = Event::new(now, Layer::Kernel, kind);
     event.server_id = remote.or(own).cloned();
-    event.process = Some(process(connection.process, &connection.comm, connection.uid));
+    // Packets of sockets that were there before their rules have no known sender.
+    let is_known = connection.process != ProcessId::default();
+    event.process = is_known.then(|| process(connection.process, &connection.comm, connection.uid));
     event.rule = rule.map(|rule| rule.name.clone());
+    if connection.checkpoint == Checkpoint::Socket {
+        event.rule = Some(UNJUDGED_PROTOCOL.to_owned());
+    }
     (event.action, event.severity) = match (connection.outcome, rule) {
         (Outcome::Refused, _) => (Action::Block, Severity::High),
         (Outcome::WouldRefuse, _) => (Action::WouldBlock, Severity::Medium),
@@ -290,8 +295,38 @@ pub(super) fn connection(
         (Outcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
         (Outcome::Passed, None) => (Action::Allow, Severity::Info),
     };
-    event.reason = rule.and_then(|rule| reason(rule, connection, own));
+    event.reason = match connection.checkpoint {
+        Checkpoint::Call => rule.and_then(|rule| reason(rule, connection, own)),
+        Checkpoint::Packet => rule
+            .and_then(|rule| reason(rule, connection, own))
+            .map(|reason| format!("{reason}; the packet was dropped: no call had named this address")),
+        Checkpoint::Socket => unjudged(connection),
+    };
     event
+}
+
+/// Name, in the place of a rule's, of what refuses sockets whose addresses nothing judges.
+const UNJUDGED_PROTOCOL: &str = "unjudged_protocol";
+
+fn unjudged(connection: &Connection) -> Option<String> {
+    let protocol = match connection.protocol {
+        33 => "DCCP".to_owned(),
+        115 => "L2TP/IP".to_owned(),
+        132 => "SCTP".to_owned(),
+        number => format!("protocol {number}"),
+    };
+    Some(format!(
+        "{} to open a socket of {protocol}: while rules refuse addresses to a process, it gets no socket whose addresses nothing judges; remove those rules to allow it",
+        verb(connection.outcome)?
+    ))
+}
+
+const fn verb(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Passed => None,
+        Outcome::Refused => Some("refused"),
+        Outcome::WouldRefuse => Some("would be refused (observing)"),
+    }
 }
 
 /// A connection to a declared server that mcpmon itself made, for what it judges there: nothing went round it.
@@ -311,11 +346,10 @@ pub fn proxied(event: &mut Event) {
 }
 
 fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> Option<String> {
-    let verb = match connection.outcome {
-        Outcome::Passed if rule.kind == RuleKind::Bypass => "let through",
-        Outcome::Passed => return None,
-        Outcome::Refused => "refused",
-        Outcome::WouldRefuse => "would be refused (observing)",
+    let verb = if connection.outcome == Outcome::Passed && rule.kind == RuleKind::Bypass {
+        "let through"
+    } else {
+        verb(connection.outcome)?
     };
     let name = &rule.name;
     Some(match &rule.kind {

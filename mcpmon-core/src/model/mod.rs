@@ -52,7 +52,7 @@ pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
     Introduction, ListKind, Listed, Listing, Message, NO_USER, Question, RequestId, ResultKind, Side, Trace,
 };
-pub use observation::{Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
+pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::Retold;
 pub use severity::{Action, Severity};

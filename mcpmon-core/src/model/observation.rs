@@ -108,8 +108,23 @@ pub struct Connection {
     pub port: u16,
     /// Transport protocol.
     pub transport: Transport,
+    /// Its number, as IP numbers protocols.
+    pub protocol: u8,
+    /// Where it was judged.
+    pub checkpoint: Checkpoint,
     /// What the kernel did.
     pub outcome: Outcome,
+}
+
+/// Where the kernel judged a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// In the call that names the address.
+    Call,
+    /// Where the socket was made, which names no address.
+    Socket,
+    /// Where a packet left.
+    Packet,
 }
 
 /// What the kernel did with a connection.

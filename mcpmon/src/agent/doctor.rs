@@ -239,7 +239,14 @@ fn trial(missing: &[Missing]) -> Vec<Finding> {
         "the verifier takes them, and they attach",
     );
     let checks = selftest::run_alone(&mut sensor.rings);
+    let gaps: Vec<Finding> = sensor
+        .attached
+        .gaps()
+        .iter()
+        .map(|gap| Finding::new(gap.component, Verdict::Degraded, gap.to_string()))
+        .collect();
     std::iter::once(loaded)
+        .chain(gaps)
         .chain(checks.into_iter().map(check))
         .collect()
 }

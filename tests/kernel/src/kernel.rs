@@ -23,6 +23,10 @@ pub enum Protocol {
     UdpLite,
     /// UDP-Lite over IPv6.
     UdpLite6,
+    /// SCTP.
+    Sctp,
+    /// L2TP/IP.
+    L2tp,
 }
 
 impl Kernel {
@@ -60,6 +64,8 @@ fn parse_protocols(text: &str) -> BTreeSet<Protocol> {
             "MPTCPv6" => Some(Protocol::Mptcp6),
             "UDP-Lite" => Some(Protocol::UdpLite),
             "UDPLITEv6" => Some(Protocol::UdpLite6),
+            "SCTP" => Some(Protocol::Sctp),
+            "L2TP/IP" => Some(Protocol::L2tp),
             _ => None,
         })
         .collect()

@@ -56,6 +56,9 @@ impl Lab {
     pub fn open() -> Result<Self> {
         let kernel = Kernel::running()?;
         let sensor = Sensor::start(&[AGENT.to_owned()])?;
+        if let Some(gap) = sensor.attached.gaps().first() {
+            bail!("a program is missing: {gap}");
+        }
         Ok(Self {
             sensor,
             kernel,

@@ -2,10 +2,12 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    thread,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use nix::{
     sched::{CloneFlags, unshare},
     sys::wait::{WaitStatus, waitpid},
@@ -22,6 +24,9 @@ pub enum Space {
     /// Users, network, mounts and process numbers of its own, as a sandbox makes them.
     Everything,
 }
+
+/// What an address may take to become usable, on a slow emulated machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// IPv6 addresses every namespace answers on, beside `::1`. All of 127.0.0.0/8 is there anyway.
 const ADDRESSES: [Ipv6Addr; 6] = [
@@ -70,7 +75,14 @@ pub fn enter(space: Space) -> Result<()> {
 /// # Errors
 /// Where the kernel refuses it.
 pub fn add_loopback(address: Ipv6Addr) -> Result<()> {
-    add_loopback_address(address).with_context(|| format!("cannot add {address}"))
+    add_loopback_address(address).with_context(|| format!("cannot add {address}"))?;
+    // A worker of the kernel makes it usable, a moment later.
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = UdpSocket::bind((address, 0)) {
+        ensure!(Instant::now() < deadline, "{address} is not usable: {error}");
+        thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Runs `work` as the first process of the process namespace made last; its exit status.

@@ -106,6 +106,68 @@ impl Drop for Cgroup {
     }
 }
 
+/// A cgroup of a test's own whose memory can be limited, in whichever hierarchy the machine keeps memory.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    group: Cgroup,
+    usage: &'static str,
+    limit: &'static str,
+}
+
+impl MemoryGroup {
+    /// Bytes left to the processes in a limited group.
+    const SLACK: u64 = 2 << 20;
+
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Where no hierarchy has memory.
+    pub fn make() -> Result<Self> {
+        let mounts = fs::read_to_string("/proc/mounts").context("cannot read the mounts")?;
+        let mounted = |kind: &str, option: &str| {
+            mounts.lines().find_map(|line| {
+                let mut fields = line.split(' ').skip(1);
+                let path = fields.next()?;
+                let found = fields.next()? == kind
+                    && (option.is_empty() || fields.next()?.split(',').any(|found| found == option));
+                found.then(|| PathBuf::from(path))
+            })
+        };
+        if let Some(root) = mounted("cgroup", "memory") {
+            return Ok(Self {
+                group: Cgroup::make(&root)?,
+                usage: "memory.usage_in_bytes",
+                limit: "memory.limit_in_bytes",
+            });
+        }
+        let root = mounted("cgroup2", "").context("no cgroup hierarchy is mounted")?;
+        fs::write(root.join("cgroup.subtree_control"), "+memory").context("no hierarchy has memory")?;
+        Ok(Self {
+            group: Cgroup::make(&root)?,
+            usage: "memory.current",
+            limit: "memory.max",
+        })
+    }
+
+    /// Moves the calling process into it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn enter(&self) -> Result<()> {
+        self.group.enter()
+    }
+
+    /// Leaves its processes hardly more memory than they have.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn limit_to_usage(&self) -> Result<()> {
+        let usage = fs::read_to_string(self.group.path.join(self.usage)).context("cannot read the usage")?;
+        let limit = usage.trim().parse::<u64>()? + Self::SLACK;
+        fs::write(self.group.path.join(self.limit), limit.to_string()).context("cannot set the limit")
+    }
+}
+
 /// Inode facts as stat(2) gives them.
 ///
 /// # Errors

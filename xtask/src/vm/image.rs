@@ -9,6 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::modules::{self, Module};
+
 /// A kernel the lab knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
@@ -41,6 +43,8 @@ pub(crate) struct Image {
     pub(crate) kernel: PathBuf,
     /// Static busybox.
     pub(crate) busybox: PathBuf,
+    /// Modules that are loaded before the tests run.
+    pub(crate) modules: Vec<Module>,
 }
 
 /// Meta package that depends on the newest kernel of a release for virtual machines.
@@ -71,7 +75,7 @@ pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Resul
         .with_context(|| format!("{package} has no /boot/vmlinuz-*, or there is no busybox"))
 }
 
-/// The kernel and busybox below an unpacked tree.
+/// The kernel, its modules and busybox below an unpacked tree.
 fn find_image(root: &Path) -> Result<Option<Image>> {
     let boot = root.join("boot");
     // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
@@ -86,7 +90,11 @@ fn find_image(root: &Path) -> Result<Option<Image>> {
         let entry = entry.with_context(|| format!("cannot list {}", boot.display()))?;
         if entry.file_name().to_string_lossy().starts_with("vmlinuz-") {
             let kernel = entry.path();
-            return Ok(Some(Image { kernel, busybox }));
+            return Ok(Some(Image {
+                kernel,
+                busybox,
+                modules: modules::wanted(root)?,
+            }));
         }
     }
     Ok(None)

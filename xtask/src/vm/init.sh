@@ -15,6 +15,14 @@ mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
 ip link set lo up
 
+while read -r module; do
+    if ! insmod "/modules/$module.ko"; then
+        echo "the module $module does not load"
+        echo "mcpmon-vm: exit 1"
+        poweroff -f
+    fi
+done </modules/order
+
 set --
 while read -r argument; do
     set -- "$@" "$argument"

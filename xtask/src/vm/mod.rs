@@ -3,6 +3,7 @@
 mod boot;
 mod cpio;
 mod image;
+mod modules;
 
 use std::{
     env, fs,
@@ -252,7 +253,8 @@ fn print_tail(log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The root file system of a machine: busybox, the test program, its arguments, and the init script.
+/// The root file system of a machine: busybox, modules of its kernel, the test program, its arguments, and the init
+/// script.
 fn initial_root(image: &Image, program: &Path, filter: &[String]) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     if let Some(argument) = filter.iter().find(|argument| argument.contains('\n')) {
@@ -260,9 +262,18 @@ fn initial_root(image: &Image, program: &Path, filter: &[String]) -> Result<Vec<
     }
     let arguments: String = filter.iter().map(|argument| format!("{argument}\n")).collect();
     let mut archive = Archive::default();
-    for directory in ["bin", "dev", "tests"] {
+    for directory in ["bin", "dev", "modules", "tests"] {
         archive.add(directory, Member::Directory);
     }
+    let mut order = String::new();
+    for module in &image.modules {
+        archive.add(
+            &format!("modules/{}.ko", module.name),
+            Member::File(&module.content),
+        );
+        order.push_str(&format!("{}\n", module.name));
+    }
+    archive.add("modules/order", Member::File(order.as_bytes()));
     // The kernel gives init this console before devtmpfs is mounted.
     archive.add("dev/console", Member::Device(5, 1));
     archive.add("bin/busybox", Member::Program(&read(&image.busybox)?));

@@ -12,7 +12,8 @@ use crate::{
 use crate::{
     decide::pins::{Part, PinSet, PinnedFile, Writers},
     model::{
-        Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity, Transport as Protocol,
+        Checkpoint, Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity,
+        Transport as Protocol,
     },
     policy::{
         Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, RuleAction, Scope, Server,
@@ -118,6 +119,8 @@ impl World {
             given: address,
             port: 443,
             transport: Protocol::Tcp,
+            protocol: 6,
+            checkpoint: Checkpoint::Call,
             outcome,
         };
         change(&mut connection);
@@ -825,6 +828,52 @@ fn rule(name: &str, action: RuleAction, range: &str) -> NetworkRule {
         hosts: Vec::new(),
         cidrs: vec![range.parse::<Cidr>().expect("range")],
         ports: Vec::new(),
+    }
+}
+
+#[test]
+fn packets_and_sockets_are_told_as_what_they_are() {
+    let mut policy = Policy::default();
+    policy.network.rules = vec![rule("bad", RuleAction::Deny, "198.51.100.0/24")];
+    let world = World::new(policy);
+    let packet = world.connection_by(LIST_HOST, "198.51.100.7", Outcome::Refused, |connection| {
+        connection.checkpoint = Checkpoint::Packet;
+        connection.given = "192.0.2.1".parse().expect("address");
+        connection.process = ProcessId::default();
+    });
+    let EventKind::NetworkConnection {
+        remote_addr,
+        given_addr,
+        ..
+    } = packet.kind
+    else {
+        panic!("a connection")
+    };
+    let given = given_addr.map(|given| given.to_string());
+    assert_eq!(
+        (remote_addr.to_string().as_str(), given.as_deref()),
+        ("198.51.100.7:443", Some("192.0.2.1:443"))
+    );
+    assert!(packet.process.is_none(), "nobody is named who is not known");
+    assert!(
+        packet
+            .reason
+            .is_some_and(|reason| reason.contains("network.deny") && reason.contains("dropped"))
+    );
+    for (outcome, action) in [
+        (Outcome::Refused, Action::Block),
+        (Outcome::WouldRefuse, Action::WouldBlock),
+    ] {
+        let socket = world.connection_by(LIST_HOST, "0.0.0.0", outcome, |connection| {
+            connection.checkpoint = Checkpoint::Socket;
+            connection.protocol = 132;
+            connection.rule = Some(u32::MAX);
+        });
+        assert_eq!(
+            (socket.action, socket.rule.as_deref()),
+            (action, Some("unjudged_protocol"))
+        );
+        assert!(socket.reason.is_some_and(|reason| reason.contains("SCTP")));
     }
 }
 

@@ -196,7 +196,7 @@ impl Engine {
             coalescer: Coalescer::default(),
             probe: None,
             boot_to_wall: host::boot_to_wall(),
-            _attached: attached,
+            attached,
         };
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
             core.scan();
@@ -295,7 +295,7 @@ struct Core {
     coalescer: Coalescer,
     probe: Option<Probe>,
     boot_to_wall: i64,
-    _attached: Attached,
+    attached: Attached,
 }
 
 /// When processes were last looked through, and whether there is a reason to do it again.
@@ -426,7 +426,11 @@ impl Core {
             self.scan();
             self.scan = Scan::done();
         }
-        let degraded = self.troubles.at(Instant::now());
+        let now = Instant::now();
+        for gap in self.attached.gaps() {
+            self.troubles.note(now, gap.component, &gap.to_string());
+        }
+        let degraded = self.troubles.at(now);
         self.degraded.send_if_modified(|told| {
             let changed = *told != degraded;
             *told = degraded;

@@ -3,15 +3,15 @@
 use std::{fs, path::PathBuf, time::Instant};
 
 use mcpmon_common::{
-    event::{Action, ExecRecord},
+    event::{Action, ExecRecord, Hook},
     process::{FileKey, ProcessEntry},
     watch::RULE_CANARY,
 };
 use mcpmon_core::{
     decide::{Judgement, Order, proxied},
     model::{
-        Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId,
-        Timestamp, Transport,
+        Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
+        ProcessId, Timestamp, Transport,
     },
 };
 
@@ -150,6 +150,12 @@ impl Core {
                 given: connect.given,
                 port: record.port,
                 transport: transport(record.protocol),
+                protocol: record.protocol,
+                checkpoint: match connect.hook {
+                    Hook::Connect | Hook::Send => Checkpoint::Call,
+                    Hook::Socket => Checkpoint::Socket,
+                    Hook::Packet => Checkpoint::Packet,
+                },
                 outcome: match connect.action {
                     Action::Allow => Outcome::Passed,
                     Action::Deny => Outcome::Refused,

@@ -107,12 +107,15 @@ impl AddressTables {
             Enforcement::Enforce => Control::ENFORCE,
             Enforcement::Observe => 0,
         };
-        let egress = if tables.egress.is_empty() {
-            0
-        } else {
-            Control::EGRESS
-        };
-        self.switch(self.idle.selector | enforce | egress)?;
+        let refusals = tables.refusals();
+        let bits = [
+            (!tables.egress.is_empty(), Control::EGRESS),
+            (refusals.host, Control::DENY_HOST),
+            (refusals.agents, Control::DENY_AGENTS),
+            (refusals.lists, Control::DENY_LISTS),
+        ];
+        let in_force = bits.iter().filter(|(is_set, _)| *is_set);
+        self.switch(in_force.fold(self.idle.selector | enforce, |word, (_, bit)| word | bit))?;
         std::mem::swap(&mut self.in_force, &mut self.idle);
         if let Err(error) = wait_for_running_programs() {
             // Without the barrier a program may still read the old copy for a moment: leave it whole

@@ -66,13 +66,17 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
         inode_nlink: btf.either("inode", "i_nlink", "__i_nlink")?,
         inode_uid: btf.field("inode", "i_uid")?,
         sb_dev: btf.field("super_block", "s_dev")?,
-        reserved: 0,
+        task_comm: btf.field("task_struct", "comm")?,
+        skb_sk: btf.field("sk_buff", "sk")?,
+        sock_lock_owned: btf.within("sock", "sk_lock", "owned")?,
+        sock_max_ack_backlog: btf.field("sock", "sk_max_ack_backlog")?,
     })
 }
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
+const KIND_TYPEDEF: u32 = 8;
 /// Anonymous structures nest a few levels in the kernel; deeper is malformed or hostile.
 const MAX_DEPTH: u32 = 16;
 
@@ -86,6 +90,8 @@ struct Btf<'a> {
 struct Type<'a> {
     name: u32,
     info: u32,
+    /// Size in bytes, or the id of the type that this one stands for.
+    size_or_type: u32,
     /// Bytes behind the common part: members, for structures.
     data: &'a [u8],
 }
@@ -126,11 +132,13 @@ impl<'a> Btf<'a> {
         let mut types = vec![Type {
             name: 0,
             info: 0,
+            size_or_type: 0,
             data: &[],
         }];
         while !rest.is_empty() {
             let cut_short = BtfError::Malformed("type cut short");
-            let (Some(name), Some(info)) = (word(rest, 0), word(rest, 4)) else {
+            let (Some(name), Some(info), Some(size_or_type)) = (word(rest, 0), word(rest, 4), word(rest, 8))
+            else {
                 return Err(cut_short);
             };
             let count = (info & 0xffff) as usize;
@@ -145,7 +153,12 @@ impl<'a> Btf<'a> {
             let Some((data, behind)) = rest.get(12..).and_then(|data| data.split_at_checked(extra)) else {
                 return Err(cut_short);
             };
-            types.push(Type { name, info, data });
+            types.push(Type {
+                name,
+                info,
+                size_or_type,
+                data,
+            });
             rest = behind;
         }
         Ok(types)
@@ -164,6 +177,47 @@ impl<'a> Btf<'a> {
             .find_map(|t| self.bit_offset(t, field.as_bytes(), 0))
             .map(|bits| bits / 8)
             .ok_or(BtfError::Missing { structure, field })
+    }
+
+    /// Byte offset of a field of the structure that a member is.
+    fn within(
+        &self,
+        structure: &'static str,
+        member: &'static str,
+        field: &'static str,
+    ) -> Result<u32, BtfError> {
+        let missing = BtfError::Missing {
+            structure,
+            field: member,
+        };
+        let outer = self.field(structure, member)?;
+        let inner = self
+            .types
+            .iter()
+            .filter(|t| t.kind() == KIND_STRUCT && self.name(t.name) == structure.as_bytes())
+            .flat_map(|t| t.data.chunks_exact(12))
+            .find(|found| word(found, 0).is_some_and(|name| self.name(name) == member.as_bytes()))
+            .and_then(|found| self.resolved(word(found, 4)?));
+        let inner = inner.ok_or(missing)?;
+        let bits = self
+            .bit_offset(inner, field.as_bytes(), 0)
+            .ok_or(BtfError::Missing {
+                structure: member,
+                field,
+            })?;
+        Ok(outer + bits / 8)
+    }
+
+    /// The type behind the names that were given to it.
+    fn resolved(&self, id: u32) -> Option<&Type<'a>> {
+        let mut found = self.types.get(id as usize)?;
+        for _ in 0..MAX_DEPTH {
+            if found.kind() != KIND_TYPEDEF {
+                return Some(found);
+            }
+            found = self.types.get(found.size_or_type as usize)?;
+        }
+        None
     }
 
     fn either(&self, structure: &'static str, new: &'static str, old: &'static str) -> Result<u32, BtfError> {
@@ -210,13 +264,15 @@ fn word(bytes: &[u8], offset: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// `struct outer { int a; struct { int b; }; }`, an `int`, and an anonymous structure.
+    /// `struct outer { int a; struct { int b; }; named_t c; }`, an `int`, an anonymous structure, and `named_t`, a name
+    /// for that structure.
     fn sample() -> Vec<u8> {
-        let strings = b"\0int\0outer\0a\0b\0";
-        let types: [&[u32]; 3] = [
+        let strings = b"\0int\0outer\0a\0b\0c\0named_t\0";
+        let types: [&[u32]; 4] = [
             &[1, 1 << 24, 4, 32],
             &[0, 4 << 24 | 1, 4, 13, 1, 0],
-            &[5, 4 << 24 | 2, 8, 11, 1, 0, 0, 2, 32],
+            &[5, 4 << 24 | 3, 12, 11, 1, 0, 0, 2, 32, 15, 4, 64],
+            &[17, 8 << 24, 2],
         ];
         let types: Vec<u8> = types
             .concat()
@@ -243,8 +299,19 @@ mod tests {
         let btf = Btf::parse(&bytes).expect("sample");
         assert_eq!(btf.field("outer", "a").expect("a"), 0);
         assert_eq!(btf.field("outer", "b").expect("b"), 4);
-        let missing = btf.field("outer", "c").expect_err("no such field").to_string();
-        assert_eq!(missing, "this kernel has no field `outer.c`: it is not supported");
+        assert_eq!(btf.within("outer", "c", "b").expect("b of c"), 8);
+        for (member, field, named) in [("d", "b", "outer.d"), ("c", "a", "c.a"), ("a", "b", "a.b")] {
+            let missing = btf
+                .within("outer", member, field)
+                .expect_err("no such field")
+                .to_string();
+            assert_eq!(
+                missing,
+                format!("this kernel has no field `{named}`: it is not supported")
+            );
+        }
+        let missing = btf.field("outer", "d").expect_err("no such field").to_string();
+        assert_eq!(missing, "this kernel has no field `outer.d`: it is not supported");
     }
 
     #[test]
@@ -260,6 +327,7 @@ mod tests {
             altered[index] ^= 0xff;
             if let Ok(btf) = Btf::parse(&altered) {
                 drop(btf.field("outer", "b"));
+                drop(btf.within("outer", "c", "b"));
             }
         }
     }

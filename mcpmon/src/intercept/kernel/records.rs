@@ -161,6 +161,8 @@ impl Connect {
             hook: match record.hook {
                 0 => Hook::Connect,
                 1 => Hook::Send,
+                2 => Hook::Socket,
+                3 => Hook::Packet,
                 value => return Err(unknown("hook", value)),
             },
             comm: text(&record.comm),

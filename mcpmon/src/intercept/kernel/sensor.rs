@@ -1,11 +1,14 @@
 //! Loads the programs, checks their maps, patches offsets, attaches; detached when dropped.
 
-use std::{io, time::Duration};
+use std::{error::Error as _, fmt, io, time::Duration};
 
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{CgroupAttachMode, CgroupSockAddr, ProgramError, RawTracePoint},
+    programs::{
+        CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, CgroupSockAddr, ProgramError,
+        RawTracePoint,
+    },
 };
 use mcpmon_common::{ABI_VERSION, event::Counter, limits::AGENT_NAMES};
 
@@ -183,6 +186,28 @@ pub(super) fn take<T>(
 pub struct Attached {
     ebpf: Ebpf,
     root: CgroupRoot,
+    gaps: Vec<Gap>,
+}
+
+/// A program that the kernel refuses, while the others work.
+#[derive(Debug)]
+pub struct Gap {
+    /// The part of the enforcement that is missing.
+    pub component: &'static str,
+    consequence: &'static str,
+    error: SensorError,
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; until that works, {}", self.error, self.consequence)?;
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }
 
 impl Attached {
@@ -202,7 +227,25 @@ impl Attached {
                 .attach(&root.directory, CgroupAttachMode::Single)
                 .map_err(|source| failed(name, "attach", source))?;
         }
-        Ok(Self { ebpf, root })
+        let mut gaps = Vec::new();
+        // What these close is documented as open elsewhere: a kernel that refuses one is served without it, and told.
+        gaps.extend(attach_sock_create(&mut ebpf, &root).err().map(|error| Gap {
+            component: "new sockets",
+            consequence: "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
+            error,
+        }));
+        gaps.extend(attach_egress(&mut ebpf, &root).err().map(|error| Gap {
+            component: "packets",
+            consequence: "refused addresses are reached by raw and ping sockets, routing headers, later subflows of Multipath TCP, and on connections that were there before",
+            error,
+        }));
+        Ok(Self { ebpf, root, gaps })
+    }
+
+    /// What this kernel refuses and the rest does without.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
     }
 
     /// Where the connection programs are attached.
@@ -237,6 +280,30 @@ impl Attached {
         let info = program.info().map_err(io::Error::other)?;
         Ok((info.run_count(), info.run_time()))
     }
+}
+
+fn attach_sock_create(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
+    const NAME: &str = "sock_create";
+    let program: &mut CgroupSock = program(ebpf, NAME)?;
+    program.load().map_err(|source| failed(NAME, "load", source))?;
+    program
+        .attach(&root.directory, CgroupAttachMode::Single)
+        .map(drop)
+        .map_err(|source| failed(NAME, "attach", source))
+}
+
+fn attach_egress(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
+    const NAME: &str = "egress";
+    let program: &mut CgroupSkb = program(ebpf, NAME)?;
+    program.load().map_err(|source| failed(NAME, "load", source))?;
+    program
+        .attach(
+            &root.directory,
+            CgroupSkbAttachType::Egress,
+            CgroupAttachMode::Single,
+        )
+        .map(drop)
+        .map_err(|source| failed(NAME, "attach", source))
 }
 
 fn program<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, SensorError>

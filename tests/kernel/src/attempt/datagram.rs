@@ -3,16 +3,17 @@
 use std::{
     io::{self, IoSlice},
     net::{Ipv6Addr, SocketAddr, UdpSocket},
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
 use nix::{
     errno::Errno,
     libc,
+    poll::{PollFd, PollFlags, poll},
     sys::socket::{self, MsgFlags, SockaddrStorage},
 };
 
-use super::{ASIDE, MARK, Target, Trouble, WANTED, by_ring, open};
+use super::{ASIDE, MARK, Target, Trouble, WANTED, by_ring, open, peer::PATIENCE};
 use crate::sys::{Operation, Polling, send_each};
 
 pub(super) fn send(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
@@ -77,6 +78,59 @@ pub(super) fn connect_ping(target: Target<'_>) -> Result<(), Trouble> {
     };
     let socket = open(target, libc::SOCK_DGRAM, protocol)?;
     connect_to(&socket, target.address).map_err(Trouble::Call)
+}
+
+/// An echo request, and one elsewhere: what is answered over the loopback is answered in order.
+pub(super) fn send_ping(target: Target<'_>) -> Result<(), Trouble> {
+    const WANTED_NUMBER: u8 = 1;
+    const ASIDE_NUMBER: u8 = 2;
+    let (protocol, kind) = match target.address {
+        SocketAddr::V4(_) => (libc::IPPROTO_ICMP, 8),
+        SocketAddr::V6(_) => (libc::IPPROTO_ICMPV6, 128),
+    };
+    let socket = open(target, libc::SOCK_DGRAM, protocol)?;
+    let send = |number, address| {
+        // Type, code, checksum and identifier, which are the kernel's to fill in, sequence number.
+        let request = [kind, 0, 0, 0, 0, 0, 0, number];
+        let address = SockaddrStorage::from(address);
+        socket::sendto(socket.as_raw_fd(), &request, &address, MsgFlags::empty()).map_err(Trouble::Call)
+    };
+    send(WANTED_NUMBER, target.address)?;
+    send(ASIDE_NUMBER, target.aside)?;
+    let mut waited = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut waited, PATIENCE).map_err(Trouble::Preparation)? == 0 {
+        return Err(Trouble::Preparation(Errno::ETIMEDOUT));
+    }
+    let mut answer = [0; 8];
+    socket::recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).map_err(Trouble::Preparation)?;
+    match answer[7] {
+        WANTED_NUMBER => Ok(()),
+        _ => Err(Trouble::Silence),
+    }
+}
+
+/// A UDP datagram made by hand, behind a header of IP made by hand where the protocol says so.
+pub(super) fn send_raw(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
+    let SocketAddr::V4(to) = target.address else {
+        return Err(Trouble::Preparation(Errno::EAFNOSUPPORT));
+    };
+    let socket = open(target, libc::SOCK_RAW, protocol)?;
+    let length = u16::try_from(8 + WANTED.len()).expect("a short message");
+    let mut packet = Vec::new();
+    if protocol == libc::IPPROTO_RAW {
+        // Version and header length, service; length, identifier, checksum and source are the kernel's to fill in.
+        packet.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0]);
+        packet.extend(to.ip().octets());
+    }
+    // Source, destination, length, no checksum.
+    for field in [9, to.port(), length, 0] {
+        packet.extend(field.to_be_bytes());
+    }
+    packet.extend(WANTED);
+    let address = SockaddrStorage::from(SocketAddr::from((*to.ip(), 0)));
+    socket::sendto(socket.as_raw_fd(), &packet, &address, MsgFlags::empty())
+        .map(drop)
+        .map_err(Trouble::Call)
 }
 
 /// Sends what tells that everything before it has arrived.

@@ -63,6 +63,8 @@ enum Trouble {
     Preparation(Errno),
     /// The call that names it.
     Call(Errno),
+    /// None, but nothing came of it.
+    Silence,
 }
 
 /// Content of the datagram that goes to the address in question.
@@ -94,6 +96,7 @@ impl Path {
             Err(Trouble::Call(Errno::EPERM)) if self.anything_left(target.peer) => Outcome::Leaked,
             Err(Trouble::Call(Errno::EPERM)) => Outcome::Refused,
             Err(Trouble::Call(error)) => Outcome::Failed(error as i32),
+            Err(Trouble::Silence) => Outcome::Lost,
         }
     }
 
@@ -116,6 +119,9 @@ impl Path {
             Means::RingConnectPolled => stream::connect_by_ring(target, Polling::Kernel),
             Means::RingSend => datagram::send_by_ring(target),
             Means::Ping => datagram::connect_ping(target),
+            Means::PingSend => datagram::send_ping(target),
+            Means::Raw => datagram::send_raw(target, libc::IPPROTO_UDP),
+            Means::RawWithHeader => datagram::send_raw(target, libc::IPPROTO_RAW),
         }
     }
 

@@ -52,6 +52,12 @@ pub enum Means {
     RingSend,
     /// connect(2) of an unprivileged ICMP socket.
     Ping,
+    /// An echo request through one, by sendto(2).
+    PingSend,
+    /// A whole UDP datagram through a raw socket.
+    Raw,
+    /// The same with a header of IP of the sender's own.
+    RawWithHeader,
 }
 
 /// How an address is written.
@@ -74,6 +80,8 @@ pub enum Written {
 pub enum Coverage {
     /// It is refused.
     Closed,
+    /// It is dropped, and the call says nothing of it.
+    Dropped,
     /// It is not seen by the hooks on this kernel: a gap that the documentation names.
     Open(&'static str),
     /// The kernel lacks what the path needs.
@@ -81,7 +89,7 @@ pub enum Coverage {
 }
 
 /// All of them.
-pub const PATHS: [Path; 38] = {
+pub const PATHS: [Path; 42] = {
     use Means::*;
     use Written::*;
     [
@@ -123,6 +131,10 @@ pub const PATHS: [Path; 38] = {
         path(RingSend, V6),
         path(Ping, V4),
         path(Ping, V6),
+        path(PingSend, V4),
+        path(PingSend, V6),
+        path(Raw, V4),
+        path(RawWithHeader, V4),
     ]
 };
 
@@ -145,9 +157,11 @@ impl Path {
             Means::UdpLiteSend | Means::UdpLiteConnect if !has(Protocol::UdpLite, Protocol::UdpLite6) => {
                 Coverage::Absent("no UDP-Lite")
             }
-            // Its protocol has no `pre_connect` operation, and a connected send names no address.
-            Means::UdpLiteConnect => Coverage::Open("UDP-Lite passes no hook in connect(2)"),
-            Means::Ping if kernel.release < (6, 1) => Coverage::Open("ping sockets pass no hook before 6.1"),
+            Means::Ping if kernel.release < (6, 1) => {
+                Coverage::Open("ping sockets pass no hook in connect(2) before 6.1; what they send does")
+            }
+            // `ping_v6_sendmsg` passes over what comes of the packet.
+            Means::PingSend if self.written != Written::V4 => Coverage::Dropped,
             Means::Tcp
             | Means::TcpNonBlocking
             | Means::FastOpenSend
@@ -160,10 +174,14 @@ impl Path {
             | Means::UdpMessage
             | Means::UdpMessages
             | Means::UdpLiteSend
+            | Means::UdpLiteConnect
             | Means::RingConnect
             | Means::RingConnectPolled
             | Means::RingSend
-            | Means::Ping => Coverage::Closed,
+            | Means::Ping
+            | Means::PingSend
+            | Means::Raw
+            | Means::RawWithHeader => Coverage::Closed,
         }
     }
 }
@@ -193,9 +211,17 @@ impl Means {
             | Self::UdpMessages
             | Self::UdpLiteSend
             | Self::UdpLiteConnect
-            | Self::RingSend => Carrier::Datagram,
-            Self::Ping => Carrier::None,
+            | Self::RingSend
+            | Self::Raw
+            | Self::RawWithHeader => Carrier::Datagram,
+            Self::Ping | Self::PingSend => Carrier::None,
         }
+    }
+
+    /// Whether the packets have the port that the call names.
+    #[must_use]
+    pub const fn has_port(self) -> bool {
+        !matches!(self, Self::PingSend)
     }
 
     /// Where the kernel sees the address.
@@ -215,10 +241,12 @@ impl Means {
             | Self::Mptcp
             | Self::MptcpFastOpen
             | Self::UdpConnect
-            | Self::UdpLiteConnect
             | Self::RingConnect
             | Self::RingConnectPolled
             | Self::Ping => Hook::Connect,
+            // Its protocol has no `pre_connect` operation, and a connected send names no address; the others have no
+            // hook in any call.
+            Self::UdpLiteConnect | Self::PingSend | Self::Raw | Self::RawWithHeader => Hook::Packet,
         }
     }
 }

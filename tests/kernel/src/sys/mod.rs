@@ -12,7 +12,7 @@ mod ring;
 use std::{
     io::IoSlice,
     net::SocketAddr,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd as _, OwnedFd},
 };
 
 use nix::{
@@ -37,6 +37,17 @@ pub fn socket(family: i32, kind: i32, protocol: i32) -> Result<OwnedFd, Errno> {
         let descriptor = Errno::result(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
         Ok(OwnedFd::from_raw_fd(descriptor))
     }
+}
+
+/// Sets an option of a socket that has no safe wrapper.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_option(socket: &impl AsRawFd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let length = libc::socklen_t::try_from(value.len()).expect("options are short");
+    // SAFETY: the pointer and the length are those of `value`, which the kernel only reads.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), length) };
+    Errno::result(done).map(drop)
 }
 
 /// Sends one datagram with the same content to each target; how many were sent.

@@ -1,6 +1,10 @@
 //! The unspecified address, which reaches this host in whatever form it is written.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    io::IoSlice,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    os::fd::AsRawFd as _,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_common::{
@@ -13,9 +17,14 @@ use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, agent_entry, rule},
     netns::{DENIED4, Space},
-    sys::Device,
+    sys::{Device, set_option},
 };
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    libc,
+    net::if_::if_nametoindex,
+    sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg},
+};
 
 const PORT: u16 = 21_000;
 const MEANS: [Means; 5] = [
@@ -104,6 +113,77 @@ pub(crate) fn device_address_not_reached(lab: &mut Lab) -> Result<()> {
     }
     Ok(())
 }
+
+/// Ways of naming a device that do not bind the socket.
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    /// `IP_PKTINFO` with the datagram.
+    WithTheCall,
+    /// `IP_UNICAST_IF`, which connect(2) heeds, too.
+    OnTheSocket,
+}
+
+/// The same where the device is named with the call or on the socket.
+pub(crate) fn named_device_not_reached(lab: &mut Lab) -> Result<()> {
+    for named in [Named::WithTheCall, Named::OnTheSocket] {
+        let own = OF_DEVICE.to_string();
+        for (listed, reached) in [(None, true), (Some(own.as_str()), false)] {
+            let Some(found) = from_named_device(lab, named, listed)? else {
+                lab.note("not tried: the kernel has no pairs of devices");
+                return Ok(());
+            };
+            ensure!(found == reached, "{named:?} with {listed:?} refused: {found}");
+        }
+    }
+    Ok(())
+}
+
+/// Whether a datagram to the unspecified address arrives.
+fn from_named_device(lab: &mut Lab, named: Named, listed: Option<&str>) -> Result<Option<bool>> {
+    let listed = listed.map(|listed| rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT]));
+    lab.install_rules(listed.into_iter().collect::<Result<_>>()?)?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        match Device::make_pair() {
+            Err(Errno::EOPNOTSUPP) => return Ok(None),
+            made => made?,
+        }
+        Device::PAIR.set_address(OF_DEVICE)?;
+        Device::PAIR.raise()?;
+        let index = if_nametoindex(Device::PAIR.name())?;
+        let peer = Peer::listen(PORT)?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let device = libc::in_pktinfo {
+            ipi_ifindex: index.cast_signed(),
+            ipi_spec_dst: libc::in_addr { s_addr: 0 },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        };
+        let control = match named {
+            Named::WithTheCall => vec![ControlMessage::Ipv4PacketInfo(&device)],
+            Named::OnTheSocket => {
+                set_option(&socket, libc::IPPROTO_IP, IP_UNICAST_IF, &index.to_be_bytes())?;
+                Vec::new()
+            }
+        };
+        let to = SockaddrStorage::from(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)));
+        let content = [IoSlice::new(b"wanted")];
+        let sent = sendmsg(
+            socket.as_raw_fd(),
+            &content,
+            &control,
+            MsgFlags::empty(),
+            Some(&to),
+        );
+        UdpSocket::bind((Ipv6Addr::LOCALHOST, 0))?.send_to(b"mark", (Ipv6Addr::LOCALHOST, PORT))?;
+        Ok(Some(sent.is_ok() && peer.receives_before(b"wanted", b"mark")))
+    })?;
+    lab.sensor.processes.set(workload.pid(), agent_entry())?;
+    workload.proceed()?;
+    workload.join()
+}
+
+/// `IP_UNICAST_IF` of linux/in.h.
+const IP_UNICAST_IF: i32 = 50;
 
 /// What comes of each of [`ONE_WAY`] for an agent that `listed` is refused to; `None` without such devices.
 fn from_device(lab: &mut Lab, listed: &str, to: IpAddr) -> Result<Option<Vec<Outcome>>> {

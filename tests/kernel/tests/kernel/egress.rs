@@ -1,6 +1,10 @@
 //! Egress lists of servers: they hold for the server's process tree, and for nobody else.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    io::IoSlice,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    os::fd::AsRawFd as _,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon::intercept::kernel::addresses::Enforcement;
@@ -10,10 +14,15 @@ use mcpmon_core::{
     policy::{Egress, EgressDefault, Policy, Server, Transport, network::table::Tables},
 };
 use mcpmon_kernel_tests::{
+    attempt::Peer,
     child::Child,
     lab::Lab,
-    netns::{ALLOWED4, DENIED4, DENIED6, Space},
+    netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
     probe::{self, REACHED, REFUSED},
+};
+use nix::{
+    libc,
+    sys::socket::{ControlMessage, MsgFlags, sendmsg},
 };
 
 const PORT: u16 = 25_000;
@@ -158,6 +167,105 @@ pub(crate) fn doomed(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
+/// Datagrams that name no address, because their socket is connected, are judged by that of the socket: with a control
+/// message, too, which makes the kernel ask.
+pub(crate) fn connected_datagrams(lab: &mut Lab) -> Result<()> {
+    let egress = Egress {
+        default: EgressDefault::Deny,
+        allow: vec!["127.0.8.0/24".parse()?, "fd00:98::/64".parse()?],
+        deny: Vec::new(),
+    };
+    let mapped = |address: Ipv4Addr| address.to_ipv6_mapped();
+    let pairs: [(IpAddr, IpAddr); 3] = [
+        (ALLOWED4.into(), DENIED4.into()),
+        (ALLOWED6.into(), DENIED6.into()),
+        (mapped(ALLOWED4).into(), mapped(DENIED4).into()),
+    ];
+    for (allowed, denied) in pairs {
+        let list = install_one(lab, egress.clone())?;
+        lab.connections()?;
+        let mut workload = Child::start_in(Space::Network, |test| {
+            let peer = Peer::listen(PORT)?;
+            let sockets = [allowed, denied].map(|address| connected_to((address, PORT).into()));
+            test.say(&())?;
+            test.wait()?;
+            let mut outcomes = Vec::new();
+            for (socket, address) in sockets.into_iter().zip([allowed, denied]) {
+                outcomes.extend(with_control_messages(&socket?, address));
+            }
+            Ok((outcomes, peer.receives(b"told")))
+        })?;
+        workload.hear::<()>()?;
+        let pid = workload.pid();
+        lab.sensor.processes.set(pid, entry(list))?;
+        workload.proceed()?;
+        let (outcomes, received) = workload.join()?;
+        ensure!(
+            outcomes == [0, 0, 0, libc::EPERM, libc::EPERM, libc::EPERM] && received,
+            "{allowed} and {denied}: {outcomes:?}"
+        );
+        let mut records = lab.connections()?;
+        records.retain(|record| record.record.process.pid == pid && record.action == Action::Deny);
+        ensure!(
+            !records.is_empty()
+                && records
+                    .iter()
+                    .all(|record| { (record.address, record.record.port) == (denied.to_canonical(), PORT) }),
+            "{records:#?}"
+        );
+    }
+    Ok(())
+}
+
+fn connected_to(address: SocketAddr) -> Result<UdpSocket> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
+/// Error numbers of sending without an address: with a class of service, with a source that says nothing, and plainly.
+fn with_control_messages(socket: &UdpSocket, to: IpAddr) -> [i32; 3] {
+    // A source of the family that is really used.
+    let unspecified = match to.to_canonical() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED,
+    };
+    let (source4, source6) = (
+        libc::in_pktinfo {
+            ipi_ifindex: 0,
+            ipi_spec_dst: libc::in_addr { s_addr: 0 },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        },
+        libc::in6_pktinfo {
+            ipi6_addr: libc::in6_addr {
+                s6_addr: unspecified.octets(),
+            },
+            ipi6_ifindex: 0,
+        },
+    );
+    let (service, source) = if to.is_ipv4() {
+        (
+            ControlMessage::Ipv4Tos(&4),
+            ControlMessage::Ipv4PacketInfo(&source4),
+        )
+    } else {
+        (
+            ControlMessage::Ipv6TClass(&4),
+            ControlMessage::Ipv6PacketInfo(&source6),
+        )
+    };
+    let send = |control: &[ControlMessage<'_>]| {
+        let content = [IoSlice::new(b"told")];
+        sendmsg::<()>(socket.as_raw_fd(), &content, control, MsgFlags::empty(), None)
+            .map_or_else(|error| error as i32, |_| 0)
+    };
+    [send(&[service]), send(&[source]), send(&[])]
+}
+
 /// Whatever a server's process connects to is reported, listed or not.
 pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     let of_server = ProcessEntry {
@@ -179,7 +287,8 @@ pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-fn entry(list: u32) -> ProcessEntry {
+/// What the kernel knows of a process of a server with this list.
+pub(crate) fn entry(list: u32) -> ProcessEntry {
     ProcessEntry {
         instance: 1,
         egress: [list, 0],
@@ -213,6 +322,14 @@ fn policy(servers: Vec<Server>) -> Policy {
         servers,
         ..Policy::default()
     }
+}
+
+/// Puts one list in force, as [`install_without_pending`]; its number.
+pub(crate) fn install_one(lab: &mut Lab, egress: Egress) -> Result<u32> {
+    list(
+        &install_without_pending(lab, vec![server("one", egress)?])?,
+        "one",
+    )
 }
 
 /// Puts lists in force without the state in which every new process of this machine is held to them: a

@@ -12,12 +12,15 @@ mod budget;
 mod egress;
 mod exec;
 mod flood;
+mod membership;
+mod packets;
 mod paths;
 mod ranges;
 mod refuse;
 mod reload;
 mod scope;
 mod session;
+mod sockets;
 
 use std::process::ExitCode;
 
@@ -69,6 +72,10 @@ const TESTS: &[Test] = &[
         any_address::device_address_not_reached,
     ),
     test(
+        "any_address::reaches_no_refused_address_of_a_named_device",
+        any_address::named_device_not_reached,
+    ),
+    test(
         "ranges::hold_from_their_first_to_their_last_address",
         ranges::edges,
     ),
@@ -116,6 +123,39 @@ const TESTS: &[Test] = &[
     test(
         "session::processes_not_judged_yet_are_held_to_its_list",
         session::pending,
+    ),
+    test(
+        "egress::connected_datagrams_are_judged_by_the_address_of_their_socket",
+        egress::connected_datagrams,
+    ),
+    test(
+        "sockets::of_protocols_that_nothing_judges_are_refused",
+        sockets::unjudged,
+    ),
+    test("sockets::of_other_protocols_are_not", sockets::judged),
+    test(
+        "packets::by_way_of_a_refused_host_are_dropped",
+        packets::routing_header,
+    ),
+    test(
+        "packets::of_connections_that_were_there_are_dropped",
+        packets::established,
+    ),
+    test(
+        "packets::on_passed_connections_are_judged_by_who_sends",
+        packets::passed_connections,
+    ),
+    test(
+        "packets::to_refused_clients_are_dropped",
+        packets::refused_clients,
+    ),
+    test(
+        "packets::to_clients_of_a_server_without_egress_pass",
+        packets::answers_to_clients,
+    ),
+    test(
+        "membership::is_kept_when_no_memory_is_left",
+        membership::under_pressure,
     ),
     test("exec::of_a_plain_file", exec::plain_file),
     test("exec::of_a_hard_link", exec::hard_link),

@@ -116,6 +116,17 @@ pub enum RuleKind {
     Canary,
 }
 
+/// Whom the tables refuse anything to, beside the self-test's address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Every process.
+    pub host: bool,
+    /// Agents.
+    pub agents: bool,
+    /// The processes of some server or session, or those not judged yet.
+    pub lists: bool,
+}
+
 /// How much there is, for a status line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -204,6 +215,24 @@ impl Tables {
         })
     }
 
+    /// Whom anything is refused to.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        let mut found = Refusals::default();
+        let v4 = self.v4.iter().map(|((list, ..), entry)| (*list, entry));
+        let v6 = self.v6.iter().map(|((list, ..), entry)| (*list, entry));
+        // Ranges share port sets, which may be long.
+        let mut seen = BTreeSet::new();
+        for (list, entry) in v4.chain(v6) {
+            found.note(list, &entry.verdict);
+            if entry.ports != 0 && seen.insert((list, entry.ports)) {
+                let of_ports = self.ports.range((entry.ports, 0)..=(entry.ports, u16::MAX));
+                of_ports.for_each(|(_, verdict)| found.note(list, verdict));
+            }
+        }
+        found
+    }
+
     /// How much there is.
     #[must_use]
     pub fn summary(&self) -> Summary {
@@ -217,6 +246,15 @@ impl Tables {
             ports: self.ports.len(),
             unresolved: self.unresolved.clone(),
         }
+    }
+}
+
+impl Refusals {
+    fn note(&mut self, list: u32, verdict: &Verdict) {
+        let refuses = !matches!(verdict.deny_host, 0 | RULE_CANARY);
+        self.host |= refuses && list == LIST_HOST;
+        self.agents |= verdict.deny_agents != 0;
+        self.lists |= refuses && list != LIST_HOST;
     }
 }
 

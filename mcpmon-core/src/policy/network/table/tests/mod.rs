@@ -53,6 +53,16 @@ fn families(address: &str, port: u16) -> String {
     host_names(&tables, address, port)
 }
 
+#[test_case(&[] => (false, false, false); "the self-test's address alone is nothing")]
+#[test_case(&[watch("w", &["10.0.0.0/8"], EVERYTHING)] => (false, false, false); "watched")]
+#[test_case(&[deny("d", Scope::Host, &["10.0.0.0/8"], &[25])] => (true, false, false); "a port for everyone")]
+#[test_case(&[deny("d", Scope::Host, &["127.0.0.0/8"], EVERYTHING)] => (true, false, false); "around the self-test's address")]
+#[test_case(&[deny("d", Scope::Agents, &["2001:db8::/32"], &[25])] => (false, true, false); "a port for agents")]
+fn refusals_are_known_by_whom_they_concern(rules: &[NetworkRule]) -> (bool, bool, bool) {
+    let found = compiled(rules).refusals();
+    (found.host, found.agents, found.lists)
+}
+
 #[test]
 fn scopes_have_slots_of_their_own() {
     let tables = compiled(&[

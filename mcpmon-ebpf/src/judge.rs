@@ -1,0 +1,264 @@
+//! Rules for an address and the process that reaches for it: looked up, carried out, reported.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::helpers::{
+    bpf_get_current_uid_gid,
+    generated::{bpf_get_current_cgroup_id, bpf_get_current_comm},
+};
+use mcpmon_common::{
+    event::{Action, ConnectRecord, Counter, Header, Hook, Kind},
+    limits::COMM_LEN,
+    process::ProcessEntry,
+    watch::{Control, LIST_HOST, LIST_PENDING, NetworkEntry, RULE_CANARY},
+};
+
+use crate::{
+    emit::{Ring, Sequence, count, emit, header},
+    maps::{at_port, network4, network6},
+    task::{self, Caller},
+};
+
+/// Rules that matched an address; 0 for none.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rules {
+    pub(crate) deny: u32,
+    pub(crate) watch: u32,
+}
+
+/// An address the rules were tried on, in words of network order: as bytes it would be copied one by one.
+#[derive(Clone, Copy)]
+pub(crate) struct Tried {
+    pub(crate) words: [u32; 4],
+    pub(crate) family: u8,
+}
+
+/// What is in force and for whom: read once, so that one connection is judged by one list.
+pub(crate) struct Judge {
+    pub(crate) control: u64,
+    pub(crate) entry: ProcessEntry,
+    pub(crate) port: u16,
+}
+
+/// What was judged, as its record says it.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject {
+    pub(crate) address: Tried,
+    pub(crate) form: u8,
+    pub(crate) given: Tried,
+    pub(crate) hook: Hook,
+    pub(crate) protocol: u8,
+    pub(crate) cookie: u64,
+}
+
+impl Judge {
+    #[inline(always)]
+    pub(crate) fn rules4(&self, address: [u8; 4]) -> Rules {
+        self.rules(|list| network4(self.control, list, address))
+    }
+
+    #[inline(always)]
+    pub(crate) fn rules6(&self, address: [u32; 4]) -> Rules {
+        self.rules(|list| network6(self.control, list, address))
+    }
+
+    /// The host list for everyone, the egress lists of the servers the process belongs to, the list of its session;
+    /// the first that refuses ends the search, which keeps the paths few that the verifier walks.
+    #[inline(always)]
+    fn rules(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> Rules {
+        let mut watch = 0;
+        if let Some(entry) = look_up(LIST_HOST) {
+            let entry = at_port(self.control, entry, self.port);
+            watch = entry.watch;
+            if entry.deny_host != 0 {
+                return Rules {
+                    deny: entry.deny_host,
+                    watch,
+                };
+            }
+            if self.entry.has(ProcessEntry::FLAG_AGENT) && entry.deny_agents != 0 {
+                return Rules {
+                    deny: entry.deny_agents,
+                    watch,
+                };
+            }
+        }
+        for list in self.egress_lists() {
+            if list != LIST_HOST
+                && let Some(entry) = look_up(list)
+            {
+                let deny = at_port(self.control, entry, self.port).deny_host;
+                if deny != 0 {
+                    return Rules { deny, watch };
+                }
+            }
+        }
+        if self.entry.session != LIST_HOST
+            && let Some(entry) = look_up(self.entry.session)
+        {
+            let entry = at_port(self.control, entry, self.port);
+            // It says more than what is reported of everyone.
+            if entry.watch != 0 {
+                watch = entry.watch;
+            }
+            return Rules {
+                deny: entry.deny_host,
+                watch,
+            };
+        }
+        Rules { deny: 0, watch }
+    }
+
+    /// The rule that refuses an IPv4 address, 0 for none, whatever is watched.
+    #[inline(always)]
+    pub(crate) fn refusal4(&self, address: [u8; 4]) -> u32 {
+        self.refusal(|list| network4(self.control, list, address))
+    }
+
+    /// The same for IPv6.
+    #[inline(always)]
+    pub(crate) fn refusal6(&self, address: [u32; 4]) -> u32 {
+        self.refusal(|list| network6(self.control, list, address))
+    }
+
+    /// As [`Judge::rules`] without what is watched: the verifier walks half the paths.
+    #[inline(always)]
+    fn refusal(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> u32 {
+        if let Some(entry) = look_up(LIST_HOST) {
+            let entry = at_port(self.control, entry, self.port);
+            if entry.deny_host != 0 {
+                return entry.deny_host;
+            }
+            if self.entry.has(ProcessEntry::FLAG_AGENT) && entry.deny_agents != 0 {
+                return entry.deny_agents;
+            }
+        }
+        let [first, second] = self.egress_lists();
+        for list in [first, second, self.entry.session] {
+            if list != LIST_HOST
+                && let Some(entry) = look_up(list)
+            {
+                let deny = at_port(self.control, entry, self.port).deny_host;
+                if deny != 0 {
+                    return deny;
+                }
+            }
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn egress_lists(&self) -> [u32; 2] {
+        if self.entry.has(ProcessEntry::FLAG_PENDING) && self.control & Control::EGRESS != 0 {
+            [LIST_PENDING, LIST_HOST]
+        } else {
+            self.entry.egress
+        }
+    }
+
+    /// What is done about rules that matched.
+    #[inline(always)]
+    pub(crate) fn action(&self, rules: Rules) -> Action {
+        let enforced = self.control & Control::ENFORCE != 0 || rules.deny == RULE_CANARY;
+        match (rules.deny, enforced) {
+            (_, true) if self.entry.has(ProcessEntry::FLAG_DOOMED) => Action::Deny,
+            (0, _) => Action::Allow,
+            (_, true) => Action::Deny,
+            (_, false) => Action::WouldDeny,
+        }
+    }
+
+    /// Counts, and writes the record, in which `who` fills in the process, its group, its user and its name.
+    #[inline(always)]
+    pub(crate) fn report(
+        &self,
+        sequence: Sequence,
+        action: Action,
+        rules: Rules,
+        subject: Subject,
+        who: impl FnOnce(*mut ConnectRecord),
+    ) {
+        count(Counter::ConnectSeen);
+        let lost = match action {
+            Action::Deny => {
+                count(Counter::Denied);
+                Counter::DeniedLost
+            }
+            Action::WouldDeny => {
+                count(Counter::WouldDeny);
+                Counter::ConnectLost
+            }
+            Action::Allow => Counter::ConnectLost,
+        };
+        let rule = if rules.deny == 0 { rules.watch } else { rules.deny };
+        let header = header(Kind::Connect, sequence);
+        emit(Ring::Connections, lost, |slot| {
+            self.fill(slot, header, rule, action, subject);
+            who(slot.as_mut_ptr());
+        });
+    }
+
+    /// Writes the record field by field: one that is put together on the stack is copied in single bytes.
+    #[inline(always)]
+    fn fill(
+        &self,
+        slot: &mut MaybeUninit<ConnectRecord>,
+        header: Header,
+        rule: u32,
+        action: Action,
+        subject: Subject,
+    ) {
+        let record = slot.as_mut_ptr();
+        // SAFETY: the slot is in the ring and as large as a record; what is not written here is by the caller.
+        unsafe {
+            (*record).header = header;
+            (*record).entry = self.entry;
+            (*record).cookie = subject.cookie;
+            (&raw mut (*record).address)
+                .cast::<[u32; 4]>()
+                .write(subject.address.words);
+            (&raw mut (*record).given)
+                .cast::<[u32; 4]>()
+                .write(subject.given.words);
+            (*record).rule = rule;
+            (*record).port = self.port;
+            (*record).family = subject.address.family;
+            (*record).given_family = subject.given.family;
+            (*record).form = subject.form;
+            (*record).protocol = subject.protocol;
+            (*record).action = action as u8;
+            (*record).hook = subject.hook as u8;
+        }
+    }
+}
+
+/// Fills in the process that runs.
+///
+/// # Safety
+/// `record` is a record in a ring.
+#[inline(always)]
+pub(crate) unsafe fn name_caller(record: *mut ConnectRecord, caller: Caller) {
+    // SAFETY: by contract; the helpers write into the record's own fields.
+    unsafe {
+        (*record).process = task::current_key(caller);
+        (*record).cgroup = bpf_get_current_cgroup_id();
+        (*record).uid = bpf_get_current_uid_gid() as u32;
+        // It clears the name where there is none.
+        bpf_get_current_comm((&raw mut (*record).comm).cast(), COMM_LEN as u32);
+    }
+}
+
+impl Tried {
+    #[inline(always)]
+    pub(crate) const fn v4(address: [u8; 4]) -> Self {
+        Self {
+            words: [u32::from_ne_bytes(address), 0, 0, 0],
+            family: 4,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn v6(words: [u32; 4]) -> Self {
+        Self { words, family: 6 }
+    }
+}
