@@ -53,7 +53,7 @@ pub enum Observation<'a> {
         /// What the order to hash said.
         attempt: u64,
         /// What was hashed.
-        files: ServerFiles,
+        files: Box<ServerFiles>,
         /// Names of its variables, never their values.
         environment: Vec<String>,
     },
@@ -93,7 +93,7 @@ impl Monitor {
                 attempt,
                 files,
                 environment,
-            } => self.hashed(now, instance, attempt, files, environment),
+            } => self.hashed(now, instance, attempt, *files, environment),
             Observation::Tick => {
                 let mut judgement = self.tick(now);
                 let approvals = self.traffic.tick(now);
