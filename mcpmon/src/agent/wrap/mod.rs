@@ -197,7 +197,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         }
         Seen::Files(files) => {
             told = true;
-            launch.files = files;
+            launch.files = *files;
             judge.started(now, &launch)
         }
         Seen::Killed => judge.killed(now),

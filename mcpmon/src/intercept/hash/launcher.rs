@@ -126,7 +126,9 @@ mod tests {
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-    fn hash(files: &[&Path]) -> Result<Option<(Part<PinnedFile>, Writers)>, Box<dyn std::error::Error>> {
+    type Hashed = Option<(Part<PinnedFile>, Writers)>;
+
+    fn hash(files: &[&Path]) -> Result<Hashed, Box<dyn std::error::Error>> {
         let opened: Vec<File> = files.iter().map(File::open).collect::<io::Result<_>>()?;
         let launcher = Launcher::of_files(files.iter().copied().zip(&opened))?;
         Ok(Hasher::default().launcher(&launcher, &|| false)?)

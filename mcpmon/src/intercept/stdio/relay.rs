@@ -55,7 +55,7 @@ pub enum Seen<'a> {
     /// Something on the wire that is no message; its verdict does not matter.
     Incident(&'a Incident),
     /// What the server runs from.
-    Files(ServerFiles),
+    Files(Box<ServerFiles>),
     /// The server was killed by `SIGKILL`; a block says that its client is to be told why.
     Killed,
     /// A tool that is called; put in is whether it was on a list of the server. The verdict does not matter.
@@ -387,7 +387,7 @@ impl<'a> Relay<'a> {
     /// Judges what the server runs from; why it may not go on, where it may not.
     fn settle(&mut self) -> Option<Denial> {
         let files = self.check.finish()?;
-        match (self.judge)((self.clock)(), Seen::Files(files)) {
+        match (self.judge)((self.clock)(), Seen::Files(Box::new(files))) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         }

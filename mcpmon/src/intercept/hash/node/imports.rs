@@ -64,8 +64,8 @@ fn words(source: &str) -> impl Iterator<Item = (Word, &str)> {
 fn literal(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
     let (name, _) = text[1..].split_once(quote)?;
-    let is_plain = !name.is_empty() && !name.contains(['\n', '\\']) && !(quote == '`' && name.contains("${"));
-    is_plain.then_some(name)
+    let is_made = name.is_empty() || name.contains(['\n', '\\']) || quote == '`' && name.contains("${");
+    (!is_made).then_some(name)
 }
 
 #[cfg(test)]
