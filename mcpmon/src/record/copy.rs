@@ -62,7 +62,7 @@ impl Store {
 /// Copies the rows of `table` without the column `left_out`; an event that is there already is left as it is.
 fn copy(from: &Connection, to: &Connection, table: &str, left_out: &str) -> rusqlite::Result<u64> {
     let mut select = from.prepare(&format!("SELECT * FROM {table} ORDER BY 1"))?;
-    let names: Vec<String> = select.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = select.column_names().map(str::to_owned).collect();
     let kept: Vec<usize> = (0..names.len()).filter(|at| names[*at] != left_out).collect();
     let columns: Vec<&str> = kept.iter().map(|at| &*names[*at]).collect();
     let places = vec!["?"; kept.len()].join(", ");

@@ -202,7 +202,7 @@ impl Daemon {
             .or_else(|| record.path.clone())
             .unwrap_or_else(|| DEFAULT_STORE.into());
         let access = Access { group: group::find() };
-        let directory = options.socket.parent().unwrap_or(Path::new("."));
+        let directory = options.socket.parent().unwrap_or_else(|| Path::new("."));
         let standby::Opened {
             path: store,
             writer,

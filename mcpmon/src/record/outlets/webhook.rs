@@ -466,7 +466,7 @@ mod tests {
         let (lost, cause) = webhook.take_lost().unwrap();
         assert!(lost == 1 && cause.contains("others can read"), "{cause}");
         assert_eq!(webhook.finish(), []);
-        assert!(told.try_recv().is_err());
+        told.try_recv().unwrap_err();
     }
 
     #[test]

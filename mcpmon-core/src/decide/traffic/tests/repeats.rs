@@ -27,7 +27,7 @@ fn count(event: &Event) -> u64 {
 fn a_flood_of_poisoned_notifications_is_told_in_a_few_events_that_stand_for_all() {
     let mut world = World::new(policy());
     let first = notice(&mut world, ANOTHER);
-    assert_ne!(first.verdict, crate::model::Verdict::Allow);
+    assert_ne!(first.verdict, Verdict::Allow);
     let kinds = first.events.len() as u64;
     assert!(
         kinds >= 2,
@@ -37,7 +37,7 @@ fn a_flood_of_poisoned_notifications_is_told_in_a_few_events_that_stand_for_all(
     let mut told = first.events;
     for _ in 1..1000 {
         let judgement = notice(&mut world, ANOTHER);
-        assert_ne!(judgement.verdict, crate::model::Verdict::Allow);
+        assert_ne!(judgement.verdict, Verdict::Allow);
         told.extend(judgement.events);
     }
     assert_eq!(told.len() as u64, 10 * kinds);
