@@ -86,11 +86,20 @@ pub struct ServerFiles {
     pub script: Option<Part<PinnedFile>>,
     /// The package with its dependencies, where there is one.
     pub package: Option<Part<PinnedPackage>>,
-    /// What started it, where that is not the server itself: the file that its command led to, with the scripts and
-    /// programs behind that in the same process. Its path is the one that was looked up.
-    pub launcher: Option<Part<PinnedFile>>,
+    /// What started it, where that is not the server itself.
+    pub launcher: Option<LauncherFiles>,
+}
+
+/// What starts a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LauncherFiles {
+    /// The file that the command led to, with the scripts and programs behind it in the same process. Its path is the one
+    /// that was looked up.
+    pub file: Part<PinnedFile>,
     /// Who can change those files.
-    pub launcher_writers: Writers,
+    pub writers: Writers,
+    /// Whether programs of its name start servers and are none.
+    pub is_known: bool,
 }
 
 impl<T> Part<T> {

@@ -38,7 +38,7 @@ pub use digest::{Digest, ParseDigestError};
 pub use event::{
     ContainerRef, Direction, Event, EventKind, FieldChange, PinPart, ProcessRef, ServerType, Transport,
 };
-pub use files::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
 pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};

@@ -129,18 +129,20 @@ impl Judge {
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
-        let Some(launcher) = launch.files.launcher.as_ref().and_then(|part| part.hashed()) else {
-            return Verdict::Allow; // it is told with the files of what it starts
+        let Some(launcher) = &launch.files.launcher else {
+            return Verdict::Allow;
         };
         let policy = self.policy();
         let identity = &self.conversation.identity;
         let accepted = book.accepted(identity);
-        let writers = launch.files.launcher_writers;
-        let verdict = compare_launcher(accepted, launcher, writers, policy.pinning, policy.mode);
+        let verdict = compare_launcher(accepted, launcher, policy.pinning, policy.mode);
         if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
             return Verdict::Allow;
         }
-        let files = book.with_launcher(identity, launcher);
+        let files = launcher
+            .file
+            .hashed()
+            .and_then(|file| book.with_launcher(identity, file));
         self.tell_mismatches(now, &verdict);
         self.deny(now, files, &verdict)
     }

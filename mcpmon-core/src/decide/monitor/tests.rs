@@ -143,7 +143,6 @@ fn files(content: &str) -> ServerFiles {
         script: None,
         package: None,
         launcher: None,
-        launcher_writers: Writers::Others,
     }
 }
 
@@ -538,7 +537,6 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         script: None,
         package: None,
         launcher: None,
-        launcher_writers: Writers::Others,
     };
     let attempt = world.monitor.attempts;
     let judgement = world
@@ -600,7 +598,6 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
         script: None,
         package: None,
         launcher: None,
-        launcher_writers: Writers::Others,
     };
     let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins)].into());
     world.exec(10, 9, "mcp-server-git");
@@ -1282,7 +1279,6 @@ fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles
         script: Some(file("/srv/mcp-server-x.js", script)),
         package: None,
         launcher: None,
-        launcher_writers: Writers::Others,
     }
 }
 

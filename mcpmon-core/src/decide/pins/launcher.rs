@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Accepted, Mismatch, PinBook, PinVerdict, PinnedFile, Pins, Writers, on_change};
+use super::{Accepted, LauncherFiles, Mismatch, PinBook, PinVerdict, PinnedFile, Pins, Writers, on_change};
 use crate::{
-    inspect::launch::LaunchRules,
     model::{Action, PinPart, PinState},
     policy::{Mode, OnChange, Pinning},
 };
@@ -28,20 +27,19 @@ pub(super) enum LauncherMatch<'a> {
 }
 
 impl<'a> LauncherMatch<'a> {
-    pub(super) fn of(sets: &'a BTreeMap<u32, Pins>, actual: &'a PinnedFile) -> Self {
+    /// `None` for one that could not be hashed.
+    pub(super) fn of(sets: &'a BTreeMap<u32, Pins>, launcher: &'a LauncherFiles) -> Option<Self> {
+        let actual = launcher.file.hashed()?;
         let pinned = || sets.values().rev().filter_map(|pins| pins.launcher.as_ref());
         let name = actual.path.file_name();
         if pinned().any(|pinned| pinned.digest == actual.digest) {
-            return Self::Same;
+            return Some(Self::Same);
         }
         let before = pinned().find(|pinned| pinned.path.file_name() == name);
-        let is_known = name
-            .and_then(|name| name.to_str())
-            .is_some_and(LaunchRules::is_launcher);
-        match before {
-            None if is_known && sets.len() < PinBook::MAX_SETS => Self::New(actual),
+        Some(match before {
+            None if launcher.is_known && sets.len() < PinBook::MAX_SETS => Self::New(actual),
             pinned => Self::Differs { actual, pinned },
-        }
+        })
     }
 
     pub(super) fn mismatch(self) -> Option<Mismatch> {
@@ -63,8 +61,7 @@ impl<'a> LauncherMatch<'a> {
 #[must_use]
 pub fn compare_launcher(
     accepted: Accepted<'_>,
-    launcher: &PinnedFile,
-    writers: Writers,
+    launcher: &LauncherFiles,
     policy: Pinning,
     mode: Mode,
 ) -> PinVerdict {
@@ -72,14 +69,14 @@ pub fn compare_launcher(
         return PinVerdict::of(PinState::NotPinned, Action::Allow);
     };
     let mismatch = match policy.enabled {
-        true => LauncherMatch::of(sets, launcher).mismatch(),
+        true => LauncherMatch::of(sets, launcher).and_then(LauncherMatch::mismatch),
         false => None,
     };
     let Some(mismatch) = mismatch else {
         return PinVerdict::of(PinState::Match, Action::Allow);
     };
     let is_upgrade =
-        mismatch.is_in_place() && writers == Writers::Root && policy.on_change != OnChange::Allow;
+        mismatch.is_in_place() && launcher.writers == Writers::Root && policy.on_change != OnChange::Allow;
     let action = match is_upgrade {
         true => Action::Audit,
         false => on_change(policy, mode),

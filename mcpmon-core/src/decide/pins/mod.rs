@@ -2,6 +2,7 @@
 
 mod book;
 mod launcher;
+mod wording;
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
 pub use self::book::{Accepted, Added, Full, PinBook, PinSet};
 use self::launcher::LauncherMatch;
 pub use self::launcher::compare_launcher;
-pub use crate::model::{Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+pub use crate::model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 use crate::{
     model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId},
     policy::{Mode, OnChange, Pinning},
@@ -59,24 +60,10 @@ pub struct Mismatch {
     pub changed_files: Vec<String>,
 }
 
-/// Changed files that are named where one goes with a sentence.
-const NAMED: usize = 3;
-
 impl Mismatch {
     /// Whether what differs still is where it was pinned.
     fn is_in_place(&self) -> bool {
         self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
-    }
-
-    /// The part, with the first of its files that changed.
-    fn named(&self) -> String {
-        let part = self.part.as_str();
-        let (first, rest) = self.changed_files.split_at(NAMED.min(self.changed_files.len()));
-        match (first, rest.len()) {
-            ([], _) => part.to_owned(),
-            (files, 0) => format!("{part} ({})", files.join(", ")),
-            (files, more) => format!("{part} ({} and {more} more)", files.join(", ")),
-        }
     }
 }
 
@@ -169,8 +156,8 @@ fn nearest(
     policy: Pinning,
     mode: Mode,
 ) -> Option<PinVerdict> {
-    let launcher = actual.launcher.as_ref().and_then(Part::hashed);
-    let launcher = launcher.map(|launcher| LauncherMatch::of(sets, launcher));
+    let launcher = actual.launcher.as_ref();
+    let launcher = launcher.and_then(|launcher| LauncherMatch::of(sets, launcher));
     sets.values()
         .rev()
         .map(|pins| against(pins, actual, launcher, policy, mode))
@@ -286,7 +273,10 @@ fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Op
         mismatch.is_in_place()
             && match mismatch.part {
                 PinPart::Executable => is_interpreter && actual.executable_writers == Writers::Root,
-                PinPart::Launcher => actual.launcher_writers == Writers::Root,
+                PinPart::Launcher => actual
+                    .launcher
+                    .as_ref()
+                    .is_some_and(|launcher| launcher.writers == Writers::Root),
                 PinPart::Script | PinPart::Package => false,
             }
     };
@@ -294,7 +284,10 @@ fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Op
     if !differs || !verdict.mismatches.iter().all(by_root) {
         return None;
     }
-    let launcher = actual.launcher.as_ref().and_then(Part::hashed);
+    let launcher = actual
+        .launcher
+        .as_ref()
+        .and_then(|launcher| launcher.file.hashed());
     Some(Pins {
         executable: actual.executable.hashed()?.clone(),
         launcher: launcher.or(pins.launcher.as_ref()).cloned(),
@@ -373,7 +366,7 @@ impl ServerFiles {
                 .and_then(|package| package.unhashed(PinPart::Package)),
             self.launcher
                 .as_ref()
-                .and_then(|launcher| launcher.unhashed(PinPart::Launcher)),
+                .and_then(|launcher| launcher.file.unhashed(PinPart::Launcher)),
         ]
         .into_iter()
         .flatten()
@@ -419,7 +412,10 @@ impl TryFrom<ServerFiles> for Pins {
                 .map(Part::settled)
                 .transpose()?
                 .map(PackagePin::from),
-            launcher: files.launcher.map(Part::settled).transpose()?,
+            launcher: files
+                .launcher
+                .map(|launcher| launcher.file.settled())
+                .transpose()?,
         })
     }
 }
@@ -500,72 +496,6 @@ impl PinVerdict {
             store: None,
         }
     }
-
-    /// What is wrong with the server, as a clause without its name.
-    #[must_use]
-    pub fn cause(&self) -> String {
-        match self.state {
-            PinState::Mismatch => {
-                let parts: Vec<String> = self.mismatches.iter().map(Mismatch::named).collect();
-                format!("its {} changed since it was pinned", parts.join(" and "))
-            }
-            PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
-            PinState::Unknown => "a part of it could not be hashed".to_owned(),
-            PinState::Off | PinState::Pinned | PinState::Match => "its pins say so".to_owned(),
-        }
-    }
-
-    /// The command that accepts `server` as it is, where there is one.
-    #[must_use]
-    pub fn remedy(&self, server: &ServerId) -> Option<String> {
-        let differs = matches!(
-            self.state,
-            PinState::NotPinned | PinState::Mismatch | PinState::Unknown
-        );
-        // What could not be hashed cannot be pinned either.
-        let is_acceptable = differs && self.unhashed.is_empty() && !self.is_accepted_upgrade();
-        is_acceptable.then(|| trusting(server))
-    }
-
-    /// The answer that the client of `server` gets in its place.
-    #[must_use]
-    pub fn denial(&self, server: &ServerId) -> Denial {
-        pin_denial(self.cause(), self.remedy(server))
-    }
-
-    /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
-    #[must_use]
-    pub fn reason(&self, server: &ServerId) -> Option<String> {
-        if let Some(full) = self.full {
-            return Some(format!(
-                "{server}: it was not pinned: {full}; forget what is not needed with `mcpmon pins reset`"
-            ));
-        }
-        if self.is_accepted_upgrade() {
-            let mismatches: Vec<_> = self.mismatches.iter().map(Mismatch::describe).collect();
-            return Some(format!(
-                "{server}: {}; only root can have changed it, and everything else is as it was pinned, so it is \
-                 accepted from now on; if this is not expected, run `mcpmon pins reset --server {server}`",
-                mismatches.join("; ")
-            ));
-        }
-        let what = match self.state {
-            PinState::Off | PinState::Pinned | PinState::Match => return None,
-            PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
-            PinState::Mismatch | PinState::Unknown => {
-                let mismatches = self.mismatches.iter().map(Mismatch::describe);
-                let unhashed = self.unhashed.iter().map(Unhashed::describe);
-                mismatches.chain(unhashed).collect::<Vec<_>>().join("; ")
-            }
-        };
-        // What could not be hashed cannot be pinned either.
-        let remedy = if self.unhashed.is_empty() {
-            approval(server)
-        } else {
-            "remove the cause and start it again, or set `mcp.version_pinning.on_change: alert`".to_owned()
-        };
-        Some(format!("{server}: {what}; {remedy}"))
-    }
 }
 
 /// A refusal of a server for what it runs from.
@@ -589,43 +519,6 @@ pub(super) fn approval(server: &ServerId) -> String {
 /// The command that accepts what a server ran from when it was refused.
 pub(super) fn trusting(server: &ServerId) -> String {
     format!("mcpmon pins trust --server {server}")
-}
-
-impl Mismatch {
-    fn describe(&self) -> String {
-        let (part, path) = (part_name(self.part), self.path.display());
-        match (self.expected, self.actual) {
-            (Some(_), None) => format!("its pinned {part} {path} is gone"),
-            (None, Some(_)) => format!("it has a {part} {path} that is not pinned"),
-            (Some(expected), Some(actual)) => {
-                format!(
-                    "{part} {path} is {}, pinned is {}",
-                    actual.short(12),
-                    expected.short(12)
-                )
-            }
-            (None, None) => format!("{part} {path} differs from its pin"),
-        }
-    }
-}
-
-impl Unhashed {
-    fn describe(&self) -> String {
-        let (part, path, cause) = (part_name(self.part), self.path.display(), &self.cause);
-        match self.path.as_os_str().is_empty() {
-            true => format!("{part} could not be hashed: {cause}"),
-            false => format!("{part} {path} could not be hashed: {cause}"),
-        }
-    }
-}
-
-const fn part_name(part: PinPart) -> &'static str {
-    match part {
-        PinPart::Executable => "executable",
-        PinPart::Script => "script",
-        PinPart::Package => "package",
-        PinPart::Launcher => "launcher",
-    }
 }
 
 #[cfg(test)]

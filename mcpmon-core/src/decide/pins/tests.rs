@@ -60,7 +60,6 @@ fn files() -> ServerFiles {
         script: Some(Part::Hashed(file("main"))),
         package: Some(Part::Hashed(package("one"))),
         launcher: None,
-        launcher_writers: Writers::Others,
     }
 }
 
@@ -421,8 +420,11 @@ fn the_launch_that_pinned_first_fills_no_more_than_the_room() {
 /// A start by a launcher, or by none.
 fn started_by(path: Option<&str>, content: &str, writers: Writers) -> ServerFiles {
     ServerFiles {
-        launcher: path.map(|path| Part::Hashed(launcher(path, content))),
-        launcher_writers: writers,
+        launcher: path.map(|path| LauncherFiles {
+            file: Part::Hashed(launcher(path, content)),
+            writers,
+            is_known: path.ends_with("npx") || path.ends_with("bunx"),
+        }),
         ..files()
     }
 }
@@ -459,16 +461,15 @@ fn launchers(
     writers: Writers,
 ) -> (PinState, Action, Option<Ground>) {
     let actual = started_by(path, content, writers);
-    let verdict = judge(&[by_npx(is_by_npx)], actual, Pinning::default(), Mode::Enforce);
-    if let Some(path) = path {
+    let verdict = judge(
+        &[by_npx(is_by_npx)],
+        actual.clone(),
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    if let Some(launcher) = &actual.launcher {
         let sets = BTreeMap::from([(1, by_npx(is_by_npx))]);
-        let before = compare_launcher(
-            Accepted::Sets(&sets),
-            &launcher(path, content),
-            writers,
-            Pinning::default(),
-            Mode::Enforce,
-        );
+        let before = compare_launcher(Accepted::Sets(&sets), launcher, Pinning::default(), Mode::Enforce);
         assert_eq!((before.state, before.action), (verdict.state, verdict.action));
         assert_eq!(before.mismatches, verdict.mismatches);
     }

@@ -14,8 +14,8 @@ use std::{
 };
 
 use mcpmon_core::{
-    decide::pins::{Part, ServerFiles, Writers},
-    inspect::launch::Stage,
+    decide::pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers},
+    inspect::launch::{LaunchRules, Stage},
     model::{FileId, InstanceId, ProcessId},
     policy::variable_names,
 };
@@ -210,13 +210,29 @@ fn look_at_process(
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
     let mut files = hasher.server(&process, &entry(&job.stage), cancel)?;
-    if let Some((part, writers)) = hasher.launcher(&Launcher::of_process(&process, &job.launcher)?, cancel)? {
-        (files.launcher, files.launcher_writers) = (Some(part), writers);
-    }
+    files.launcher = launcher(hasher, &Launcher::of_process(&process, &job.launcher)?, cancel)?;
     Ok(Looked {
         files,
         environment: variable_names(variables.iter().map(String::as_str)),
     })
+}
+
+/// What started a server, as it is now; `None` where nothing did.
+pub(super) fn launcher(
+    hasher: &mut Hasher,
+    launcher: &Launcher,
+    cancel: &dyn Fn() -> bool,
+) -> Result<Option<LauncherFiles>, HashError> {
+    let hashed = hasher.launcher(launcher, cancel)?;
+    Ok(hashed.map(|(file, writers)| {
+        let (Part::Hashed(PinnedFile { path, .. }) | Part::Unknown { path, .. }) = &file;
+        let name = path.file_name().and_then(|name| name.to_str());
+        LauncherFiles {
+            is_known: name.is_some_and(LaunchRules::is_launcher),
+            file,
+            writers,
+        }
+    }))
 }
 
 /// Where the code of a process at this stage is.
@@ -253,7 +269,6 @@ pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
         script: None,
         package: None,
         launcher: None,
-        launcher_writers: Writers::Others,
     }
 }
 

@@ -16,7 +16,7 @@ use mcpmon_core::{
 
 use crate::{
     agent::{
-        hashing::{chain, entry, unknown},
+        hashing::{self, chain, entry, unknown},
         host,
     },
     intercept::{
@@ -181,8 +181,8 @@ fn launcher(program: &Program, search_path: Option<&OsStr>) -> io::Result<Launch
 
 /// A launcher as it is now.
 pub(super) fn measure_launcher(hasher: &mut Hasher, launcher: &Launcher, files: &mut ServerFiles) {
-    if let Ok(Some((part, writers))) = hasher.launcher(launcher, &|| false) {
-        (files.launcher, files.launcher_writers) = (Some(part), writers);
+    if let Ok(found) = hashing::launcher(hasher, launcher, &|| false) {
+        files.launcher = found;
     }
 }
 

@@ -457,7 +457,6 @@ fn launch(pid: u32) -> crate::judge::Launch {
             script: None,
             package: None,
             launcher: None,
-            launcher_writers: Writers::Others,
         },
         environment: Vec::new(),
     }

@@ -23,7 +23,7 @@ use std::{
 };
 
 use mcpmon_core::model::{
-    Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles, Writers,
+    Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles,
 };
 
 use self::package::{Collector, unreadable};
@@ -267,7 +267,6 @@ impl Hasher {
             script,
             package,
             launcher: None,
-            launcher_writers: Writers::Others,
         })
     }
 
