@@ -101,8 +101,13 @@ pub(in crate::inspect) fn terminal_write(text: &str) -> Option<TerminalWrite> {
     }
 }
 
+/// Digits of the longest number that an operating system command has.
+const MAX_COMMAND_NUMBER: usize = 8;
+
 fn operating_system_command(rest: &str) -> Option<TerminalWrite> {
-    let (number, said) = rest.split_once(';')?;
+    let numbered = &rest[..rest.floor_char_boundary(MAX_COMMAND_NUMBER + 1)];
+    let (number, said) = rest.split_at(numbered.find(';')?);
+    let said = &said[1..];
     match (number, said) {
         // The clipboard; files of kitty.
         ("52" | "5113", _) => Some(TerminalWrite::Stored),
@@ -111,7 +116,9 @@ fn operating_system_command(rest: &str) -> Option<TerminalWrite> {
             .any(|command| said.starts_with(command))
             .then_some(TerminalWrite::Stored)
             // An image is shown, unless it is to be kept.
-            .filter(|_| !said.starts_with("File=") || !said[..said.len().min(200)].contains("inline=1")),
+            .filter(|_| {
+                !said.starts_with("File=") || !said[..said.floor_char_boundary(200)].contains("inline=1")
+            }),
         ("0" | "1" | "2" | "9" | "99" | "777", _) => Some(TerminalWrite::Shown),
         _ => None,
     }

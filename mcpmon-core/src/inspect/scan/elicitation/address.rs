@@ -41,6 +41,8 @@ const KNOWN: [&str; 34] = [
     "supabase.com",
     "vercel.com",
 ];
+/// Bytes of the longest host with a port that is read (RFC 1035: 253 characters, each of up to four bytes).
+const MAX_AUTHORITY: usize = 1024;
 /// Shortest name of a company that another one can be taken for.
 const SHORTEST_NAME: usize = 5;
 
@@ -63,7 +65,13 @@ pub(super) fn misleads(url: &str) -> Option<&'static str> {
     if authority.contains('@') {
         return Some("it names a user before its host, which reads like a host");
     }
-    let host = without_port(authority).to_lowercase();
+    if authority.len() > MAX_AUTHORITY {
+        return Some("its host is longer than a host can be");
+    }
+    // Browsers take these for the dot between labels.
+    let host = without_port(authority)
+        .to_lowercase()
+        .replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
     if host.is_empty() || host.contains('%') {
         return Some("readers differ on where it leads");
     }
@@ -117,9 +125,15 @@ fn named(host: &str) -> Option<&'static str> {
     let is_known = KNOWN.into_iter().any(is_at);
     let dotted = format!(".{}", host.replace('-', "."));
     let holds = |known: &&str| {
-        let plain = format!(".{host}").contains(&format!(".{known}."));
+        let plain = format!(".{host}");
+        // `amazon.com.br` is the company's own host in a country.
+        let is_of_country =
+            |behind: &str| behind.len() == 2 && behind.bytes().all(|byte| byte.is_ascii_lowercase());
+        let plain = plain
+            .split_once(&format!(".{known}."))
+            .is_some_and(|(_, behind)| !is_of_country(behind));
         let is_telling = known.len() > SHORTEST_NAME + ".com".len();
-        plain || is_telling && dotted.contains(&format!(".{known}."))
+        plain || is_telling && host.contains('-') && dotted.contains(&format!(".{known}."))
     };
     if !is_known && KNOWN.iter().any(holds) {
         return Some(LOOKS_LIKE);
@@ -186,6 +200,7 @@ mod tests {
     #[test_case("https://gіthub.com/login"; "letters of another script")]
     #[test_case("https://xn--gthub-n2e.com/login"; "the same, encoded")]
     #[test_case("https://github.com.evil.example/login"; "a host within a host")]
+    #[test_case("https://github.com\u{3002}evil.example/login"; "a host within a host, with an ideographic full stop")]
     #[test_case("https://login-github-com.evil.example/"; "the same with hyphens")]
     #[test_case("https://g1thub.com/"; "a digit")]
     #[test_case("https://rnicrosoft.com/"; "two letters for one")]

@@ -70,12 +70,10 @@ impl Fields {
 
 /// What a field takes; a field that is not understood takes any text.
 fn kind(field: RawJson<'_>) -> Field {
-    let is_list = |name: &str| {
-        field
-            .member(name)
-            .is_some_and(|list| list.as_str().starts_with('['))
-    };
-    if is_list("enum") || field.member("const").is_some() || is_choice(field) {
+    let is_enumeration = field
+        .member("enum")
+        .is_some_and(|list| list.items().next().is_some());
+    if is_enumeration || field.member("const").is_some() || is_choice(field) {
         return Field::Closed;
     }
     match field.member("type").and_then(RawJson::text).as_deref() {
@@ -87,13 +85,11 @@ fn kind(field: RawJson<'_>) -> Field {
     }
 }
 
-/// Whether a field is a list of titled values, as the protocol describes a choice.
+/// Whether a field is a list of titled values and nothing else, as the protocol describes a choice.
 fn is_choice(field: RawJson<'_>) -> bool {
-    let all_const = |list: RawJson<'_>| list.as_str().matches("\"const\"").count() > 0;
-    field
-        .member("oneOf")
-        .or_else(|| field.member("anyOf"))
-        .is_some_and(all_const)
+    let is_titled = |item: RawJson<'_>| item.member("const").is_some();
+    let list = field.member("oneOf").or_else(|| field.member("anyOf"));
+    list.is_some_and(|list| list.items().next().is_some() && list.items().all(is_titled))
 }
 
 #[cfg(test)]
@@ -110,6 +106,8 @@ mod tests {
     #[test_case(json!({"type": "boolean"}) => Field::Closed; "yes or no")]
     #[test_case(json!({"type": "string", "enum": ["a", "b"]}) => Field::Closed; "one of a list")]
     #[test_case(json!({"type": "string", "oneOf": [{"const": "a", "title": "A"}]}) => Field::Closed; "one of a titled list")]
+    #[test_case(json!({"type": "string", "oneOf": [{"const": "a"}, {"type": "string"}]}) => Field::Text; "a titled value or any text")]
+    #[test_case(json!({"type": "string", "enum": []}) => Field::Text; "one of nothing")]
     #[test_case(json!({"type": "array", "items": {"type": "string", "enum": ["a"]}}) => Field::Closed; "several of a list")]
     #[test_case(json!({"type": "array", "items": {"type": "string"}}) => Field::Text; "several texts")]
     fn kinds(field: serde_json::Value) -> Field {

@@ -15,6 +15,7 @@ use self::{
 use crate::{
     inspect::{
         labels,
+        mask::mask_text,
         normalise::skeleton::Skeleton,
         walk::{self, Part, Path},
     },
@@ -148,7 +149,7 @@ fn finding(path: &Path<'_>, text: &str, asked: String) -> Finding {
 }
 
 fn shown(asked: &str, text: &str, position: usize) -> Match {
-    let cut = |text: &str| text.chars().take(SHOWN).collect();
+    let cut = |text: &str| mask_text(&text.chars().take(SHOWN).collect::<String>());
     Match {
         text: cut(asked),
         position,
