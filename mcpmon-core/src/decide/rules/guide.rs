@@ -126,6 +126,11 @@ pub const GUIDE: &[About] = &[
 /// and one that blocks stops what the others let through.
 pub const BESIDE: &[About] = &[
     About {
+        names: &["servers"],
+        keys: &[],
+        what: "a server is refused where its user runs more than are followed at a time",
+    },
+    About {
         names: &["shadow_tool", "read_then_send", "burst", "cross_server_flow"],
         keys: &[
             "mcp.cross_server.enabled",

@@ -23,9 +23,14 @@ impl LaunchRules {
     }
 
     /// The file that a process executes, where it is one that can stand before a server: the script of a shell or
-    /// interpreter, or the program that `execve` was given.
+    /// interpreter, or the program that `execve` was given. Only absolute paths: a launcher may change its directory
+    /// before anybody looks a relative one up.
     #[must_use]
     pub fn executed_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
+        Self::named_file(argv, filename).filter(|path| path.starts_with('/'))
+    }
+
+    fn named_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
         let command = Command::from_argv(argv);
         let name = command.program();
         if is_shell(name) {
@@ -94,6 +99,7 @@ mod tests {
     #[test_case("node /usr/bin/npx -y pkg", "/usr/bin/node" => Some("/usr/bin/npx".to_owned()); "a launcher that is a script")]
     #[test_case("/usr/bin/env node /usr/bin/npx -y pkg", "/usr/bin/npx" => None; "what env executes next")]
     #[test_case("python3 -m mcp_server_time", "/usr/bin/python3" => None; "a module")]
+    #[test_case("sh start.sh", "/bin/sh" => None; "a relative path")]
     #[test_case("sh -c npx", "/bin/sh" => None; "a line")]
     #[test_case("uvx mcp-server-time", "/usr/bin/uvx" => Some("/usr/bin/uvx".to_owned()); "a program")]
     #[test_case("/usr/bin/uvx mcp-server-time", "/dev/fd/7" => Some("/usr/bin/uvx".to_owned()); "by descriptor")]

@@ -19,7 +19,11 @@ use crate::{
 };
 
 /// Names of variables that are told of one start.
-const MAX_NAMES: usize = 4096;
+const MAX_NAMES: usize = 1024;
+/// Bytes of a variable's name; longer ones are left out.
+const MAX_NAME_BYTES: usize = 256;
+/// Bytes of a variable's value that says where files are; longer ones are left out.
+const MAX_VALUE_BYTES: usize = 32 << 10;
 /// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
 const MAX_HELD: usize = 64;
 /// How long the engine may take to say why a process was killed; the wrapper waits two seconds.
@@ -59,19 +63,26 @@ impl Wrappers {
         mut variables: Vec<(String, String)>,
         mut names: Vec<String>,
     ) -> Result<(), String> {
-        variables.retain(|(name, _)| PLACE_VARIABLES.contains(&name.as_str()));
+        variables.retain(|(name, value)| {
+            PLACE_VARIABLES.contains(&name.as_str()) && value.len() <= MAX_VALUE_BYTES
+        });
         variables.truncate(PLACE_VARIABLES.len());
+        names.retain(|name| name.len() <= MAX_NAME_BYTES);
         names.truncate(MAX_NAMES);
-        let mut connected = lock(&self.0.connected);
-        let known = connected.get_mut(&number).ok_or("it is not connected")?;
-        let wrapper = known.member.process;
+        let known = lock(&self.0.connected)
+            .get(&number)
+            .map(|known| known.member.process);
+        let wrapper = known.ok_or("it is not connected")?;
+        // Not under the lock: a file system may take its time, and the engine takes the same lock.
         let program = Process::open(wrapper.pid)
             .and_then(|process| HeldProgram::of(&process, program, variables))
             .map_err(|error| error.to_string())?;
         if !host::is_alive(wrapper) {
             return Err("it has ended".to_owned());
         }
-        known.start = Some(Arc::new(Start { program, names }));
+        let start = Some(Arc::new(Start { program, names }));
+        let mut connected = lock(&self.0.connected);
+        connected.get_mut(&number).ok_or("it is not connected")?.start = start;
         Ok(())
     }
 

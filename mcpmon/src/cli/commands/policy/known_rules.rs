@@ -16,6 +16,7 @@ const BEFORE: &[&str] = &[
     "SHARE: &str = \"",
     "const KEY: &str = \"",
     "refused( \"",
+    "= objection(\"",
     "rule) = (scene.used, \"",
 ];
 
