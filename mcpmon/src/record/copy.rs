@@ -46,13 +46,15 @@ impl Store {
     fn adopt(&mut self, other: &Reader, with_events: bool) -> Result<u64, CopyError> {
         let copied = self.write(|to| {
             other.with(|from| {
+                // What comes back from a store that stood in replaces nothing: it may have begun without any pins.
+                let conflict = if with_events { "IGNORE" } else { "REPLACE" };
                 for table in DECIDED_BY {
-                    copy(from, to, table, "")?;
+                    copy(from, to, table, "", conflict)?;
                 }
                 if !with_events {
                     return Ok(0);
                 }
-                copy(from, to, "events", "seq")
+                copy(from, to, "events", "seq", "REPLACE")
             })
         })?;
         Ok(copied)
@@ -60,7 +62,13 @@ impl Store {
 }
 
 /// Copies the rows of `table` without the column `left_out`; an event that is there already is left as it is.
-fn copy(from: &Connection, to: &Connection, table: &str, left_out: &str) -> rusqlite::Result<u64> {
+fn copy(
+    from: &Connection,
+    to: &Connection,
+    table: &str,
+    left_out: &str,
+    conflict: &str,
+) -> rusqlite::Result<u64> {
     let mut select = from.prepare(&format!("SELECT * FROM {table} ORDER BY 1"))?;
     let names: Vec<String> = select.column_names().map(str::to_owned).collect();
     let kept: Vec<usize> = (0..names.len()).filter(|at| names[*at] != left_out).collect();
@@ -71,7 +79,7 @@ fn copy(from: &Connection, to: &Connection, table: &str, left_out: &str) -> rusq
         _ => "",
     };
     let mut insert = to.prepare(&format!(
-        "INSERT OR REPLACE INTO {table} ({columns}) SELECT {places} {unless}",
+        "INSERT OR {conflict} INTO {table} ({columns}) SELECT {places} {unless}",
         columns = columns.join(", ")
     ))?;
     let mut rows = select.query([])?;

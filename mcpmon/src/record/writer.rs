@@ -188,7 +188,7 @@ impl Writer {
             .filter(|message| matches!(message, Message::Kept(_)))
             .count() as u64;
         let mut entries: Vec<Entry> = overflow_events(batch.overflow)
-            .chain(self.outlets.losses(now()))
+            .chain(self.outlets.losses(now(), is_last))
             .chain(self.removed.take_events(is_last))
             .map(|event| self.identify(event))
             .collect();

@@ -61,7 +61,8 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
         Ok(()) => opened.read()?,
         Err(error) => {
             tracing::error!(%error, "pins and approvals cannot be read");
-            trouble.push_str("; pins and approvals of before cannot be read and do not hold");
+            trouble
+                .push_str("; pins, approvals and the kill switch of before cannot be read and do not hold");
         }
     }
     opened.trouble = Some(trouble);

@@ -39,7 +39,12 @@ pub struct WebhookSettings {
 pub(super) struct Outlets {
     jsonl: Option<JsonLines>,
     webhook: Option<Webhook>,
+    /// When losses were told last.
+    told_at: Option<Timestamp>,
 }
+
+/// Nanoseconds between two reports of losses.
+const LOSSES_APART: i64 = 60 * 1_000_000_000;
 
 impl Outlets {
     pub(super) fn open(settings: &OutletSettings) -> Self {
@@ -50,6 +55,7 @@ impl Outlets {
                 tracing::error!(%error, "nothing is posted to the webhook");
                 None
             }),
+            told_at: None,
         }
     }
 
@@ -100,17 +106,28 @@ impl Outlets {
         self.webhook.as_mut().map_or_else(Vec::new, Webhook::finish)
     }
 
-    /// What did not reach an outlet since the last time.
-    pub(super) fn losses(&mut self, now: Timestamp) -> Vec<Event> {
+    /// What did not reach an outlet since the last time, at most once a minute: a loss is an event itself, which the
+    /// outlet loses as well.
+    pub(super) fn losses(&mut self, now: Timestamp, is_last: bool) -> Vec<Event> {
+        let is_soon = self
+            .told_at
+            .is_some_and(|told| now.0.saturating_sub(told.0) < LOSSES_APART);
+        if is_soon && !is_last {
+            return Vec::new();
+        }
         let jsonl = self.jsonl.as_mut().and_then(JsonLines::take_lost);
         let webhook = self.webhook.as_mut().and_then(Webhook::take_lost);
-        [("jsonl file", jsonl), ("webhook", webhook)]
+        let losses: Vec<Event> = [("jsonl file", jsonl), ("webhook", webhook)]
             .into_iter()
             .filter_map(|(place, lost)| {
                 let (count, cause) = lost?;
                 Some(lost_at(place, count, cause, now))
             })
-            .collect()
+            .collect();
+        if !losses.is_empty() {
+            self.told_at = Some(now);
+        }
+        losses
     }
 }
 
