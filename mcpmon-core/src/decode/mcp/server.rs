@@ -84,6 +84,12 @@ impl Dialogue {
         if is_too_long(id) || method.len() > LONGEST_NAME {
             return Err(Unfit::Refused("its id or method is too long"));
         }
+        // A reader that takes another spelling would show what nobody looked at.
+        const QUESTION: [&str; 4] = ["mode", "url", "message", "requestedSchema"];
+        let is_misspelled = |params: Value<'_>| params.pick(QUESTION).is_none();
+        if ask == Ask::Elicitation && params.is_some_and(is_misspelled) {
+            return Err(MISSPELLED);
+        }
         let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
         let content = FromServer::Ask {
             ask,
@@ -160,7 +166,7 @@ fn error<'a>(
     at: Timestamp,
     mut request: Request,
 ) -> Result<Reading<'a>, Unfit> {
-    let [code, message] = part.value.pick(["code", "message"]).ok_or(MISSPELLED)?;
+    let [code, message, _] = part.value.pick(["code", "message", "data"]).ok_or(MISSPELLED)?;
     let outcome = AnswerOutcome::Error {
         code: code.and_then(jsonrpc::integer).unwrap_or_default(),
         message: message.and_then(Value::string).unwrap_or_default(),
@@ -294,9 +300,9 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
 }
 
 fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
-    let [instructions, info, meta] = result
-        .pick(["instructions", "serverInfo", "_meta"])
-        .ok_or(MISSPELLED)?;
+    let [instructions, info] = result.pick(["instructions", "serverInfo"]).ok_or(MISSPELLED)?;
+    // Read by its one name: nothing is decided by it, and some servers send `meta: null` beside it.
+    let meta = result.member("_meta");
     let instructions = match instructions {
         Some(value) if !value.is_null() => Some(
             value

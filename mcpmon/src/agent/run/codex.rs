@@ -36,10 +36,14 @@ pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, settings: &[St
 /// How many of its words set something: those up to the last that does.
 fn own_options(arguments: &[OsString]) -> usize {
     let before_words = arguments.iter().take_while(|word| *word != "--");
-    let settings = before_words
-        .enumerate()
-        .filter(|(_, word)| *word == "-c" || *word == "--config");
-    settings.last().map_or(0, |(at, _)| (at + 2).min(arguments.len()))
+    let end = |(at, word): (usize, &OsString)| match word.to_str() {
+        Some("-c" | "--config") => Some(at + 2),
+        Some(word) if word.starts_with("--config=") => Some(at + 1),
+        Some(word) if word.starts_with("-c") => Some(at + 1),
+        Some(_) | None => None,
+    };
+    let ends = before_words.enumerate().filter_map(end);
+    ends.last().map_or(0, |end| end.min(arguments.len()))
 }
 
 /// Where its own arguments begin.
@@ -85,6 +89,8 @@ mod tests {
     #[test_case("pnpm dlx @openai/codex exec", "pnpm dlx @openai/codex -c openai_base_url=\"u\" exec"; "by pnpm")]
     #[test_case("codex -c openai_base_url=\"u\" exec", "codex -c openai_base_url=\"u\" exec"; "told already")]
     #[test_case("codex -c a=1 exec -c b=2 hi", "codex -c a=1 exec -c b=2 -c openai_base_url=\"u\" hi"; "behind settings of the user's")]
+    #[test_case("codex --config=a=1 exec", "codex --config=a=1 -c openai_base_url=\"u\" exec"; "behind a long setting")]
+    #[test_case("codex -ca=1 exec", "codex -ca=1 -c openai_base_url=\"u\" exec"; "behind an attached setting")]
     #[test_case("codex exec -- -c x", "codex -c openai_base_url=\"u\" exec -- -c x"; "a prompt that looks like a setting")]
     #[test_case("codex-review x", "codex-review x"; "another program")]
     #[test_case("npx @openai/codex-sdk x", "npx @openai/codex-sdk x"; "another package")]

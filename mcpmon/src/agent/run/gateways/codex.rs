@@ -169,7 +169,7 @@ impl Words {
         while let Some(word) = rest.next().filter(|word| *word != "--") {
             let (option, value) = match word.split_once('=') {
                 Some((option, value)) if option.starts_with("--") => (option, Some(value)),
-                _ => (word, None),
+                _ => attached(word),
             };
             let mut given = || value.or_else(|| rest.next()).unwrap_or_default();
             match option {
@@ -181,6 +181,15 @@ impl Words {
             }
         }
         words
+    }
+}
+
+/// A short option with what is attached to it: `-cKEY=VALUE`, `-pPROFILE`.
+fn attached(word: &str) -> (&str, Option<&str>) {
+    let short = ["-c", "-p"].into_iter().find(|short| word.starts_with(short));
+    match short.map(|short| word.split_at(short.len())) {
+        Some((option, value)) if !value.is_empty() => (option, Some(value)),
+        Some(_) | None => (word, None),
     }
 }
 
