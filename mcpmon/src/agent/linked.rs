@@ -6,8 +6,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Words of a command that are looked at: its program, an interpreter's options, a script.
-const MAX_WORDS: usize = 6;
+/// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
+const MAX_WORDS: usize = 16;
 /// Links followed one after another.
 const MAX_LINKS: usize = 4;
 /// Where packages are installed.

@@ -210,7 +210,9 @@ fn look_at_process(
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
     let mut files = hasher.server(&process, &entry(&job.stage), cancel)?;
-    files.launcher = launcher(hasher, &Launcher::of_process(&process, &job.launcher)?, cancel)?;
+    if !job.launcher.is_empty() {
+        files.launcher = launcher(hasher, &Launcher::of_process(&process, &job.launcher)?, cancel)?;
+    }
     Ok(Looked {
         files,
         environment: variable_names(variables.iter().map(String::as_str)),

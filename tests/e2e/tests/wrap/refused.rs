@@ -175,7 +175,6 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() ->
     let tool = home.path("echoes");
     fs::copy("/bin/cat", &tool)?;
     let path = tool.display().to_string();
-    // What a shell starts cannot be compared before it runs.
     let command = ["sh", "-c", "\"$0\"; :", &path];
     let start = || Wrapped::start(&mut home.wrap(&["--server", "echoes"], &command)?);
     let mut wrapped = start()?;
@@ -197,7 +196,7 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() ->
     wrapped.send(INITIALIZE)?;
     let (_, told) = error(&mut wrapped, 1)?;
     for part in [
-        "the MCP server echoes may not run: its executable changed since it was pinned",
+        "the MCP server echoes may not run: its launcher changed since it was pinned",
         "mcp.version_pinning",
         "mcpmon explain ",
     ] {
