@@ -5,7 +5,6 @@ use mcpmon_core::{
     model::{RawJson, ToolCategory},
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use super::corpus::Corpus;
 
@@ -22,19 +21,11 @@ pub(super) struct Categories {
 pub(super) fn measure(corpus: &Corpus) -> Option<Categories> {
     let (mut all, mut unknown, mut unknown_by_names) = (0_u32, 0_u32, 0_u32);
     for item in &corpus.items {
-        let is_real = item
-            .category
-            .as_deref()
-            .is_some_and(|category| category.starts_with("real_server"));
-        let name = item
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.get("name").and_then(Value::as_str));
         let (true, "tool_definition", "benign", Some(name), Some(payload)) = (
-            is_real,
+            item.is_real_server(),
             item.kind.as_str(),
             item.label.as_str(),
-            name,
+            item.name(),
             &item.payload,
         ) else {
             continue;

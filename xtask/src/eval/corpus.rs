@@ -7,8 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use mcpmon_core::model::Digest;
 use serde::Deserialize;
 use serde_json::Value;
+
+/// Deepest folder below a corpus that is read.
+const MAX_DEPTH: usize = 3;
 
 /// A line of a corpus, as far as it is read.
 #[derive(Debug, Deserialize)]
@@ -25,52 +29,173 @@ pub(super) struct Item {
     /// What kind of secret it holds.
     #[serde(default)]
     pub(super) secret_family: Option<String>,
-    /// The server that a definition belongs to.
+    /// The server that it belongs to.
     #[serde(default, alias = "source")]
     pub(super) server: Option<String>,
+    /// The repository that it was taken from.
+    #[serde(default)]
+    pub(super) source_repo: Option<String>,
+    /// The package that a launch starts.
+    #[serde(default)]
+    pub(super) package: Option<String>,
+    /// Its language.
+    #[serde(default, rename = "lang")]
+    pub(super) language: Option<String>,
+    /// The tool that an output is of.
+    #[serde(default)]
+    pub(super) tool: Option<String>,
     #[serde(default)]
     pub(super) argv: Option<Vec<String>>,
     #[serde(default)]
     pub(super) payload: Option<Value>,
+    /// The name of the folder that its file is in.
+    #[serde(skip)]
+    pub(super) folder: String,
 }
 
-/// All items below a folder.
+/// All items below some folders.
 #[derive(Debug, Default)]
 pub(super) struct Corpus {
     pub(super) items: Vec<Item>,
     /// Lines that could not be read, and why.
     pub(super) bad_lines: Vec<String>,
-    /// Names of the tools of each server.
-    tools: BTreeMap<String, Vec<String>>,
+}
+
+/// A half of a corpus: rules are tuned on one, and the other is looked at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Part {
+    Tune,
+    Held,
+}
+
+impl Part {
+    /// The half that everything of a source belongs to. It depends on the name of the source alone.
+    fn of_source(source: &str) -> Self {
+        match Digest::of(source.as_bytes()).as_bytes()[0] & 1 {
+            0 => Self::Tune,
+            _ => Self::Held,
+        }
+    }
+}
+
+impl Item {
+    pub(super) fn tier(&self) -> &str {
+        self.tier.as_deref().unwrap_or("core")
+    }
+
+    pub(super) fn corpus(&self) -> &str {
+        self.corpus.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it is of a server that exists.
+    pub(super) fn is_real_server(&self) -> bool {
+        let category = self.category.as_deref().unwrap_or_default();
+        category.starts_with("real_server")
+    }
+
+    /// The name of what it is.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.payload.as_ref()?.get("name")?.as_str()
+    }
+
+    /// The server, package or repository that it comes from, without its owner and version: `filesystem` of
+    /// one list is in the same half as that of another.
+    fn source(&self) -> String {
+        let names = [&self.server, &self.package, &self.source_repo, &self.corpus];
+        let name = names.into_iter().flatten().next().unwrap_or(&self.id);
+        let name = name.split('#').next().unwrap_or_default();
+        let name = name.rsplit(['/', ':']).next().unwrap_or_default();
+        let name = name.split('@').next().unwrap_or_default();
+        name.to_ascii_lowercase()
+    }
+
+    pub(super) fn part(&self) -> Part {
+        Part::of_source(&self.source())
+    }
 }
 
 impl Corpus {
-    /// The tools of the server that a definition belongs to.
-    pub(super) fn tools(&self, item: &Item) -> Vec<&str> {
-        let tools = item.server.as_ref().and_then(|server| self.tools.get(server));
-        tools.into_iter().flatten().map(String::as_str).collect()
+    /// The lists of definitions of one kind, each as a client would get it: with everything that its server has, and
+    /// no name twice. A name that a server has in several wordings is in as many lists; `counted` says in which
+    /// one an item stands for the first time. What belongs to no server is a list of its own.
+    pub(super) fn lists(&self, kind: &str) -> Vec<List> {
+        type Wordings = BTreeMap<String, Vec<usize>>;
+        let mut servers: BTreeMap<[&str; 3], Wordings> = BTreeMap::new();
+        let mut lists = Vec::new();
+        let of_kind = self
+            .items
+            .iter()
+            .enumerate()
+            .filter(|(_, item)| item.kind == kind);
+        for (index, item) in of_kind {
+            match (&item.server, item.name()) {
+                (Some(server), Some(name)) => servers
+                    .entry([&item.folder, item.corpus(), server])
+                    .or_default()
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(index),
+                _ => lists.push(List {
+                    items: vec![index],
+                    counted: vec![true],
+                }),
+            }
+        }
+        for names in servers.into_values() {
+            let deepest = names.values().map(Vec::len).max().unwrap_or_default();
+            for round in 0..deepest {
+                let mut list = List::default();
+                for wordings in names.values() {
+                    let counted = round < wordings.len();
+                    list.items.push(wordings[round.min(wordings.len() - 1)]);
+                    list.counted.push(counted);
+                }
+                lists.push(list);
+            }
+        }
+        lists
+    }
+
+    /// Leaves out what is not of `part`.
+    pub(super) fn keep(&mut self, part: Part) {
+        self.items.retain(|item| item.part() == part);
     }
 }
 
-/// Reads every `*.jsonl` file of a folder.
-pub(super) fn read(folder: &Path) -> anyhow::Result<Corpus> {
-    let files = jsonl_files(folder)?;
-    if files.is_empty() {
-        bail!(
-            "no *.jsonl file in {}: unpack a corpus there first",
-            folder.display()
-        );
+/// What a server lists, as positions of items.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) items: Vec<usize>,
+    pub(super) counted: Vec<bool>,
+}
+
+/// Reads every `*.jsonl` file below some folders.
+pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<Corpus> {
+    let mut files = Vec::new();
+    for folder in folders {
+        let before = files.len();
+        list_files(folder, 0, &mut files)?;
+        if files.len() == before {
+            bail!(
+                "no *.jsonl file in {}: unpack a corpus there first",
+                folder.display()
+            );
+        }
     }
+    files.sort();
+    files.dedup();
     let mut corpus = Corpus::default();
     for file in files {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        let folder = file.parent().and_then(Path::file_name).unwrap_or_default();
         let lines = text.lines().enumerate();
         for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             match serde_json::from_str::<Item>(line) {
                 Ok(mut item) => {
                     item.corpus.get_or_insert_with(|| stem.clone().into_owned());
-                    corpus.take(item);
+                    item.folder = folder.to_string_lossy().into_owned();
+                    corpus.items.push(item);
                 }
                 Err(error) => corpus
                     .bad_lines
@@ -81,41 +206,37 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Corpus> {
     Ok(corpus)
 }
 
-impl Corpus {
-    fn take(&mut self, item: Item) {
-        let name = item
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.get("name")?.as_str());
-        if let (Some(server), Some(name), "tool_definition") = (&item.server, name, item.kind.as_str()) {
-            self.tools
-                .entry(server.clone())
-                .or_default()
-                .push(name.to_owned());
-        }
-        self.items.push(item);
-    }
-}
-
-fn jsonl_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries =
-        fs::read_dir(folder).with_context(|| format!("cannot list the corpus {}", folder.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot list the corpus {}", folder.display()))?
-            .path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
+fn list_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let context = || format!("cannot list the corpus {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(context)? {
+        let entry = entry.with_context(context)?;
+        let path = entry.path();
+        if entry.file_type().with_context(context)?.is_dir() {
+            if depth == MAX_DEPTH {
+                bail!("{} is too deep: a corpus has {MAX_DEPTH} levels", path.display());
+            }
+            list_files(&path, depth + 1, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "jsonl") {
             files.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use test_case::test_case;
+
     use super::*;
+
+    fn read_one(folder: &Path) -> anyhow::Result<Corpus> {
+        read(&[folder.to_owned()])
+    }
+
+    fn item(value: Value) -> Item {
+        serde_json::from_value(value).expect("an item")
+    }
 
     #[test]
     fn bad_lines_are_named_and_the_rest_is_read() {
@@ -123,7 +244,7 @@ mod tests {
         let items = "not json\n{\"id\": \"a\", \"kind\": \"x\", \"label\": \"y\"}\n\n{\"id\": 1}\n";
         fs::write(folder.path().join("items.jsonl"), items).expect("a file");
         fs::write(folder.path().join("README.md"), "no items").expect("a file");
-        let corpus = read(folder.path()).expect("a corpus");
+        let corpus = read_one(folder.path()).expect("a corpus");
         assert_eq!(corpus.items.len(), 1);
         assert_eq!(corpus.items[0].corpus.as_deref(), Some("items"));
         assert_eq!(corpus.bad_lines.len(), 2);
@@ -142,18 +263,77 @@ mod tests {
     #[test]
     fn a_folder_without_items_is_an_error() {
         let empty = tempfile::tempdir().expect("a directory");
-        assert!(read(empty.path()).is_err_and(|error| error.to_string().contains("no *.jsonl")));
+        assert!(read_one(empty.path()).is_err_and(|error| error.to_string().contains("no *.jsonl")));
         let missing = empty.path().join("missing");
-        assert!(read(&missing).is_err_and(|error| error.to_string().contains("cannot list")));
+        assert!(read_one(&missing).is_err_and(|error| error.to_string().contains("cannot list")));
     }
 
     #[test]
-    fn a_definition_knows_the_tools_of_its_server() {
+    fn folders_below_are_read_once() {
         let folder = tempfile::tempdir().expect("a directory");
-        let line = |name: &str| serde_json::json!({"id": name, "kind": "tool_definition", "label": "benign", "source": "s", "payload": {"name": name}});
-        let items = format!("{}\n{}\n", line("one"), line("two"));
-        fs::write(folder.path().join("items.jsonl"), items).expect("a file");
-        let corpus = read(folder.path()).expect("a corpus");
-        assert_eq!(corpus.tools(&corpus.items[0]), ["one", "two"]);
+        let below = folder.path().join("below");
+        fs::create_dir(&below).expect("a directory");
+        let line = |id: &str| json!({"id": id, "kind": "x", "label": "y"}).to_string();
+        fs::write(folder.path().join("one.jsonl"), line("one")).expect("a file");
+        fs::write(below.join("two.jsonl"), line("two")).expect("a file");
+        let corpus = read(&[folder.path().to_owned(), below]).expect("a corpus");
+        let ids: Vec<_> = corpus.items.iter().map(|item| item.id.as_str()).collect();
+        assert_eq!(ids, ["two", "one"]);
+        assert_eq!(corpus.items[0].folder, "below");
+    }
+
+    #[test]
+    fn a_server_lists_each_name_once() {
+        let definition = |server: Option<&str>, name: &str| {
+            item(
+                json!({"id": name, "kind": "tool_definition", "label": "benign", "source": server,
+                "payload": {"name": name}}),
+            )
+        };
+        let mut corpus = Corpus::default();
+        corpus.items.extend([
+            definition(Some("s"), "one"),
+            definition(Some("s"), "two"),
+            definition(None, "one"),
+            definition(Some("s"), "one"),
+        ]);
+        let list = |items: &[usize], counted: &[bool]| List {
+            items: items.to_vec(),
+            counted: counted.to_vec(),
+        };
+        assert_eq!(
+            corpus.lists("tool_definition"),
+            [
+                list(&[2], &[true]),
+                list(&[0, 1], &[true, true]),
+                list(&[3, 1], &[true, false]),
+            ]
+        );
+        assert_eq!(corpus.lists("prompt"), []);
+    }
+
+    #[test_case(json!({"server": "npm:@owner/mcp-files@1.2.3"}) => "mcp-files"; "a package")]
+    #[test_case(json!({"server": "Owner/MCP-Files#packages/one"}) => "mcp-files"; "a folder of a repository")]
+    #[test_case(json!({"server": "mcp-files", "source_repo": "a/b"}) => "mcp-files"; "a server before its repository")]
+    #[test_case(json!({"source_repo": "owner/mcp-files"}) => "mcp-files"; "a repository")]
+    #[test_case(json!({}) => "x"; "nothing")]
+    fn the_half_depends_on_the_source(mut fields: Value) -> String {
+        let given = fields.as_object_mut().expect("an object");
+        for name in ["id", "kind", "label"] {
+            given.insert(name.to_owned(), "x".into());
+        }
+        let item = item(fields);
+        assert_eq!(item.part(), Part::of_source(&item.source()));
+        item.source()
+    }
+
+    #[test]
+    fn the_halves_never_change() {
+        let parts: Vec<Part> = ["a", "b", "c", "d", "e", "f"].map(Part::of_source).into();
+        let halves = parts.iter().map(|part| *part == Part::Held);
+        assert_eq!(
+            halves.collect::<Vec<_>>(),
+            [false, false, false, false, true, true]
+        );
     }
 }

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_core::inspect::secrets;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{
-    corpus::{Corpus, Item},
-    report::Share,
-};
+use super::report::{Row, fraction};
 
-/// Items of which something would be replaced before a model reads them, each a fraction of the core tier unless its
-/// name says otherwise.
+/// Items of which something would be replaced before a model reads them (`dlp.mode: redact`), each a fraction of the
+/// core tier unless its name says otherwise.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Disclosures {
     /// Of the arguments that say which family their secret is of, each as a text.
@@ -24,74 +19,55 @@ pub(super) struct Disclosures {
     pub(super) fp_near_miss: Option<f64>,
     /// Of benign results of tools: some of them have secrets in them all the same.
     pub(super) replaced_in_outputs: Option<f64>,
+    /// Of the same, before a client gets them, with `output_inspection.secrets: redact`.
+    pub(super) replaced_in_results: Option<f64>,
 }
 
-/// Reads every text; `None` where there is none.
-pub(super) fn measure(corpus: &Corpus) -> Option<Disclosures> {
-    let mut families: BTreeMap<String, Share> = BTreeMap::new();
-    let mut groups: BTreeMap<[&str; 3], Share> = BTreeMap::new();
-    for item in &corpus.items {
-        let (true, Some(payload)) = (["argument", "tool_output"].contains(&&*item.kind), &item.payload)
-        else {
-            continue;
+/// Sums up what was judged; `None` where no text was.
+pub(super) fn measure(rows: &[Row<'_>]) -> Option<Disclosures> {
+    let texts = || {
+        rows.iter()
+            .filter(|row| ["argument", "tool_output"].contains(&&*row.item.kind))
+    };
+    texts().next()?;
+    let replaced = |kind: &str, tier: &str, is_attack: bool, is: fn(&Row<'_>) -> bool| {
+        let fits = |row: &&Row<'_>| {
+            row.item.kind == kind && row.item.tier() == tier && row.judged.expected == is_attack
         };
-        let is_found = has_secret(payload.get("arguments").unwrap_or(payload));
-        let [_, tier, label] = key(item);
-        if let (Some(family), "core", "malicious") = (&item.secret_family, tier, label) {
-            families.entry(family.clone()).or_default().count(is_found);
-        }
-        groups.entry(key(item)).or_default().count(is_found);
+        share(texts().filter(fits), is)
+    };
+    let families = texts().filter_map(|row| {
+        let is_counted = row.item.kind == "argument" && row.item.tier() == "core" && row.judged.expected;
+        Some((row.item.secret_family.as_ref().filter(|_| is_counted)?, row))
+    });
+    let mut by_family: BTreeMap<&str, Vec<&Row<'_>>> = BTreeMap::new();
+    for (family, row) in families {
+        by_family.entry(family).or_default().push(row);
     }
-    let of = |key: [&str; 3]| groups.get(&key).and_then(|share| share.fraction());
-    let recall = families.into_iter();
-    (!groups.is_empty()).then(|| Disclosures {
+    let recall = by_family.into_iter();
+    Some(Disclosures {
         recall_by_family: recall
-            .filter_map(|(family, share)| Some((family, share.fraction()?)))
+            .filter_map(|(family, rows)| Some((family.to_owned(), share(rows.into_iter(), to_model)?)))
             .collect(),
-        recall_other_vendors: of(["argument", "other_vendor", "malicious"]),
-        fp: of(["argument", "core", "benign"]),
-        fp_near_miss: of(["argument", "near_miss", "benign"]),
-        replaced_in_outputs: of(["tool_output", "core", "benign"]),
+        recall_other_vendors: replaced("argument", "other_vendor", true, to_model),
+        fp: replaced("argument", "core", false, to_model),
+        fp_near_miss: replaced("argument", "near_miss", false, to_model),
+        replaced_in_outputs: replaced("tool_output", "core", false, to_model),
+        replaced_in_results: replaced("tool_output", "core", false, |row| {
+            !row.judged.altered.in_result.is_empty()
+        }),
     })
 }
 
-fn key(item: &Item) -> [&str; 3] {
-    [&item.kind, item.tier.as_deref().unwrap_or("core"), &item.label]
+fn to_model(row: &Row<'_>) -> bool {
+    row.judged.altered.to_model
 }
 
-/// Whether a secret is in one of the texts of a value.
-fn has_secret(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !secrets::in_text(text).is_empty(),
-        Value::Array(items) => items.iter().any(has_secret),
-        Value::Object(members) => members.values().any(has_secret),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+fn share<'r, 'c: 'r>(rows: impl Iterator<Item = &'r Row<'c>>, is: fn(&Row<'_>) -> bool) -> Option<f64> {
+    let (mut part, mut whole) = (0, 0);
+    for row in rows {
+        whole += 1;
+        part += u64::from(is(row));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_in_which_something_is_replaced() {
-        let item = |label: &str, tier: &str, body: &str| -> Item {
-            let item = serde_json::json!({"id": "a", "kind": "argument", "label": label, "tier": tier,
-                "secret_family": "pair", "payload": {"name": "x", "arguments": {"in": [body]}}});
-            serde_json::from_value(item).expect("an item")
-        };
-        let pair = concat!("pass", "word = \"q7Lx9vTz2mKp\"");
-        let mut corpus = Corpus::default();
-        assert_eq!(measure(&corpus), None);
-        corpus.items.extend([
-            item("malicious", "core", pair),
-            item("malicious", "core", "open sesame"),
-            item("malicious", "other_vendor", "open sesame"),
-            item("benign", "core", "open sesame"),
-        ]);
-        let measured = measure(&corpus).expect("texts");
-        assert_eq!(measured.recall_by_family["pair"], 0.5);
-        assert_eq!(measured.recall_other_vendors, Some(0.0));
-        assert_eq!((measured.fp, measured.fp_near_miss), (Some(0.0), None));
-    }
+    fraction(part, whole)
 }

@@ -1,32 +1,43 @@
-//! `cargo xtask eval`: recall and false positives of the engines, on a folder of labelled items.
+//! `cargo xtask eval`: recall and false positives of the engines, on folders of labelled items.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command: the result on stdout, the rest on stderr"
 )]
 
+mod breakdown;
 mod categories;
 mod corpus;
 mod disclosures;
 mod engines;
 mod report;
 mod sequences;
+mod signals;
 mod speed;
 mod summary;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 
-use self::{engines::Engines, report::Report};
+use self::{corpus::Part, engines::Engines, report::Report};
 
 /// Arguments of `cargo xtask eval`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EvalArgs {
-    /// Folder with the items, one JSON object a line in files named `*.jsonl`
-    #[arg(long, value_name = "DIR")]
-    corpus: PathBuf,
+    /// Folder with the items, one JSON object a line in files named `*.jsonl`, in it or in folders below; may be given
+    /// several times
+    #[arg(long, value_name = "DIR", required = true)]
+    corpus: Vec<PathBuf>,
+    /// Measure one half only, by server and source: rules are tuned on one, and the other is looked at once
+    #[arg(long)]
+    part: Option<Part>,
+    /// For each pattern and rule, the attacks that it finds and the harmless texts that it hits
+    #[arg(long)]
+    signals: bool,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -37,11 +48,17 @@ pub(crate) struct EvalArgs {
 
 /// Measures the corpus, prints the result, and fails if a line of it could not be read.
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    let corpus = corpus::read(&args.corpus)?;
+    let mut corpus = corpus::read(&args.corpus)?;
+    if let Some(part) = args.part {
+        corpus.keep(part);
+    }
     let engines = Engines::new()?;
     let mut report = Report::of(&corpus, &engines);
     report.summary.take(&corpus);
     report.summary.speed = Some(speed::measure(&corpus, &engines));
+    if !args.signals {
+        report.signals = None;
+    }
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -67,9 +84,6 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     }
     match report.bad_lines.len() {
         0 => Ok(()),
-        count => bail!(
-            "{count} lines of {} could not be read; the figures are without them",
-            args.corpus.display()
-        ),
+        count => bail!("{count} lines could not be read; the figures are without them"),
     }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     corpus::{Corpus, Item},
-    engines::{Found, Judged},
+    engines::{Altered, Judged, Outcome, Signal},
 };
 
 const TURN: i64 = 3_000_000_000;
@@ -38,18 +38,23 @@ struct Call {
 pub(super) fn judge(item: &Item, expected: bool) -> anyhow::Result<Judged> {
     let calls = calls(item)?;
     let found = run(&calls, CrossServerDecision::Evidence);
+    let outcome = match found.iter().any(|(_, blocks)| *blocks) {
+        true => Outcome::Acted,
+        false if found.is_empty() => Outcome::Nothing,
+        false => Outcome::Alerted,
+    };
+    let signals = found.into_iter().map(|(name, _)| Signal {
+        name,
+        severity: None,
+        is_alarming: true,
+        text: String::new(),
+    });
     Ok(Judged {
-        flagged: !found.is_empty(),
-        blocked: found.iter().any(|(_, blocks)| *blocks),
+        outcome,
         expected,
+        altered: Altered::default(),
         text: serde_json::to_string(item.payload.as_ref().unwrap_or(&Value::Null))?,
-        found: found
-            .into_iter()
-            .map(|(name, _)| Found {
-                name,
-                text: String::new(),
-            })
-            .collect(),
+        signals: signals.collect(),
     })
 }
 

@@ -8,7 +8,7 @@ use super::{
     categories::{self, Categories},
     corpus::Corpus,
     disclosures::{self, Disclosures},
-    report::{Group, Share},
+    report::{Counts, Row, fraction},
     sequences,
 };
 
@@ -17,6 +17,10 @@ use super::{
 pub(super) struct Summary {
     pub(super) definitions: Option<Definitions>,
     pub(super) outputs: Option<Outputs>,
+    /// Of real servers.
+    pub(super) instructions: Option<Shares>,
+    /// Of real servers: their definitions.
+    pub(super) prompts: Option<Shares>,
     pub(super) secrets: Option<Secrets>,
     pub(super) names: Option<Rates>,
     pub(super) sequences: Option<Sequences>,
@@ -24,6 +28,29 @@ pub(super) struct Summary {
     pub(super) categories: Option<Categories>,
     pub(super) disclosures: Option<Disclosures>,
     pub(super) speed: Option<Speed>,
+}
+
+/// Fractions of some items; each includes those after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Shares {
+    pub(super) n: u64,
+    /// Something was found.
+    pub(super) noted: Option<f64>,
+    /// It was at or above `alert_threshold`, or was acted upon.
+    pub(super) alerted: Option<f64>,
+    /// Hidden, stripped or withheld by the default policy.
+    pub(super) acted: Option<f64>,
+}
+
+impl From<Counts> for Shares {
+    fn from(counts: Counts) -> Self {
+        Self {
+            n: counts.n,
+            noted: counts.noted(),
+            alerted: counts.flagged(),
+            acted: counts.blocked(),
+        }
+    }
 }
 
 /// Sequences that are stopped, by the default policy (`cross_server.decision: evidence`) unless a name says otherwise.
@@ -44,17 +71,54 @@ pub(super) struct Blocked {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Definitions {
+    /// Alerted or acted upon.
     pub(super) recall: Option<f64>,
     pub(super) macro_recall: Option<f64>,
+    pub(super) acted_recall: Option<f64>,
+    pub(super) acted_macro_recall: Option<f64>,
+    /// Alerted or acted upon.
     pub(super) fp_real_servers: Option<f64>,
     pub(super) fp_other: Option<f64>,
+    pub(super) real_servers: RealServers,
+}
+
+/// Definitions of real servers, pooled and by server.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct RealServers {
+    pub(super) pooled: Shares,
+    pub(super) servers: u64,
+    /// The mean of the servers' own fractions.
+    pub(super) alerted_per_server: Option<f64>,
+    pub(super) acted_per_server: Option<f64>,
+    /// Servers that lose at least one tool.
+    pub(super) servers_losing: Option<f64>,
+    /// Servers with at least one alert.
+    pub(super) servers_alerted: Option<f64>,
+    /// Definitions of at least 4,000 characters.
+    pub(super) long: Shares,
+    /// The servers that lose most tools.
+    pub(super) worst: Vec<Loser>,
+}
+
+/// A server that loses tools.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Loser {
+    pub(super) server: String,
+    pub(super) tools: u64,
+    pub(super) lost: u64,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Outputs {
+    /// Alerted or withheld.
     pub(super) recall: Option<f64>,
     pub(super) macro_recall: Option<f64>,
+    pub(super) acted_recall: Option<f64>,
+    /// Alerted or withheld.
     pub(super) fp: Option<f64>,
+    pub(super) withheld: Option<f64>,
+    /// With `output_inspection.secrets: redact`, or on their way to a model.
+    pub(super) altered: Option<f64>,
     pub(super) fp_quotes_attacks: Option<f64>,
     pub(super) blocked_quotes_attacks: Option<f64>,
 }
@@ -82,48 +146,24 @@ pub(super) struct Speed {
     pub(super) outputs_mb_s: Option<f64>,
     /// Benign outputs in which nothing is found, megabytes a second.
     pub(super) clean_mb_s: Option<f64>,
-}
-
-/// Items of some groups, and how many of them were flagged or blocked.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    part: u64,
-    whole: u64,
-}
-
-impl Tally {
-    fn of<'a>(
-        groups: impl IntoIterator<Item = &'a Group>,
-        part: fn(&Group) -> u64,
-        whole: fn(&Group) -> u64,
-    ) -> Self {
-        groups.into_iter().fold(Self::default(), |sum, group| Self {
-            part: sum.part + part(group),
-            whole: sum.whole + whole(group),
-        })
-    }
-
-    fn fraction(self) -> Option<f64> {
-        Share {
-            n: self.whole,
-            flagged: self.part,
-        }
-        .fraction()
-    }
+    /// What 30 KB of those take, microseconds.
+    pub(super) clean_30kb_us: Option<f64>,
 }
 
 impl Summary {
-    pub(super) fn of(groups: &[Group]) -> Self {
-        let area = Area(groups);
+    pub(super) fn of(rows: &[Row<'_>]) -> Self {
+        let area = Area(rows);
         Self {
             definitions: area.definitions(),
             outputs: area.outputs(),
+            instructions: area.shares("instructions"),
+            prompts: area.shares("prompt"),
             secrets: area.secrets(),
-            names: area.rates("server_name", "malicious", "benign"),
+            names: area.rates("server_name"),
             sequences: area.sequences(),
-            launches: area.rates("launch", "mcp_server", "other"),
+            launches: area.rates("launch"),
             categories: None,
-            disclosures: None,
+            disclosures: disclosures::measure(rows),
             speed: None,
         }
     }
@@ -131,11 +171,10 @@ impl Summary {
     /// What is measured on the items beside judging each.
     pub(super) fn take(&mut self, corpus: &Corpus) {
         self.categories = categories::measure(corpus);
-        self.disclosures = disclosures::measure(corpus);
         if let Some(figures) = &mut self.sequences {
             let stopped = |label| {
                 let (whole, part) = sequences::stopped_by_block(corpus, label);
-                Tally { part, whole }.fraction()
+                fraction(part, whole)
             };
             figures.block = Blocked {
                 attacks_blocked: stopped("malicious"),
@@ -145,123 +184,161 @@ impl Summary {
     }
 }
 
-/// Groups to choose from.
-struct Area<'a>(&'a [Group]);
+/// Items to choose from.
+#[derive(Clone, Copy)]
+struct Area<'r, 'c>(&'r [Row<'c>]);
 
-impl<'a> Area<'a> {
-    fn groups(&self, kinds: &[&str], tier: &str, label: &str) -> Vec<&'a Group> {
-        let fits = |group: &&Group| {
-            kinds.contains(&group.key.kind.as_str()) && group.key.tier == tier && group.key.label == label
+impl<'r, 'c> Area<'r, 'c> {
+    fn rows(self, kind: &str, tier: &str, is_attack: bool) -> Vec<&'r Row<'c>> {
+        let fits = |row: &&Row<'_>| {
+            row.item.kind == kind && row.item.tier() == tier && row.judged.expected == is_attack
         };
         self.0.iter().filter(fits).collect()
     }
 
-    fn flagged(&self, kinds: &[&str], tier: &str, label: &str) -> Option<f64> {
-        Tally::of(
-            self.groups(kinds, tier, label),
-            |group| group.flagged,
-            |group| group.n,
-        )
-        .fraction()
+    fn counts(self, kind: &str, tier: &str, is_attack: bool) -> Counts {
+        Counts::of(self.rows(kind, tier, is_attack))
     }
 
-    fn definitions(&self) -> Option<Definitions> {
-        let kinds = &["tool_definition", "instructions"];
-        let benign = self.groups(kinds, "core", "benign");
-        let malicious = self.groups(kinds, "core", "malicious");
-        let measured = !(benign.is_empty() && malicious.is_empty());
-        measured.then(|| Definitions {
-            recall: self.flagged(kinds, "core", "malicious"),
-            macro_recall: macro_recall(&malicious),
-            fp_real_servers: Tally::of(
-                benign.iter().copied(),
-                |group| group.real.flagged,
-                |group| group.real.n,
-            )
-            .fraction(),
-            fp_other: Tally::of(
-                benign,
-                |group| group.flagged - group.real.flagged,
-                |group| group.n - group.real.n,
-            )
-            .fraction(),
+    fn has(self, kind: &str) -> bool {
+        self.0.iter().any(|row| row.item.kind == kind)
+    }
+
+    fn shares(self, kind: &str) -> Option<Shares> {
+        let counts = self.counts(kind, "core", false);
+        (counts.n > 0).then(|| counts.into())
+    }
+
+    fn definitions(self) -> Option<Definitions> {
+        let attacks = self.rows("tool_definition", "core", true);
+        let harmless = self.rows("tool_definition", "core", false);
+        if attacks.is_empty() && harmless.is_empty() {
+            return None;
+        }
+        let found = Counts::of(attacks.iter().copied());
+        let (real, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+            harmless.into_iter().partition(|row| row.item.is_real_server());
+        let real_servers = RealServers::of(&real);
+        Some(Definitions {
+            recall: found.flagged(),
+            macro_recall: macro_recall(&attacks, Counts::flagged),
+            acted_recall: found.blocked(),
+            acted_macro_recall: macro_recall(&attacks, Counts::blocked),
+            fp_real_servers: real_servers.pooled.alerted,
+            fp_other: Counts::of(others).flagged(),
+            real_servers,
         })
     }
 
-    fn outputs(&self) -> Option<Outputs> {
-        let kinds = &["tool_output"];
-        self.0
-            .iter()
-            .any(|group| group.key.kind == "tool_output")
-            .then(|| Outputs {
-                recall: self.flagged(kinds, "core", "malicious"),
-                macro_recall: macro_recall(&self.groups(kinds, "core", "malicious")),
-                fp: self.flagged(kinds, "core", "benign"),
-                fp_quotes_attacks: self.flagged(kinds, "quotes_attacks", "benign"),
-                blocked_quotes_attacks: Tally::of(
-                    self.groups(kinds, "quotes_attacks", "benign"),
-                    |group| group.blocked,
-                    |group| group.n,
-                )
-                .fraction(),
-            })
+    fn outputs(self) -> Option<Outputs> {
+        let kind = "tool_output";
+        let attacks = self.rows(kind, "core", true);
+        let found = Counts::of(attacks.iter().copied());
+        let harmless = self.counts(kind, "core", false);
+        let quotes = self.counts(kind, "quotes_attacks", false);
+        self.has(kind).then(|| Outputs {
+            recall: found.flagged(),
+            macro_recall: macro_recall(&attacks, Counts::flagged),
+            acted_recall: found.blocked(),
+            fp: harmless.flagged(),
+            withheld: harmless.blocked(),
+            altered: harmless.altered(),
+            fp_quotes_attacks: quotes.flagged(),
+            blocked_quotes_attacks: quotes.blocked(),
+        })
     }
 
-    fn secrets(&self) -> Option<Secrets> {
-        let kinds = &["argument"];
-        let mut families: BTreeMap<String, Tally> = BTreeMap::new();
-        for group in self.groups(kinds, "core", "malicious") {
-            for (family, share) in &group.families {
-                let tally = families.entry(family.clone()).or_default();
-                tally.part += share.flagged;
-                tally.whole += share.n;
+    fn secrets(self) -> Option<Secrets> {
+        let kind = "argument";
+        let mut families: BTreeMap<String, Counts> = BTreeMap::new();
+        for row in self.rows(kind, "core", true) {
+            if let Some(family) = &row.item.secret_family {
+                families.entry(family.clone()).or_default().count(&row.judged);
             }
         }
-        let recall = families
-            .into_iter()
-            .filter_map(|(family, tally)| Some((family, tally.fraction()?)));
-        self.0
-            .iter()
-            .any(|group| group.key.kind == "argument")
-            .then(|| Secrets {
-                recall_by_family: recall.collect(),
-                fp: self.flagged(kinds, "core", "benign"),
-                fp_near_miss: self.flagged(kinds, "near_miss", "benign"),
-            })
+        let recall = families.into_iter();
+        self.has(kind).then(|| Secrets {
+            recall_by_family: recall
+                .filter_map(|(family, counts)| Some((family, counts.flagged()?)))
+                .collect(),
+            fp: self.counts(kind, "core", false).flagged(),
+            fp_near_miss: self.counts(kind, "near_miss", false).flagged(),
+        })
     }
 
-    fn sequences(&self) -> Option<Sequences> {
-        let blocked = |label| {
-            let groups = self.groups(&["sequence"], "core", label);
-            Tally::of(groups, |group| group.blocked, |group| group.n).fraction()
-        };
-        let (attacks_blocked, benign_blocked) = (blocked("malicious"), blocked("benign"));
-        (attacks_blocked.is_some() || benign_blocked.is_some()).then(|| Sequences {
-            attacks_blocked,
-            benign_blocked,
+    fn sequences(self) -> Option<Sequences> {
+        self.has("sequence").then(|| Sequences {
+            attacks_blocked: self.counts("sequence", "core", true).blocked(),
+            benign_blocked: self.counts("sequence", "core", false).blocked(),
             block: Blocked::default(),
         })
     }
 
-    fn rates(&self, kind: &str, positive: &str, negative: &str) -> Option<Rates> {
-        let (recall, fp) = (
-            self.flagged(&[kind], "core", positive),
-            self.flagged(&[kind], "core", negative),
-        );
-        (recall.is_some() || fp.is_some()).then_some(Rates { recall, fp })
+    fn rates(self, kind: &str) -> Option<Rates> {
+        self.has(kind).then(|| Rates {
+            recall: self.counts(kind, "core", true).flagged(),
+            fp: self.counts(kind, "core", false).flagged(),
+        })
     }
 }
 
-/// The mean of the corpora's own fractions.
-fn macro_recall(groups: &[&Group]) -> Option<f64> {
-    let mut corpora: BTreeMap<&str, Vec<&Group>> = BTreeMap::new();
-    for group in groups {
-        corpora.entry(&group.key.corpus).or_default().push(group);
+impl RealServers {
+    /// Servers that several lists have are as many servers: their texts differ.
+    fn of(rows: &[&Row<'_>]) -> Self {
+        let mut servers: BTreeMap<[&str; 3], Counts> = BTreeMap::new();
+        for Row { item, judged } in rows {
+            let server = item.server.as_deref().unwrap_or_default();
+            let key = [&item.folder, item.corpus(), server];
+            servers.entry(key).or_default().count(judged);
+        }
+        let count = |fits: fn(&Counts) -> bool| {
+            let fitting = servers.values().filter(|counts| fits(counts)).count();
+            fraction(whole(fitting), whole(servers.len()))
+        };
+        let long = rows.iter().filter(|row| row.judged.text.chars().count() >= LONG);
+        let mut losers: Vec<Loser> = servers
+            .iter()
+            .filter(|(_, counts)| counts.blocked > 0)
+            .map(|([_, _, server], counts)| Loser {
+                server: (*server).to_owned(),
+                tools: counts.n,
+                lost: counts.blocked,
+            })
+            .collect();
+        losers.sort_by_key(|loser| std::cmp::Reverse(loser.lost));
+        losers.truncate(MAX_LOSERS);
+        Self {
+            pooled: Counts::of(rows.iter().copied()).into(),
+            servers: whole(servers.len()),
+            alerted_per_server: mean(servers.values().filter_map(|counts| counts.flagged())),
+            acted_per_server: mean(servers.values().filter_map(|counts| counts.blocked())),
+            servers_losing: count(|counts| counts.blocked > 0),
+            servers_alerted: count(|counts| counts.flagged > 0),
+            long: Counts::of(long.copied()).into(),
+            worst: losers,
+        }
     }
-    let fractions: Vec<f64> = corpora
-        .into_values()
-        .filter_map(|groups| Tally::of(groups, |group| group.flagged, |group| group.n).fraction())
-        .collect();
-    let count = u32::try_from(fractions.len()).ok().filter(|&count| count > 0)?;
-    Some(fractions.iter().sum::<f64>() / f64::from(count))
+}
+
+/// Characters of a definition from which on it is long.
+const LONG: usize = 4000;
+/// Servers that are named for what they lose.
+const MAX_LOSERS: usize = 20;
+
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// The mean of the corpora's own fractions.
+fn macro_recall(rows: &[&Row<'_>], fraction: fn(Counts) -> Option<f64>) -> Option<f64> {
+    let mut corpora: BTreeMap<&str, Counts> = BTreeMap::new();
+    for row in rows {
+        corpora.entry(row.item.corpus()).or_default().count(&row.judged);
+    }
+    mean(corpora.into_values().filter_map(fraction))
+}
+
+fn mean(fractions: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = fractions.fold((0_u32, 0.0), |(count, sum), one| (count + 1, sum + one));
+    (count > 0).then(|| sum / f64::from(count))
 }

@@ -1,12 +1,16 @@
 //! The report as a person reads it.
 
 use super::{
+    breakdown::Cut,
     report::{Group, Miss, Report},
-    summary::Summary,
+    signals::Worth,
+    summary::{RealServers, Shares, Summary},
 };
 
 /// Misjudged items of a kind that are named.
 const NAMED_MISSES: usize = 20;
+/// Items that must have something in common for the table to show what became of them; the JSON has all.
+const LEAST_SHOWN: u64 = 10;
 /// Characters of a misjudged item that are shown.
 const SHOWN: usize = 600;
 
@@ -19,26 +23,124 @@ pub(super) enum Misses {
 
 /// The whole report.
 pub(super) fn of(report: &Report, misses: Misses) -> String {
-    groups(&report.groups) + &summary(&report.summary) + &missed(&report.misses, misses)
+    let signals = report.signals.as_deref().map(signals).unwrap_or_default();
+    groups(&report.groups)
+        + &breakdown(&report.breakdown)
+        + &signals
+        + &summary(&report.summary)
+        + &missed(&report.misses, misses)
 }
 
 fn groups(groups: &[Group]) -> String {
     let mut text = format!(
-        "{:<16} {:<24} {:<14} {:<12} {:>7} {:>8} {:>8}\n",
-        "KIND", "CORPUS", "TIER", "LABEL", "N", "FLAGGED", "BLOCKED"
+        "{:<16} {:<24} {:<14} {:<12} {:>7} {:>7} {:>8} {:>8} {:>8}\n",
+        "KIND", "CORPUS", "TIER", "LABEL", "N", "NOTED", "FLAGGED", "BLOCKED", "ALTERED"
     );
-    for group in groups {
-        let key = &group.key;
+    for Group { key, counts } in groups {
         text += &format!(
-            "{:<16} {:<24} {:<14} {:<12} {:>7} {:>8} {:>8}\n",
-            key.kind, key.corpus, key.tier, key.label, group.n, group.flagged, group.blocked
+            "{:<16} {:<24} {:<14} {:<12} {:>7} {:>7} {:>8} {:>8} {:>8}\n",
+            key.kind,
+            key.corpus,
+            key.tier,
+            key.label,
+            counts.n,
+            counts.noted,
+            counts.flagged,
+            counts.blocked,
+            counts.altered
         );
     }
     text
 }
 
+fn breakdown(cuts: &[Cut]) -> String {
+    let mut text = format!(
+        "\n{:<16} {:<13} {:<9} {:<28} {:>6} {:>9} {:>9} {:>9} {:>9}\n",
+        "KIND", "OF", "BY", "VALUE", "N", "NOTED", "FLAGGED", "BLOCKED", "ALTERED"
+    );
+    for Cut { key, counts } in cuts.iter().filter(|cut| cut.counts.n >= LEAST_SHOWN) {
+        text += &format!(
+            "{:<16} {:<13} {:<9} {:<28} {:>6} {:>9} {:>9} {:>9} {:>9}\n",
+            key.kind,
+            key.population,
+            key.by,
+            key.value,
+            counts.n,
+            percent(counts.noted()),
+            percent(counts.flagged()),
+            percent(counts.blocked()),
+            percent(counts.altered())
+        );
+    }
+    text
+}
+
+fn signals(worths: &[Worth]) -> String {
+    let mut text = format!(
+        "\n{:<16} {:<28} {:>8} {:>7} {:>9} {:>9} {:>7} {:>7}\n",
+        "KIND", "SIGNAL", "ATTACKS", "ALONE", "HARMLESS", "(NOTED)", "ALONE", "ACTED"
+    );
+    for Worth {
+        kind, signal, hits, ..
+    } in worths
+    {
+        text += &format!(
+            "{kind:<16} {signal:<28} {:>8} {:>7} {:>9} {:>9} {:>7} {:>7}\n",
+            hits.attacks,
+            hits.attacks_alone,
+            hits.harmless,
+            hits.harmless_noted,
+            hits.harmless_alone,
+            hits.harmless_acted
+        );
+    }
+    text
+}
+
+fn real_servers(figures: &RealServers) -> String {
+    let mut text = format!(
+        "definitions of {} real servers: {}; mean per server alerted {}, acted upon {}; servers alerted {}, losing a \
+         tool {}\n",
+        figures.servers,
+        shares(&figures.pooled),
+        percent(figures.alerted_per_server),
+        percent(figures.acted_per_server),
+        percent(figures.servers_alerted),
+        percent(figures.servers_losing),
+    );
+    text += &format!(
+        "long ones (4,000 characters and more): {}\n",
+        shares(&figures.long)
+    );
+    for loser in &figures.worst {
+        text += &format!("  {} loses {} of {}\n", loser.server, loser.lost, loser.tools);
+    }
+    text
+}
+
+fn shares(shares: &Shares) -> String {
+    format!(
+        "n {}, noted {}, alerted {}, acted upon {}",
+        shares.n,
+        percent(shares.noted),
+        percent(shares.alerted),
+        percent(shares.acted)
+    )
+}
+
 fn summary(summary: &Summary) -> String {
     let mut text = "\n".to_owned();
+    if let Some(figures) = &summary.definitions {
+        text += &real_servers(&figures.real_servers);
+    }
+    for (area, figures) in [
+        ("instructions", &summary.instructions),
+        ("prompts", &summary.prompts),
+    ] {
+        if let Some(figures) = figures {
+            text += &format!("{area} of real servers: {}\n", shares(figures));
+        }
+    }
     let mut line = |area: &str, figures: &[(&str, String)]| {
         let figures: Vec<String> = figures
             .iter()
@@ -52,6 +154,8 @@ fn summary(summary: &Summary) -> String {
             &[
                 ("recall", percent(figures.recall)),
                 ("mean over corpora", percent(figures.macro_recall)),
+                ("acted upon", percent(figures.acted_recall)),
+                ("mean over corpora", percent(figures.acted_macro_recall)),
                 (
                     "false positives of real servers",
                     percent(figures.fp_real_servers),
@@ -66,7 +170,10 @@ fn summary(summary: &Summary) -> String {
             &[
                 ("recall", percent(figures.recall)),
                 ("mean over corpora", percent(figures.macro_recall)),
+                ("withheld", percent(figures.acted_recall)),
                 ("false positives", percent(figures.fp)),
+                ("harmless withheld", percent(figures.withheld)),
+                ("altered", percent(figures.altered)),
                 (
                     "alerts on texts that quote attacks",
                     percent(figures.fp_quotes_attacks),
@@ -141,6 +248,7 @@ fn summary(summary: &Summary) -> String {
                 ("false positives", percent(figures.fp)),
                 ("of near misses", percent(figures.fp_near_miss)),
                 ("replaced in outputs", percent(figures.replaced_in_outputs)),
+                ("replaced in results", percent(figures.replaced_in_results)),
             ],
         );
     }
@@ -154,6 +262,7 @@ fn summary(summary: &Summary) -> String {
                 ),
                 ("outputs", number(speed.outputs_mb_s, "MB/s")),
                 ("clean outputs", number(speed.clean_mb_s, "MB/s")),
+                ("30 KB of them", number(speed.clean_30kb_us, "µs")),
             ],
         );
     }
@@ -172,9 +281,9 @@ fn missed(missed: &[Miss], misses: Misses) -> String {
         };
         let mut text = format!("\nmisjudged {kind}: {}\n", of_kind.len());
         for miss in of_kind.iter().take(named) {
-            let found = miss.found.iter().map(|found| match misses {
-                Misses::Ids => found.name.clone(),
-                Misses::WithText => format!("{} {:?}", found.name, found.text),
+            let found = miss.signals.iter().map(|signal| match misses {
+                Misses::Ids => signal.to_string(),
+                Misses::WithText => format!("{signal} {:?}", signal.text),
             });
             let found = found.collect::<Vec<_>>().join(" ");
             text += &match misses {
@@ -198,7 +307,7 @@ fn missed(missed: &[Miss], misses: Misses) -> String {
 fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(
         || "not measured".to_owned(),
-        |fraction| format!("{:.1} %", fraction * 100.0),
+        |fraction| format!("{:.2} %", fraction * 100.0),
     )
 }
 

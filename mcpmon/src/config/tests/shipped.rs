@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::policy::{Mode, OnChange, ServerPolicy, Unwrapped};
+use mcpmon_core::policy::{Mode, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
 
 use super::super::{Loaded, Sources, Trust, load_sources, raw, schema};
 
@@ -33,7 +33,7 @@ fn the_default_enforces_and_refuses_no_address() {
             .network
             .rules
             .iter()
-            .all(|rule| rule.action == mcpmon_core::policy::RuleAction::Watch)
+            .all(|rule| rule.action == RuleAction::Watch)
     );
     let embedded = load_sources(&Sources::embedded_default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(embedded.policy, loaded.policy);
@@ -47,6 +47,20 @@ fn observe_differs_from_the_default_in_its_mode_alone() {
     policy.mode = Mode::Observe;
     assert_eq!(*observe.policy, policy);
     assert_eq!(observe.not_in_force, []);
+}
+
+/// `cargo xtask eval` measures the inspection of `Policy::default()`: the configuration is no part of it.
+#[test]
+fn the_default_inspects_as_it_is_measured() {
+    let policy = load("default.yaml").policy;
+    let measured = Policy::default();
+    assert_eq!(policy.mode, measured.mode);
+    assert_eq!(policy.inspection, measured.inspection);
+    assert_eq!(policy.outputs, measured.outputs);
+    assert_eq!(policy.arguments, measured.arguments);
+    assert_eq!(policy.limits, measured.limits);
+    assert_eq!(policy.llm, measured.llm);
+    assert_eq!(policy.suppressions, measured.suppressions);
 }
 
 #[test]
@@ -256,9 +270,9 @@ fn every_key_and_its_default() {
 fn the_defaults_written_out_are_a_valid_file() {
     let text = serde_json::to_string(&raw::Config::default()).expect("plain values");
     let loaded = super::compile(&[("defaults.yaml", &text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
-    let mut expected = mcpmon_core::policy::Policy {
+    let mut expected = Policy {
         name_similarity: Some(0.85),
-        ..mcpmon_core::policy::Policy::default()
+        ..Policy::default()
     };
     expected.network.bypass = super::usual_models();
     assert_eq!(*loaded.policy, expected);
