@@ -1,6 +1,6 @@
 //! What an event says, in one line.
 
-use mcpmon_core::model::{Digest, EventKind, PinPart};
+use mcpmon_core::model::{Digest, EventKind};
 
 use super::time;
 use crate::record::{self, StoredEvent, command_line};
@@ -72,7 +72,7 @@ fn describe(kind: EventKind) -> String {
                 path.display(),
                 short(actual_hash),
                 short(expected_hash),
-                part = part_name(part),
+                part = part.as_str(),
             )
         }
         EventKind::ServerDenied { cause } => cause,
@@ -180,15 +180,6 @@ fn describe(kind: EventKind) -> String {
             format!("{component}: {cause}")
         }
         EventKind::EventsLost { place, count } => format!("{count} lost in the {place}"),
-    }
-}
-
-const fn part_name(part: PinPart) -> &'static str {
-    match part {
-        PinPart::Executable => "executable",
-        PinPart::Script => "script",
-        PinPart::Package => "package",
-        PinPart::Launcher => "launcher",
     }
 }
 

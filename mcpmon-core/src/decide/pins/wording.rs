@@ -1,7 +1,7 @@
 //! Verdicts on pins in words: what differs, and what to do about it.
 
 use super::{Mismatch, PinVerdict, Unhashed, approval, pin_denial, trusting};
-use crate::model::{Denial, PinPart, PinState, ServerId};
+use crate::model::{Denial, PinState, ServerId};
 
 /// Changed files that are named where one goes with a sentence.
 const NAMED: usize = 3;
@@ -87,7 +87,7 @@ impl Mismatch {
     }
 
     fn describe(&self) -> String {
-        let (part, path) = (part_name(self.part), self.path.display());
+        let (part, path) = (self.part.as_str(), self.path.display());
         match (self.expected, self.actual) {
             (Some(_), None) => format!("its pinned {part} {path} is gone"),
             (None, Some(_)) => format!("it has a {part} {path} that is not pinned"),
@@ -105,19 +105,10 @@ impl Mismatch {
 
 impl Unhashed {
     fn describe(&self) -> String {
-        let (part, path, cause) = (part_name(self.part), self.path.display(), &self.cause);
+        let (part, path, cause) = (self.part.as_str(), self.path.display(), &self.cause);
         match self.path.as_os_str().is_empty() {
             true => format!("{part} could not be hashed: {cause}"),
             false => format!("{part} {path} could not be hashed: {cause}"),
         }
-    }
-}
-
-const fn part_name(part: PinPart) -> &'static str {
-    match part {
-        PinPart::Executable => "executable",
-        PinPart::Script => "script",
-        PinPart::Package => "package",
-        PinPart::Launcher => "launcher",
     }
 }
