@@ -20,8 +20,15 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 pub(crate) enum Question {
     /// This process was started by a wrapper: it is looked at, unless its start was seen.
     Wrapped(ProcessId),
-    /// Why this process was killed; nothing where it was not.
-    Fate(ProcessId, oneshot::Sender<Option<Denial>>),
+    /// Why this process was killed; nothing where it was not, or where the wrapper is not above it.
+    Fate {
+        /// The process that ended.
+        process: ProcessId,
+        /// The wrapper that asks.
+        wrapper: ProcessId,
+        /// Takes the answer.
+        reply: oneshot::Sender<Option<Denial>>,
+    },
 }
 
 /// The latest denials.
@@ -39,10 +46,12 @@ impl Denials {
         self.0.push_back((now, processes, denial));
     }
 
-    fn of(&self, process: ProcessId) -> Option<Denial> {
+    /// The latest denial of a process that `wrapper` started. The lines say so themselves: what was killed at once
+    /// ended before its wrapper could name it.
+    fn of(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
         let mut latest = self.0.iter().rev();
-        let found = latest.find(|(_, processes, _)| processes.contains(&process));
-        found.map(|(.., denial)| denial.clone())
+        let denied = latest.find(|(_, line, _)| line.contains(&process) && line.contains(&wrapper));
+        denied.map(|(.., denial)| denial.clone())
     }
 }
 
@@ -52,7 +61,11 @@ impl Core {
         for question in std::mem::take(&mut self.questions) {
             match question {
                 Question::Wrapped(process) => self.look_at(process),
-                Question::Fate(process, reply) => answer(reply, self.denials.of(process)),
+                Question::Fate {
+                    process,
+                    wrapper,
+                    reply,
+                } => answer(reply, self.denials.of(process, wrapper)),
             }
         }
     }
@@ -61,6 +74,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WRAPPER: ProcessId = process(1000);
 
     const fn process(pid: u32) -> ProcessId {
         ProcessId { pid, start: 1 }
@@ -78,26 +93,27 @@ mod tests {
     #[test]
     fn the_latest_reason_is_told_to_who_is_above() {
         let (mut denials, now) = (Denials::default(), Instant::now());
-        denials.note(now, vec![process(3), process(2)], denial("first"));
-        denials.note(now, vec![process(4), process(2)], denial("second"));
-        let told = |pid| denials.of(process(pid)).map(|denial| denial.reason);
+        denials.note(now, vec![process(3), process(2), WRAPPER], denial("first"));
+        denials.note(now, vec![process(4), process(2), WRAPPER], denial("second"));
+        let told = |pid| denials.of(process(pid), WRAPPER).map(|denial| denial.reason);
         assert_eq!(told(3).as_deref(), Some("first"));
         assert_eq!(told(2).as_deref(), Some("second"));
         assert_eq!(told(5), None);
         let again = ProcessId { pid: 3, start: 2 };
-        assert_eq!(denials.of(again), None, "another one of that number");
+        assert_eq!(denials.of(again, WRAPPER), None, "another one of that number");
+        assert_eq!(denials.of(process(3), process(9)), None, "another wrapper's");
     }
 
     #[test]
     fn old_reasons_and_too_many_are_forgotten() {
         let (mut denials, now) = (Denials::default(), Instant::now());
-        denials.note(now, vec![process(1)], denial("old"));
-        denials.note(now + REMEMBERED, vec![process(2)], denial("new"));
-        assert_eq!(denials.of(process(1)), None);
+        denials.note(now, vec![process(1), WRAPPER], denial("old"));
+        denials.note(now + REMEMBERED, vec![process(2), WRAPPER], denial("new"));
+        assert_eq!(denials.of(process(1), WRAPPER), None);
         for pid in 10..10 + u32::try_from(MAX_DENIALS).expect("small") {
-            denials.note(now + REMEMBERED, vec![process(pid)], denial("another"));
+            denials.note(now + REMEMBERED, vec![process(pid), WRAPPER], denial("another"));
         }
-        assert_eq!(denials.of(process(2)), None);
+        assert_eq!(denials.of(process(2), WRAPPER), None);
         assert_eq!(denials.0.len(), MAX_DENIALS);
     }
 }

@@ -95,18 +95,15 @@ impl Wrappers {
         }
     }
 
-    /// Whether this wrapper started that process to serve.
-    pub(super) fn has_started(&self, number: u64, process: ProcessId) -> bool {
-        let connected = lock(&self.0.connected);
-        let known = connected.get(&number);
-        known.is_some_and(|known| known.child == Some(process))
-    }
-
-    /// Why the daemon killed a process, where it did.
-    pub(super) async fn fate(&self, process: ProcessId) -> Option<Denial> {
+    /// Why the daemon killed a process that `wrapper` started, where it did.
+    pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
-        let question = Question::Fate(process, reply);
+        let question = Question::Fate {
+            process,
+            wrapper,
+            reply,
+        };
         engine.send(Message::AfterRecords(question)).ok()?;
         tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()?
     }

@@ -197,6 +197,9 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
         }
         Say::Serves { process } => {
             let child = ProcessId::from(process);
+            if !host::is_alive(child) {
+                return Hear::Done; // it ended at once: its records say what it was, and how it ended
+            }
             if !is_child(child, member.process) {
                 return Hear::Error("that process is no child of this wrapper".to_owned());
             }
@@ -219,10 +222,7 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
         }
         Say::Fate { process } => {
             let process = ProcessId::from(process);
-            match wrappers.has_started(number, process) {
-                true => Hear::Fate(wrappers.fate(process).await),
-                false => Hear::Error("that process is no child of this wrapper".to_owned()),
-            }
+            Hear::Fate(wrappers.fate(process, member.process).await)
         }
         Say::Repeat { .. } => Hear::Error("nothing was asked".to_owned()),
     }

@@ -40,6 +40,9 @@ pub(super) const WAITING: usize = 256 * 1024;
 const ANSWERS: usize = 4 << 20;
 /// How long a server may go on that has neither a client to hear nor one to speak to.
 pub(super) const ABANDONED: Duration = Duration::from_secs(5);
+/// How long a server whose pipes are closed may take to end before its client is told that they are. A process that is
+/// killed closes them first; why it was killed is known only once it has ended, and its client waits for that.
+const HANG_UP_GRACE: Duration = Duration::from_secs(1);
 /// How often whatever waits for time to pass is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How long nobody says anything until what only messages need is given back.
@@ -100,6 +103,8 @@ pub struct Relay<'a> {
     server_in: Option<Sink>,
     server_out: Option<OwnedFd>,
     ended: Option<End>,
+    /// When the server closed the first of its pipes.
+    hung_up: Option<Instant>,
     check: Check,
     abandoned: Option<Instant>,
     ticked: Instant,
@@ -156,6 +161,7 @@ impl<'a> Relay<'a> {
             server_in: Some(server.stdin),
             server_out: Some(server.stdout),
             ended: None,
+            hung_up: None,
             check: Check::new(verification)?,
             abandoned: None,
             ticked: Instant::now(),
@@ -232,7 +238,11 @@ impl<'a> Relay<'a> {
         let waiting = |sink: &Option<Sink>| sink.as_ref().map_or(0, Sink::waiting);
         let (to_client, to_server) = (waiting(&self.client_out), waiting(&self.server_in));
         // A side is read while the other one keeps up, and while it takes the answers that it provokes itself.
-        let client = to_server < WAITING && to_client < WAITING + ANSWERS && !self.filter.is_asking();
+        // What nobody would hear stays in the pipe: it is answered where the server was refused.
+        let client = self.server_in.is_some()
+            && to_server < WAITING
+            && to_client < WAITING + ANSWERS
+            && !self.filter.is_asking();
         let server = to_client < WAITING && to_server < WAITING + ANSWERS;
         let (held, timeout) = (self.check.holds_back(), self.timeout());
         let ports = Ports {
@@ -252,7 +262,11 @@ impl<'a> Relay<'a> {
     }
 
     fn timeout(&self) -> PollTimeout {
-        let left = TICK.saturating_sub(self.looked - self.ticked);
+        let tick = TICK.saturating_sub(self.looked - self.ticked);
+        let left = match self.hung_up {
+            Some(since) if !self.has_settled() => tick.min(HANG_UP_GRACE.saturating_sub(since.elapsed())),
+            Some(_) | None => tick,
+        };
         // Rounded up: a wait that ends too early only begins again.
         PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
@@ -336,9 +350,15 @@ impl<'a> Relay<'a> {
             }
             Side::Server => {
                 self.server_in = None;
-                self.client_in = None;
+                self.hung_up.get_or_insert_with(Instant::now);
             }
         }
+    }
+
+    /// Whether it is known how a server with closed pipes ended, or that it goes on without them.
+    fn has_settled(&self) -> bool {
+        let is_over = |since: Instant| since.elapsed() >= HANG_UP_GRACE;
+        self.ended.is_some() || self.hung_up.is_none_or(is_over)
     }
 
     fn client_speaks(&mut self) -> Result<(), RelayError> {
@@ -370,6 +390,7 @@ impl<'a> Relay<'a> {
             Chunk::Bytes(count) => self.pass(Side::Server, count),
             Chunk::End => {
                 self.server_out = None;
+                self.hung_up.get_or_insert_with(Instant::now);
                 self.close(Side::Server);
             }
         }
@@ -476,7 +497,14 @@ impl<'a> Relay<'a> {
         if self.client_in.is_none() && self.server_in.as_ref().is_some_and(|sink| sink.waiting() == 0) {
             self.server_in = None;
         }
-        if self.server_out.is_none() && self.client_out.as_ref().is_some_and(|sink| sink.waiting() == 0) {
+        let has_settled = self.has_settled();
+        if has_settled && self.server_in.is_none() {
+            self.client_in = None;
+        }
+        if has_settled
+            && self.server_out.is_none()
+            && self.client_out.as_ref().is_some_and(|sink| sink.waiting() == 0)
+        {
             self.client_out = None;
         }
         if let (Some(end), None, None) = (self.ended, &self.server_out, &self.client_out) {
