@@ -28,6 +28,8 @@ pub(super) struct Instance {
     pub(super) linked: Vec<String>,
     /// Live processes, as far as they were seen. Changed through [`Instances`] only.
     members: BTreeSet<ProcessId>,
+    /// Whether any process but the first ever belonged to it.
+    has_forked: bool,
     /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
     /// from when it was left alone last.
     pub(super) shell: Option<Serving>,
@@ -104,6 +106,7 @@ impl Instance {
             argv: exec.argv.clone(),
             linked: exec.linked.clone(),
             members: BTreeSet::new(),
+            has_forked: false,
             shell: None,
             pinned: None,
             phase: Phase::Starting(Vec::new()),
@@ -137,6 +140,13 @@ impl Instance {
         let shell = self.shell.as_ref()?;
         let is_no_child = |member: &ProcessId| *member == shell.process || member.start < shell.process.start;
         self.members.iter().all(is_no_child).then_some(shell)
+    }
+
+    /// The shell that the launch names, where it is this process and nothing was ever started beside it: what it did, it
+    /// did as the server.
+    pub(super) fn solitary_shell(&self, process: ProcessId) -> Option<&Serving> {
+        let shell = self.shell.as_ref()?;
+        (shell.process == process && !self.has_forked).then_some(shell)
     }
 
     /// A shell that executes something is that shell no longer, and serves no more if it did.
@@ -225,6 +235,7 @@ impl Instances {
             self.part(before, process);
         }
         if let Some(instance) = self.running.get_mut(&number) {
+            instance.has_forked |= process != instance.launcher;
             instance.members.insert(process);
         }
     }

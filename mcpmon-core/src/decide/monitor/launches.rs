@@ -9,7 +9,7 @@ use crate::{
         tell,
     },
     inspect::launch::{Launch, LaunchRules, Stage},
-    model::{Action, Exec, InstanceId, ServerId, Timestamp},
+    model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp},
     policy::{Gate, Mode, OnChange},
 };
 
@@ -222,6 +222,20 @@ impl Monitor {
             stage: serving.stage.clone(),
         });
         instance.phase = Phase::Hashing(serving, None);
+    }
+
+    /// `serving` was the server, and has ended: nothing is there to be held.
+    pub(super) fn serve_ended(&mut self, serving: Serving, exit: Exit, judgement: &mut Judgement) {
+        let process = serving.process;
+        self.serve(exit.instance, serving, judgement);
+        judgement
+            .orders
+            .retain(|order| !matches!(order, Order::Hold { process: held } if *held == process));
+        let instance = self.instances.get_mut(exit.instance);
+        if let Some(Phase::Hashing(serving, ended)) = instance.map(|instance| &mut instance.phase) {
+            serving.held = false;
+            *ended = Some(exit);
+        }
     }
 }
 

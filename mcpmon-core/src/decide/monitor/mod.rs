@@ -267,6 +267,7 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(exit.instance) else {
             return judgement;
         };
+        let solitary = instance.solitary_shell(exit.process).cloned();
         instance.shell.take_if(|shell| shell.process == exit.process);
         if let Some(shell) = &mut instance.shell {
             shell.since = now;
@@ -286,6 +287,10 @@ impl Monitor {
                 instance.phase = Phase::Starting(Vec::new());
             }
             Phase::Hashing(..) | Phase::Serving(_) => {}
+        }
+        let is_unserved = matches!(instance.phase, Phase::Starting(_));
+        if let Some(shell) = solitary.filter(|_| is_unserved) {
+            self.serve_ended(shell, exit, &mut judgement);
         }
         self.instances.leave(exit.instance, exit.process);
         judgement

@@ -1424,6 +1424,41 @@ fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
 }
 
 #[test]
+fn a_script_that_ends_at_once_was_the_server() {
+    let mut world = World::new(Policy::default());
+    for (number, pid) in [(FIRST, 10), (InstanceId(2), 20)] {
+        world.exec(pid, 9, "sh /srv/mcp-server-x.sh");
+        let ended = world.exit(number, pid, 0);
+        // The second one is pinned: it would be held, if it was there still.
+        assert_eq!(orders(&ended), [format!("hash {pid}")]);
+        assert_eq!(kinds(&ended), [""; 0]);
+        let hashed = world.hashed(number, "shell");
+        assert_eq!(kinds(&hashed), ["mcp_server_started", "mcp_server_exited"]);
+        assert_eq!(world.monitor.running().count(), 0);
+    }
+}
+
+#[test_case(true; "which is forked")]
+#[test_case(false; "which executes before its fork is known")]
+fn a_script_that_started_something_is_no_server_when_it_ends(is_forked: bool) {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    if is_forked {
+        world.monitor.fork(Fork {
+            process: process(11),
+            parent: process(10),
+            instance: Some(FIRST),
+        });
+    } else {
+        world.exec_in(Some(FIRST), 11, 10, "git status");
+    }
+    world.exit(FIRST, 11, 0);
+    let ended = world.exit(FIRST, 10, 0);
+    assert_eq!((orders(&ended), kinds(&ended)), (Vec::new(), Vec::new()));
+    assert_eq!(world.monitor.running().count(), 0);
+}
+
+#[test]
 fn a_shell_under_a_wrapper_serves() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "timeout 600 sh /srv/mcp-server-x.sh");

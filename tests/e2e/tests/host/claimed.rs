@@ -187,11 +187,14 @@ fn a_server_that_ends_at_once_is_hashed() -> Result<()> {
         return Ok(());
     };
     let daemon = Daemon::start(&host, &policy("on_change: block"))?;
-    for number in 0..6 {
+    for number in 0..9 {
         let name = format!("blink{number}{}", servers::name().replace("mcp-server-", ""));
         let program = daemon.site.path(&name);
-        // A script of a shell is taken for a launcher until it lives for a while.
-        let interpreter = (number % 2 == 1).then_some("/usr/bin/env python3");
+        let interpreter = match number % 3 {
+            0 => None,
+            1 => Some("/usr/bin/env python3"),
+            _ => Some("/bin/sh"),
+        };
         let hashed = match interpreter {
             None => {
                 fs::copy("/bin/true", &program)?;
