@@ -8,7 +8,7 @@ use std::{env, fs, path::PathBuf};
 fn main() {
     lay_out();
     println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
-    let built = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bpf/mcpmon-ebpf");
+    let built = || manifest_directory().join("../target/bpf/mcpmon-ebpf");
     let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
     println!("cargo::rerun-if-changed={}", object.display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("mcpmon-ebpf");
@@ -22,9 +22,15 @@ fn main() {
 
 /// In which order functions lie says something only about what is optimised: see `docs/development.md`.
 fn lay_out() {
-    let layout = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("layout.ld");
+    let layout = manifest_directory().join("layout.ld");
     println!("cargo::rerun-if-changed={}", layout.display());
     if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
         println!("cargo::rustc-link-arg-bins=-Wl,--script={}", layout.display());
     }
+}
+
+/// The directory as it is when this runs: a built script may be copied with its target directory to another worktree, whose
+/// kernel object is another one.
+fn manifest_directory() -> PathBuf {
+    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
 }
