@@ -9,8 +9,8 @@ use mcpmon_e2e::{
     real::{Origin, Real, SERVERS, Scene, Sdk},
 };
 
-/// Only the installed servers are looked for, wherever they are started from.
-/// What the built-in patterns recognise: a command of a package has the name of the package then, for daemon and wrapper.
+/// The built-in patterns: a command is then called as its package, by the daemon and by the wrapper. With patterns of the
+/// daemon's alone, which name the command by its path, the two differ in what they call it.
 const POLICY: &str = "version: 1\nmcp: {version_pinning: {on_change: alert}}\n";
 
 #[test]

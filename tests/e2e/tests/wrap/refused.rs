@@ -17,6 +17,7 @@ use mcpmon_e2e::{
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use test_case::test_case;
 
 const DENIED: &str = "version: 1\nmcp:\n  server_policy: denylist\n  denied_servers: [{id: notes}]\n";
 const UNDECLARED: &str = "version: 1\nmcp: {fail_closed: true}\n";
@@ -169,13 +170,18 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() -> Result<()> {
+/// What the shell names is compared before it runs; what it finds out by itself, when it runs and is killed.
+#[test_case("\"$0\"; :", "its launcher"; "before it runs")]
+#[test_case("eval '\"$0\"'; :", "its executable"; "when it runs")]
+fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files(
+    line: &str,
+    changed: &str,
+) -> Result<()> {
     let home = Home::new()?;
     let tool = home.path("echoes");
     fs::copy("/bin/cat", &tool)?;
     let path = tool.display().to_string();
-    let command = ["sh", "-c", "\"$0\"; :", &path];
+    let command = ["sh", "-c", line, &path];
     let start = || Wrapped::start(&mut home.wrap(&["--server", "echoes"], &command)?);
     let mut wrapped = start()?;
     let line = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -195,11 +201,8 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files() ->
     let mut wrapped = start()?;
     wrapped.send(INITIALIZE)?;
     let (_, told) = error(&mut wrapped, 1)?;
-    for part in [
-        "the MCP server echoes may not run: its launcher changed since it was pinned",
-        "mcp.version_pinning",
-        "mcpmon explain ",
-    ] {
+    let reason = format!("the MCP server echoes may not run: {changed} changed since it was pinned");
+    for part in [reason.as_str(), "mcp.version_pinning", "mcpmon explain "] {
         assert!(told.contains(part), "{part} in {told}");
     }
     assert!(!told.contains("mcpmon pins trust"), "{told}");
