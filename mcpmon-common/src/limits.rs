@@ -18,6 +18,9 @@ pub const NETWORK_ENTRIES: u32 = 1 << 17;
 pub const PORT_ENTRIES: u32 = 1 << 17;
 /// Tracked processes. A full table is counted and reported as lost enforcement.
 pub const PROCESS_ENTRIES: u32 = 1 << 18;
+/// Sockets of Multipath TCP whose owner is remembered; the least recently used is forgotten first, and its later
+/// subflows are held to every list.
+pub const MULTIPATH_SOCKETS: u32 = 1 << 14;
 /// Command names of agents.
 pub const AGENT_NAMES: u32 = 256;
 /// Executables refused at exec.

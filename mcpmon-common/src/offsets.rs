@@ -2,7 +2,7 @@
 
 use crate::{assert_layout, pod};
 
-/// Byte offsets inside kernel structures. `u32::MAX` marks a field this kernel does not have.
+/// Byte offsets inside kernel structures. [`Offsets::ABSENT`] marks a field this kernel does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Offsets {
@@ -60,7 +60,24 @@ pub struct Offsets {
     pub sock_lock_owned: u32,
     /// `sock.sk_max_ack_backlog`
     pub sock_max_ack_backlog: u32,
+    /// `sock.sk_kern_sock`, in bits: it is a bit field.
+    pub sock_is_kernel_bit: u32,
+    /// `sock_common.skc_cookie`, with which every `sock` begins.
+    pub sock_cookie: u32,
+    /// `tcp_sock.is_mptcp`, in bits: a boolean or a bit field. Absent without Multipath TCP.
+    pub tcp_is_mptcp_bit: u32,
+    /// `inet_connection_sock.icsk_ulp_data`
+    pub connection_ulp_data: u32,
+    /// `mptcp_subflow_context.conn`. Absent without Multipath TCP.
+    pub subflow_connection: u32,
+    /// `bpf_sock_addr_kern.sk`
+    pub sock_addr_sk: u32,
 }
 
-assert_layout!(Offsets, size 108, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
+impl Offsets {
+    /// Stands for a field that the kernel does not have.
+    pub const ABSENT: u32 = u32::MAX;
+}
+
+assert_layout!(Offsets, size 132, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
 pod!(Offsets);

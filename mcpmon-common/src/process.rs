@@ -39,16 +39,27 @@ impl ProcessEntry {
 }
 
 /// The process that opened a socket or connected it, kept with the socket: packets may leave when another process,
-/// or none, runs.
+/// or none, runs. The kernel copies it from a listening socket to those that are accepted there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SocketOwner {
     /// The process.
     pub process: ProcessKey,
-    /// What it was then, without [`ProcessEntry::FLAG_PENDING`].
+    /// What it was then, without [`ProcessEntry::FLAG_PENDING`]. Holds where the process has no entry any more.
     pub entry: ProcessEntry,
+    /// Its cgroup v2 id.
+    pub cgroup: u64,
+    /// Its real user id.
+    pub uid: u32,
+    /// `FLAG_*` bits.
+    pub flags: u32,
     /// Command name.
     pub comm: [u8; COMM_LEN],
+}
+
+impl SocketOwner {
+    /// The socket was connected from this side.
+    pub const FLAG_CONNECTED: u32 = 1;
 }
 
 /// Identity of an executable file as the kernel sees it at exec.
@@ -70,6 +81,6 @@ pub struct FileKey {
 }
 
 assert_layout!(ProcessEntry, size 24, flags at 12, session at 20);
-assert_layout!(SocketOwner, size 56, entry at 16, comm at 40);
+assert_layout!(SocketOwner, size 72, entry at 16, cgroup at 40, comm at 56);
 assert_layout!(FileKey, size 32, device at 24);
 pod!(ProcessEntry, SocketOwner, FileKey);

@@ -14,6 +14,9 @@ pub const LIST_FIRST_SERVER: u32 = 2;
 
 /// Rule number of the self-test's address: refused even where nothing else is enforced.
 pub const RULE_CANARY: u32 = 1;
+/// Mark of the socket with which the self-test sends to its address: calls let that address pass, and packets are judged
+/// while no rule is enforced, too.
+pub const PROBE_MARK: u32 = 0x6d63_706d;
 /// First number of a configured rule.
 pub const RULE_FIRST: u32 = 2;
 /// Rule number of a refused socket: its protocol is judged by no hook, while a rule refuses addresses to its process.

@@ -6,15 +6,16 @@ use aya_ebpf::{
 use mcpmon_common::{
     address::{Form, LOOPBACK4, LOOPBACK6, Target6, classify6, words},
     event::{Action, Hook},
-    watch::Control,
+    process::ProcessEntry,
+    watch::{Control, PROBE_MARK, RULE_CANARY},
 };
 
 use crate::{
     emit::Sequence,
-    judge::{Judge, Rules, Subject, Tried, name_caller},
+    judge::{Judge, Rules, Subject, Tried, name_caller, name_owner},
     maps::{control, process},
-    socket,
-    task::Caller,
+    socket::{self, NO_SUBFLOW},
+    task::{Caller, forgotten},
 };
 
 /// `SOCK_STREAM`.
@@ -26,8 +27,10 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
     let sock_addr = ctx.sock_addr;
     // SAFETY: the context is valid for the program's run; the verifier checks each access.
     let (given, port) = unsafe { destination4(sock_addr, hook) };
-    let caller = Caller::get();
-    let judge = judge(caller, port);
+    let Some(asker) = Asker::get(ctx, hook) else {
+        return true;
+    };
+    let judge = asker.judge(port);
     let (form, address) = if given == [0; 4] {
         // SAFETY: as above.
         (Form::Any, unsafe { meant_by_any(sock_addr, hook) })
@@ -41,7 +44,7 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
         unsafe { (*sock_addr).user_ip4 = u32::from_ne_bytes(address) };
     }
     let tried = Tried::v4(address);
-    conclude(ctx, &judge, caller, hook, rules, (tried, form, Tried::v4(given)))
+    conclude(ctx, &judge, &asker, hook, rules, (tried, form, Tried::v4(given)))
 }
 
 /// Judges an IPv6 destination, with the IPv4 address it may stand for; true refuses it.
@@ -50,8 +53,10 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     let sock_addr = ctx.sock_addr;
     // SAFETY: the context is valid for the program's run; the verifier checks each access.
     let (given, port) = unsafe { destination6(sock_addr, hook) };
-    let caller = Caller::get();
-    let judge = judge(caller, port);
+    let Some(asker) = Asker::get(ctx, hook) else {
+        return true;
+    };
+    let judge = asker.judge(port);
     let mut target = classify6(given);
     let v6 = if matches!(target.form, Form::Any) {
         words(LOOPBACK6)
@@ -74,7 +79,7 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     conclude(
         ctx,
         &judge,
-        caller,
+        &asker,
         hook,
         rules,
         (tried, target.form, Tried::v6(given)),
@@ -101,12 +106,45 @@ fn rules6(judge: &Judge, v6: [u32; 4], target: Target6) -> (Rules, Tried) {
     (rules, tried)
 }
 
-#[inline(always)]
-fn judge(caller: Caller, port: u16) -> Judge {
-    Judge {
-        control: control(),
-        entry: process(caller.pid).unwrap_or_default(),
-        port,
+/// Who makes a call, and what holds for it.
+#[derive(Clone, Copy)]
+struct Asker {
+    control: u64,
+    entry: ProcessEntry,
+    caller: Caller,
+    /// The connection for which the kernel itself calls, or [`NO_SUBFLOW`]: older verifiers follow no `Option` whose
+    /// content is not set.
+    subflow: u64,
+}
+
+impl Asker {
+    #[inline(always)]
+    fn get(ctx: &SockAddrContext, hook: Hook) -> Option<Self> {
+        let control = control();
+        let caller = Caller::get();
+        let subflow = match hook {
+            Hook::Connect => socket::kernels_subflow(ctx, control),
+            Hook::Send | Hook::Socket | Hook::Packet => NO_SUBFLOW,
+        };
+        let entry = match subflow {
+            NO_SUBFLOW => process(caller.pid).unwrap_or_default(),
+            cookie => socket::multipath_entry(cookie),
+        };
+        forgotten(&Self {
+            control,
+            entry,
+            caller,
+            subflow,
+        })
+    }
+
+    #[inline(always)]
+    const fn judge(&self, port: u16) -> Judge {
+        Judge {
+            control: self.control,
+            entry: self.entry,
+            port,
+        }
     }
 }
 
@@ -115,11 +153,15 @@ fn judge(caller: Caller, port: u16) -> Judge {
 fn conclude(
     ctx: &SockAddrContext,
     judge: &Judge,
-    caller: Caller,
+    asker: &Asker,
     hook: Hook,
     rules: Rules,
     (address, form, given): (Tried, Form, Tried),
 ) -> bool {
+    // SAFETY: the context is what the accesses want.
+    if rules.deny == RULE_CANARY && unsafe { is_probe(ctx) } {
+        return false;
+    }
     let action = judge.action(rules);
     // SAFETY: the context is what the helper and the accesses want.
     let (kind, protocol, cookie) = unsafe {
@@ -130,27 +172,44 @@ fn conclude(
         )
     };
     let refused = matches!(action, Action::Deny);
+    if rules.watch != 0 || judge.entry.instance != 0 || !matches!(action, Action::Allow) {
+        let subject = Subject {
+            address,
+            form: form as u8,
+            given,
+            hook,
+            protocol: protocol as u8,
+            cookie,
+        };
+        judge.report(Sequence::Connections, action, rules, subject, |record| {
+            // SAFETY: the record lies in the ring.
+            unsafe {
+                match asker.subflow {
+                    NO_SUBFLOW => name_caller(record, asker.caller),
+                    cookie => name_owner(record, socket::multipath_owner(cookie)),
+                }
+            }
+        });
+    }
     if !refused && matches!(hook, Hook::Connect) && kind == STREAM && judge.control & Control::DENY_SOME != 0
     {
         // SAFETY: the verifier checks the socket.
-        unsafe { socket::own_connected(ctx, caller, &judge.entry) };
+        unsafe { socket::own_connected(ctx, asker.caller, &judge.entry, asker.subflow) };
     }
-    if !refused && rules.watch == 0 && judge.entry.instance == 0 && matches!(action, Action::Allow) {
-        return false;
-    }
-    let subject = Subject {
-        address,
-        form: form as u8,
-        given,
-        hook,
-        protocol: protocol as u8,
-        cookie,
-    };
-    judge.report(Sequence::Connections, action, rules, subject, |record| {
-        // SAFETY: the record lies in the ring.
-        unsafe { name_caller(record, caller) };
-    });
     refused
+}
+
+/// Whether the self-test wants to know if packets are judged, too: its address alone is left to them then.
+///
+/// # Safety
+/// As the verifier says of the context.
+#[inline(always)]
+unsafe fn is_probe(ctx: &SockAddrContext) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let socket = (*ctx.sock_addr).__bindgen_anon_1.sk;
+        !socket.is_null() && core::ptr::read_volatile(&raw const (*socket).mark) == PROBE_MARK
+    }
 }
 
 /// IPv4 address and port that a call is about: those of the call, or those the socket is connected to where a

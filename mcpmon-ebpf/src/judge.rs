@@ -7,9 +7,9 @@ use aya_ebpf::helpers::{
     generated::{bpf_get_current_cgroup_id, bpf_get_current_comm},
 };
 use mcpmon_common::{
-    event::{Action, ConnectRecord, Counter, Header, Hook, Kind},
+    event::{Action, ConnectRecord, Counter, Header, Hook, Kind, ProcessKey},
     limits::COMM_LEN,
-    process::ProcessEntry,
+    process::{ProcessEntry, SocketOwner},
     watch::{Control, LIST_HOST, LIST_PENDING, NetworkEntry, RULE_CANARY},
 };
 
@@ -245,6 +245,31 @@ pub(crate) unsafe fn name_caller(record: *mut ConnectRecord, caller: Caller) {
         (*record).uid = bpf_get_current_uid_gid() as u32;
         // It clears the name where there is none.
         bpf_get_current_comm((&raw mut (*record).comm).cast(), COMM_LEN as u32);
+    }
+}
+
+/// Fills in the owner of a socket, or nobody.
+///
+/// # Safety
+/// `record` is a record in a ring.
+#[inline(always)]
+pub(crate) unsafe fn name_owner(record: *mut ConnectRecord, owner: Option<&SocketOwner>) {
+    // SAFETY: by contract.
+    unsafe {
+        match owner {
+            Some(owner) => {
+                (*record).process = owner.process;
+                (*record).cgroup = owner.cgroup;
+                (*record).uid = owner.uid;
+                (*record).comm = owner.comm;
+            }
+            None => {
+                (*record).process = ProcessKey::default();
+                (*record).cgroup = 0;
+                (*record).uid = 0;
+                (*record).comm = [0; COMM_LEN];
+            }
+        }
     }
 }
 

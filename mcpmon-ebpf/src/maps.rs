@@ -2,16 +2,15 @@
 
 use aya_ebpf::{
     Global,
-    bindings::BPF_F_NO_PREALLOC,
-    btf_maps::SkStorage,
+    bindings::{BPF_F_CLONE, BPF_F_NO_PREALLOC, bpf_map_type::BPF_MAP_TYPE_SK_STORAGE},
     macros::{btf_map, map},
-    maps::{Array, HashMap, LpmTrie, PerCpuArray, RingBuf, lpm_trie::Key},
+    maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf, lpm_trie::Key},
 };
 use mcpmon_common::{
     event::{Counter, ExecBuffer},
     limits::{
-        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, NETWORK_ENTRIES, PORT_ENTRIES,
-        PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
+        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, MULTIPATH_SOCKETS, NETWORK_ENTRIES,
+        PORT_ENTRIES, PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
     },
     offsets::Offsets,
     process::{FileKey, ProcessEntry, SocketOwner},
@@ -53,7 +52,32 @@ pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REF
 
 /// Whose a socket is. Its memory is the socket's.
 #[btf_map]
-pub(crate) static SOCKET_OWNERS: SkStorage<SocketOwner> = SkStorage::new();
+pub(crate) static SOCKET_OWNERS: ClonedStorage<SocketOwner> = ClonedStorage {
+    r#type: core::ptr::null(),
+    key: core::ptr::null(),
+    value: core::ptr::null(),
+    max_entries: core::ptr::null(),
+    map_flags: core::ptr::null(),
+};
+
+/// Whose the sockets of Multipath TCP are, by their cookie: the kernel opens further subflows for them, by itself and
+/// with sockets of its own.
+#[map]
+pub(crate) static MULTIPATH_OWNERS: LruHashMap<u64, SocketOwner> =
+    LruHashMap::with_max_entries(MULTIPATH_SOCKETS, 0);
+
+/// Socket storage that accepted sockets inherit from the one that listens; aya's own has no flags.
+#[repr(C)]
+pub(crate) struct ClonedStorage<T> {
+    r#type: *const [i32; BPF_MAP_TYPE_SK_STORAGE as usize],
+    key: *const i32,
+    value: *const T,
+    max_entries: *const [i32; 0],
+    map_flags: *const [i32; (BPF_F_NO_PREALLOC | BPF_F_CLONE) as usize],
+}
+
+// SAFETY: the fields describe the map to the loader and are never read.
+unsafe impl<T> Sync for ClonedStorage<T> {}
 
 #[map]
 pub(crate) static CONNECTION_RECORDS: RingBuf = RingBuf::with_byte_size(CONNECTION_RING, 0);
@@ -96,6 +120,12 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     skb_sk: 0,
     sock_lock_owned: 0,
     sock_max_ack_backlog: 0,
+    sock_is_kernel_bit: 0,
+    sock_cookie: 0,
+    tcp_is_mptcp_bit: 0,
+    connection_ulp_data: 0,
+    subflow_connection: 0,
+    sock_addr_sk: 0,
 });
 
 /// Reads one field of [`OFFSETS`] without copying the rest.

@@ -15,7 +15,7 @@ use mcpmon_common::{
     event::{Action, ConnectRecord, Hook, ProcessKey},
     limits::COMM_LEN,
     process::{ProcessEntry, SocketOwner},
-    watch::Control,
+    watch::{Control, PROBE_MARK, RULE_CANARY},
 };
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     judge::{Judge, Rules, Subject, Tried},
     maps::{control, offset, process},
     socket,
-    task::{self, Caller, read},
+    task::{self, Caller, forgotten, read},
 };
 
 const ETHERNET_IPV4: u32 = 0x0800u16.to_be() as u32;
@@ -41,6 +41,8 @@ const UDP_LITE: u8 = 136;
 const STREAM: u32 = 1;
 /// `SOCK_DGRAM`.
 const DATAGRAM: u32 = 2;
+/// `SOCK_RAW`.
+const RAW: u32 = 3;
 /// `TCP_LISTEN`.
 const LISTEN: u32 = 10;
 
@@ -76,13 +78,6 @@ struct Answer {
     tried: Tried,
 }
 
-/// The same, of which the verifier knows nothing: every way that led here goes on as one, where older verifiers would
-/// walk the rest once for each.
-#[inline(always)]
-fn forgotten<T: Copy>(value: &T) -> Option<T> {
-    read(core::ptr::from_ref(value) as usize, 0).ok()
-}
-
 /// Whom a packet is of.
 struct Sender {
     process: ProcessKey,
@@ -94,11 +89,12 @@ struct Sender {
 #[inline(always)]
 pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     let control = control();
+    let skb = ctx.skb.skb;
     // What is only observed was told when its call was judged: a line for each packet would say no more.
-    if control & Control::DENY == 0 || control & Control::ENFORCE == 0 {
+    // SAFETY: the context is valid for the program's run.
+    if !is_enforced(control) && unsafe { (*skb).mark } != PROBE_MARK {
         return false;
     }
-    let skb = ctx.skb.skb;
     let Some(destination) = destination(skb) else {
         return false;
     };
@@ -133,8 +129,17 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     let Some(answer) = forgotten(&answer) else {
         return false;
     };
+    if !is_enforced(judge.control) && answer.deny != RULE_CANARY {
+        return false;
+    }
     report(skb, socket, &judge, &answer, &destination);
     true
+}
+
+/// Whether a rule refuses anything to anybody, and refusals are carried out.
+#[inline(always)]
+const fn is_enforced(control: u64) -> bool {
+    control & Control::DENY != 0 && control & Control::ENFORCE != 0
 }
 
 /// The rule that refuses the destination, in whatever form it is written.
@@ -209,7 +214,7 @@ unsafe fn name_sender(record: *mut ConnectRecord, skb: *mut __sk_buff, socket: *
         }),
         None => owner(socket).map(|owner| Sender {
             process: owner.process,
-            entry: owner.entry,
+            entry: socket::current_entry(owner),
             comm: owner.comm,
         }),
     };
@@ -231,14 +236,13 @@ unsafe fn name_sender(record: *mut ConnectRecord, skb: *mut __sk_buff, socket: *
 #[inline(always)]
 fn entry_in_force(skb: *mut __sk_buff, socket: *mut bpf_sock) -> ProcessEntry {
     let running = process(task::running().pid).filter(|_| sending(skb, socket).is_some());
-    let mut entry = match running {
-        Some(entry) => entry,
-        None => match owner(socket) {
-            Some(owner) => owner.entry,
-            None => return ProcessEntry::default(),
-        },
+    let owner = owner(socket);
+    let mut entry = match (running, owner) {
+        (Some(entry), _) => entry,
+        (None, Some(owner)) => socket::current_entry(owner),
+        (None, None) => return ProcessEntry::default(),
     };
-    if is_answer(skb, socket) {
+    if is_answer(skb, socket, owner) {
         entry.egress = [0; 2];
         entry.session = 0;
         entry.flags &= !ProcessEntry::FLAG_PENDING;
@@ -247,7 +251,8 @@ fn entry_in_force(skb: *mut __sk_buff, socket: *mut bpf_sock) -> ProcessEntry {
 }
 
 /// The process that runs, where it is the one that sends: it holds the lock of a stream's socket, or the socket is one
-/// of datagrams, which leave in the sender's own call.
+/// of datagrams or a raw one, whose packets leave in the sender's own call. Sockets of the kernel (NFS, answers to
+/// pings) send in calls of processes that have no part in it; only the subflows of Multipath TCP are a process's.
 #[inline(always)]
 fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
     if socket.is_null() {
@@ -255,12 +260,13 @@ fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
     }
     // SAFETY: the verifier has seen that it is a socket.
     let kind = unsafe { (*socket).type_ };
+    let address = kernel_socket(skb)?;
     let sends = match kind {
         STREAM => {
-            read::<u32>(kernel_socket(skb)?, offset!(sock_lock_owned)).is_ok_and(|owned| owned & 1 != 0)
+            read::<u32>(address, offset!(sock_lock_owned)).is_ok_and(|owned| owned & 1 != 0)
+                && (!socket::is_kernels(address) || socket::is_subflow(address))
         }
-        DATAGRAM => true,
-        // The kernel has raw sockets of its own, which answer for others; those of processes have an owner.
+        DATAGRAM | RAW => !socket::is_kernels(address),
         _ => false,
     };
     sends.then(task::running)
@@ -268,7 +274,7 @@ fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
 
 /// Whether a packet belongs to a connection that another host opened: its socket listens, or was made by one that did.
 #[inline(always)]
-fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock) -> bool {
+fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock, owner: Option<&SocketOwner>) -> bool {
     if socket.is_null() {
         return false;
     }
@@ -277,11 +283,16 @@ fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock) -> bool {
     if kind != STREAM {
         return false;
     }
-    // A socket takes the length of the queue from the one that listened; one that connected has none.
-    state == LISTEN
-        || kernel_socket(skb).is_some_and(|socket| {
+    if state == LISTEN {
+        return true;
+    }
+    match owner {
+        Some(owner) => owner.flags & SocketOwner::FLAG_CONNECTED == 0,
+        // Nobody noted it. It has the length of its queue from the one that listened; one that connected has none.
+        None => kernel_socket(skb).is_some_and(|socket| {
             read::<u32>(socket, offset!(sock_max_ack_backlog)).is_ok_and(|length| length != 0)
-        })
+        }),
+    }
 }
 
 /// Address of the packet's socket in the kernel.
@@ -306,7 +317,7 @@ fn full_socket(skb: *mut __sk_buff) -> *mut bpf_sock {
 }
 
 #[inline(always)]
-fn owner(socket: *mut bpf_sock) -> Option<SocketOwner> {
+fn owner(socket: *mut bpf_sock) -> Option<&'static SocketOwner> {
     if socket.is_null() {
         None
     } else {

@@ -1,16 +1,21 @@
-//! New sockets: those of protocols that no hook judges are refused while a rule refuses addresses to their process,
-//! and others keep whose they are, for the packets that leave by them.
+//! Sockets: new ones of protocols that no hook judges are refused while a rule refuses addresses to their process, and
+//! others keep whose they are, for what leaves by them without a call of that process.
 
 use aya_ebpf::{
-    bindings::{BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
-    btf_maps::SkStorage,
-    helpers::generated::{bpf_get_current_comm, bpf_get_socket_cookie, bpf_sk_storage_get},
+    bindings::{BPF_ANY, BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
+    helpers::{
+        bpf_get_current_uid_gid,
+        generated::{
+            bpf_get_current_cgroup_id, bpf_get_current_comm, bpf_get_socket_cookie, bpf_sk_storage_get,
+        },
+    },
     programs::{SockAddrContext, SockContext},
 };
 use mcpmon_common::{
     address::Form,
     event::{Action, Hook},
     limits::COMM_LEN,
+    offsets::Offsets,
     process::{ProcessEntry, SocketOwner},
     watch::{Control, RULE_PROTOCOL},
 };
@@ -18,8 +23,8 @@ use mcpmon_common::{
 use crate::{
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried, name_caller},
-    maps::{SOCKET_OWNERS, control, process},
-    task::{self, Caller},
+    maps::{MULTIPATH_OWNERS, SOCKET_OWNERS, control, offset, process},
+    task::{self, Address, Caller, read},
 };
 
 const INET: u32 = 2;
@@ -53,9 +58,20 @@ pub(crate) fn try_create(ctx: &SockContext) -> bool {
     };
     let is_plain = is_plain(kind, protocol);
     if is_plain || is_judged_by_packet(kind, protocol) {
-        if !is_plain || control & Control::DENY_SOME != 0 && is_listed(&judge.entry) {
-            // SAFETY: the context of this program is a socket.
-            unsafe { own(ctx.sock, caller, &judge.entry) };
+        let depends = control & Control::DENY_SOME != 0;
+        let is_multipath = depends && protocol == MPTCP;
+        if !is_plain || is_multipath || depends && is_listed(&judge.entry) {
+            // SAFETY: the context of this program is a socket, and what the helper wants.
+            unsafe {
+                let kept = kept(ctx.sock, BPF_SK_STORAGE_GET_F_CREATE.into());
+                if kept.is_null() {
+                    return false;
+                }
+                own(kept, caller, &judge.entry);
+                if is_multipath {
+                    own_multipath(bpf_get_socket_cookie(ctx.sock.cast()), kept);
+                }
+            }
         }
         return false;
     }
@@ -106,48 +122,174 @@ const fn is_listed(entry: &ProcessEntry) -> bool {
     entry.egress[0] != 0 || entry.egress[1] != 0 || entry.session != 0 || entry.flags != 0
 }
 
+/// The cookie of no socket.
+pub(crate) const NO_SUBFLOW: u64 = u64::MAX;
+
 /// Notes that a socket is the caller's.
 ///
 /// # Safety
-/// `socket` is a socket, or the context of a program about one.
+/// `kept` is what is kept of a socket.
 #[inline(always)]
-unsafe fn own(socket: *mut bpf_sock, caller: Caller, entry: &ProcessEntry) {
-    // SAFETY: by contract; the verifier checks the pointers.
+unsafe fn own(kept: *mut SocketOwner, caller: Caller, entry: &ProcessEntry) {
+    // SAFETY: by contract; the helper writes the name and no more, and clears it where there is none.
     unsafe {
-        let owner = bpf_sk_storage_get(
-            storage(),
-            socket.cast(),
-            core::ptr::null_mut(),
-            BPF_SK_STORAGE_GET_F_CREATE.into(),
-        );
-        let owner = owner.cast::<SocketOwner>();
-        if owner.is_null() {
-            return;
-        }
-        (*owner).process = task::current_key(caller);
-        (*owner).entry = *entry;
+        (*kept).process = task::current_key(caller);
+        (*kept).entry = *entry;
         // Whatever it is waiting for is over when a packet leaves without it.
-        (*owner).entry.flags = entry.flags & !ProcessEntry::FLAG_PENDING;
-        bpf_get_current_comm((&raw mut (*owner).comm).cast(), COMM_LEN as u32);
+        (*kept).entry.flags = entry.flags & !ProcessEntry::FLAG_PENDING;
+        (*kept).cgroup = bpf_get_current_cgroup_id();
+        (*kept).uid = bpf_get_current_uid_gid() as u32;
+        (*kept).flags = 0;
+        bpf_get_current_comm((&raw mut (*kept).comm).cast(), COMM_LEN as u32);
     }
 }
 
-/// The same for the socket of a connection: it may have been opened by another process, or before there were rules.
+/// Notes whose a socket of Multipath TCP is.
+///
+/// # Safety
+/// `owner` is what is kept of a socket.
+#[inline(always)]
+unsafe fn own_multipath(cookie: u64, owner: *const SocketOwner) {
+    // SAFETY: by contract.
+    let owner = unsafe { &*owner };
+    // One that cannot be noted is unknown, and held to every list.
+    let _unknown = MULTIPATH_OWNERS.insert(cookie, owner, BPF_ANY.into());
+}
+
+/// Notes that a socket was connected, and by whom: it may have been opened by another process, or before there were
+/// rules. `subflow` is the connection for which the kernel itself connects it, or [`NO_SUBFLOW`].
 ///
 /// # Safety
 /// As the verifier says of the context.
 #[inline(always)]
-pub(crate) unsafe fn own_connected(ctx: &SockAddrContext, caller: Caller, entry: &ProcessEntry) {
-    if !is_listed(entry) {
-        return;
-    }
+pub(crate) unsafe fn own_connected(
+    ctx: &SockAddrContext,
+    caller: Caller,
+    entry: &ProcessEntry,
+    subflow: u64,
+) {
     // SAFETY: by contract.
     unsafe {
         let socket = (*ctx.sock_addr).__bindgen_anon_1.sk;
-        if !socket.is_null() {
-            own(socket, caller, entry);
+        if socket.is_null() {
+            return;
+        }
+        let is_subflow = subflow != NO_SUBFLOW;
+        let multipath = if is_subflow { None } else { multipath_cookie(ctx) };
+        let is_owned = is_subflow || multipath.is_some() || is_listed(entry);
+        let create = if is_owned { BPF_SK_STORAGE_GET_F_CREATE } else { 0 };
+        let kept = kept(socket, create.into());
+        if kept.is_null() {
+            return;
+        }
+        if is_subflow {
+            match multipath_owner(subflow) {
+                Some(owner) => *kept = *owner,
+                // All that is known of it is what it is held to.
+                None => (*kept).entry = UNKNOWN,
+            }
+        } else if is_owned {
+            own(kept, caller, entry);
+        }
+        (*kept).flags |= SocketOwner::FLAG_CONNECTED;
+        if let Some(cookie) = multipath {
+            own_multipath(cookie, kept);
         }
     }
+}
+
+/// The connection of Multipath TCP for which the kernel by itself opens a subflow, as to an address that the other side
+/// announced: its cookie, or 0. [`NO_SUBFLOW`] for what a process asks for.
+#[inline(always)]
+pub(crate) fn kernels_subflow(ctx: &SockAddrContext, control: u64) -> u64 {
+    if control & Control::DENY_SOME == 0 {
+        return NO_SUBFLOW;
+    }
+    // Threads of the kernel have no memory of their own.
+    if !read::<Address>(task::current(), offset!(task_mm)).is_ok_and(|memory| memory == 0) {
+        return NO_SUBFLOW;
+    }
+    match called_socket(ctx).filter(|socket| is_kernels(*socket) && is_subflow(*socket)) {
+        Some(socket) => connection_cookie(socket).unwrap_or(0),
+        None => NO_SUBFLOW,
+    }
+}
+
+/// Whose a connection of Multipath TCP is, where that was noted.
+#[inline(always)]
+pub(crate) fn multipath_owner(cookie: u64) -> Option<&'static SocketOwner> {
+    // SAFETY: an entry is replaced as a whole, and is memory for as long as the program runs.
+    unsafe { MULTIPATH_OWNERS.get(cookie) }
+}
+
+/// What holds for a connection of Multipath TCP: where nobody knows whose it is, the rules for agents and every list.
+#[inline(always)]
+pub(crate) fn multipath_entry(cookie: u64) -> ProcessEntry {
+    multipath_owner(cookie).map_or(UNKNOWN, current_entry)
+}
+
+/// A process of which nothing is known.
+const UNKNOWN: ProcessEntry = ProcessEntry {
+    instance: 0,
+    egress: [0; 2],
+    flags: ProcessEntry::FLAG_AGENT | ProcessEntry::FLAG_PENDING,
+    exec: 0,
+    session: 0,
+};
+
+/// What holds for a socket's owner now: what it was then only where it has no entry any more.
+#[inline(always)]
+pub(crate) fn current_entry(owner: &SocketOwner) -> ProcessEntry {
+    process(owner.process.pid).unwrap_or(owner.entry)
+}
+
+/// Cookie of the socket of Multipath TCP that a call connects, itself or one of its subflows.
+///
+/// # Safety
+/// As the verifier says of the context.
+#[inline(always)]
+unsafe fn multipath_cookie(ctx: &SockAddrContext) -> Option<u64> {
+    // SAFETY: by contract.
+    unsafe {
+        if (*ctx.sock_addr).protocol == MPTCP {
+            return Some(bpf_get_socket_cookie(ctx.sock_addr.cast()));
+        }
+    }
+    let socket = called_socket(ctx).filter(|socket| is_kernels(*socket) && is_subflow(*socket))?;
+    connection_cookie(socket)
+}
+
+/// Cookie of the socket of Multipath TCP that a subflow belongs to.
+#[inline(always)]
+fn connection_cookie(subflow: Address) -> Option<u64> {
+    let data = read::<Address>(subflow, offset!(connection_ulp_data)).ok()?;
+    let connection = read::<Address>(data, offset!(subflow_connection)).ok()?;
+    read(connection, offset!(sock_cookie)).ok()
+}
+
+/// Address of the socket that a call is about.
+#[inline(always)]
+fn called_socket(ctx: &SockAddrContext) -> Option<Address> {
+    // The context is the kernel's own structure.
+    read(ctx.sock_addr as Address, offset!(sock_addr_sk)).ok()
+}
+
+/// Whether the kernel opened a socket for itself.
+#[inline(always)]
+pub(crate) fn is_kernels(socket: Address) -> bool {
+    bit(socket, offset!(sock_is_kernel_bit))
+}
+
+/// Whether a TCP socket of the kernel is a subflow of Multipath TCP.
+#[inline(always)]
+pub(crate) fn is_subflow(socket: Address) -> bool {
+    let position = offset!(tcp_is_mptcp_bit);
+    position != Offsets::ABSENT as usize && bit(socket, position)
+}
+
+#[inline(always)]
+fn bit(base: Address, position: usize) -> bool {
+    read::<u8>(base, position / 8).is_ok_and(|byte| byte >> (position % 8) & 1 != 0)
 }
 
 /// Whose a socket is, where that was noted.
@@ -155,17 +297,18 @@ pub(crate) unsafe fn own_connected(ctx: &SockAddrContext, caller: Caller, entry:
 /// # Safety
 /// `socket` is a full socket.
 #[inline(always)]
-pub(crate) unsafe fn owner(socket: *mut bpf_sock) -> Option<SocketOwner> {
-    // SAFETY: by contract; the entry is written by its socket's own calls and copied at once.
-    unsafe {
-        let owner =
-            bpf_sk_storage_get(storage(), socket.cast(), core::ptr::null_mut(), 0).cast::<SocketOwner>();
-        if owner.is_null() { None } else { Some(*owner) }
-    }
+pub(crate) unsafe fn owner(socket: *mut bpf_sock) -> Option<&'static SocketOwner> {
+    // SAFETY: by contract; what is kept is memory for as long as the program runs.
+    unsafe { kept(socket, 0).as_ref() }
 }
 
+/// What is kept of a socket; null where there is nothing.
+///
+/// # Safety
+/// `socket` is a socket, or the context of a program about one.
 #[inline(always)]
-fn storage() -> *mut core::ffi::c_void {
-    let storage: &'static SkStorage<SocketOwner> = &SOCKET_OWNERS;
-    core::ptr::from_ref(storage).cast_mut().cast()
+unsafe fn kept(socket: *mut bpf_sock, flags: u64) -> *mut SocketOwner {
+    let storage = core::ptr::from_ref(&SOCKET_OWNERS).cast_mut().cast();
+    // SAFETY: by contract; the verifier checks the pointers.
+    unsafe { bpf_sk_storage_get(storage, socket.cast(), core::ptr::null_mut(), flags).cast() }
 }

@@ -14,11 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_common::{address::Form, event::Hook};
+use mcpmon_common::{address::Form, event::Hook, watch::PROBE_MARK};
 use mcpmon_core::policy::network::table::CANARY;
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, socket},
+    sys::socket::{
+        AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt, socket,
+        sockopt,
+    },
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -45,6 +48,8 @@ const PORT: u16 = 9;
 pub enum Component {
     /// Connections that a rule refuses are refused.
     NetworkGate,
+    /// Packets to addresses that a rule refuses are dropped, whatever call they come of.
+    PacketGate,
     /// Starts of processes are seen.
     ExecSensor,
     /// Files of servers can be compared with their pins.
@@ -76,14 +81,37 @@ pub enum CheckOutcome {
     Skipped(String),
 }
 
-/// The ways a connection is tried.
-const ATTEMPTS: [(&str, SockType, Form); 5] = [
-    ("TCP over IPv4", SockType::Stream, Form::Plain),
-    ("UDP over IPv4", SockType::Datagram, Form::Plain),
-    ("TCP over an IPv4-mapped address", SockType::Stream, Form::Mapped),
-    ("TCP over IPv6", SockType::Stream, Form::Plain),
-    ("UDP over IPv6", SockType::Datagram, Form::Plain),
-];
+/// The ways a refused address is tried: name, call, what must refuse it, and how and in which family it is written.
+const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
+    let [v4, v6] = CANARY;
+    [
+        ("TCP over IPv4", SockType::Stream, Hook::Connect, Form::Plain, v4),
+        ("UDP over IPv4", SockType::Datagram, Hook::Send, Form::Plain, v4),
+        (
+            "TCP over an IPv4-mapped address",
+            SockType::Stream,
+            Hook::Connect,
+            Form::Mapped,
+            v4,
+        ),
+        ("TCP over IPv6", SockType::Stream, Hook::Connect, Form::Plain, v6),
+        ("UDP over IPv6", SockType::Datagram, Hook::Send, Form::Plain, v6),
+        (
+            "a packet over IPv4",
+            SockType::Datagram,
+            Hook::Packet,
+            Form::Plain,
+            v4,
+        ),
+        (
+            "a packet over IPv6",
+            SockType::Datagram,
+            Hook::Packet,
+            Form::Plain,
+            v6,
+        ),
+    ]
+};
 
 /// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
 /// and a few where the engine does not answer.
@@ -126,11 +154,19 @@ pub(crate) fn run_alone(rings: &mut Rings) -> Vec<Check> {
 
 /// Does what must be refused or seen, then looks for its traces until the deadline.
 fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
-    let attempts: Vec<Attempt> = ATTEMPTS
-        .iter()
-        .enumerate()
-        .map(|(index, attempt)| Attempt::make(index, *attempt))
-        .collect();
+    let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
+        let target = match (form, address) {
+            (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
+            (Form::Plain | Form::Mapped | Form::Any | Form::Nat64 | Form::SixToFour, other) => other,
+        };
+        Attempt {
+            name: format!("{name} is refused"),
+            address,
+            form,
+            hook,
+            outcome: attempt(kind, hook, SocketAddr::new(target, PORT)),
+        }
+    });
     let canary = start_canary(nonce);
     let expected = attempts.iter().filter(|attempt| attempt.refused()).count();
     let deadline = Instant::now() + DEADLINE;
@@ -184,28 +220,6 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn make(index: usize, (name, kind, form): (&str, SockType, Form)) -> Self {
-        let [v4, v6] = CANARY;
-        let address = if index < 3 { v4 } else { v6 };
-        let target = match (form, address) {
-            (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
-            (Form::Plain | Form::Mapped | Form::Any | Form::Nat64 | Form::SixToFour, other) => other,
-        };
-        let hook = if kind == SockType::Datagram {
-            Hook::Send
-        } else {
-            Hook::Connect
-        };
-        let outcome = attempt(kind, SocketAddr::new(target, PORT));
-        Self {
-            name: format!("{name} is refused"),
-            address,
-            form,
-            hook,
-            outcome,
-        }
-    }
-
     fn refused(&self) -> bool {
         self.outcome == Err(Errno::EPERM)
     }
@@ -220,13 +234,22 @@ impl Attempt {
                 CheckOutcome::Failed("refused, but no record of it arrived within a second".to_owned())
             }
             Err(Errno::EAFNOSUPPORT) => CheckOutcome::Skipped("this host has no IPv6".to_owned()),
+            Err(Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::EADDRNOTAVAIL)
+                if self.hook == Hook::Packet =>
+            {
+                CheckOutcome::Skipped("this host has no way there, and makes no packet".to_owned())
+            }
             Ok(()) | Err(Errno::EINPROGRESS) => {
                 CheckOutcome::Failed("a connection that must be refused was let through".to_owned())
             }
             Err(error) => CheckOutcome::Failed(format!("failed with {error} instead of EPERM")),
         };
+        let component = match self.hook {
+            Hook::Connect | Hook::Send | Hook::Socket => Component::NetworkGate,
+            Hook::Packet => Component::PacketGate,
+        };
         Check {
-            component: Component::NetworkGate,
+            component,
             name: self.name.clone(),
             outcome,
         }
@@ -234,7 +257,7 @@ impl Attempt {
 }
 
 /// Connects, or sends one byte, without waiting for anyone.
-fn attempt(kind: SockType, target: SocketAddr) -> nix::Result<()> {
+fn attempt(kind: SockType, hook: Hook, target: SocketAddr) -> nix::Result<()> {
     let family = if target.is_ipv4() {
         AddressFamily::Inet
     } else {
@@ -246,6 +269,9 @@ fn attempt(kind: SockType, target: SocketAddr) -> nix::Result<()> {
         SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
         None,
     )?;
+    if hook == Hook::Packet {
+        setsockopt(&socket, sockopt::Mark, &PROBE_MARK)?;
+    }
     let target = SockaddrStorage::from(target);
     if kind == SockType::Datagram {
         sendto(socket.as_raw_fd(), b"?", &target, MsgFlags::empty()).map(drop)
@@ -312,6 +338,7 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
 pub(crate) fn impossible(cause: &str) -> Vec<Check> {
     let components = [
         Component::NetworkGate,
+        Component::PacketGate,
         Component::ExecSensor,
         Component::Pins,
         Component::ExecGate,
@@ -341,7 +368,7 @@ pub fn cause(checks: &[Check], component: Component) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::probe::Refusal, *};
 
     #[test]
     fn a_failure_is_told_for_its_own_component() {
@@ -373,6 +400,7 @@ mod tests {
         let checks = impossible("why");
         for component in [
             Component::NetworkGate,
+            Component::PacketGate,
             Component::ExecSensor,
             Component::Pins,
             Component::ExecGate,
@@ -396,6 +424,32 @@ mod tests {
         assert_eq!(signals_check(true).outcome, CheckOutcome::Passed);
         let told = cause(&[signals_check(false)], Component::ExecGate);
         assert!(told.is_some_and(|cause| cause.contains("CAP_KILL")));
+    }
+
+    #[test]
+    fn packets_that_only_their_call_refuses_are_not_judged() {
+        let attempt = Attempt {
+            name: "x is refused".to_owned(),
+            address: CANARY[0],
+            form: Form::Plain,
+            hook: Hook::Packet,
+            outcome: Err(Errno::EPERM),
+        };
+        let outcome = |hook| {
+            let seen = Sightings {
+                refusals: vec![Refusal {
+                    address: CANARY[0],
+                    form: Form::Plain,
+                    hook,
+                }],
+                exec: None,
+            };
+            let check = attempt.check(&seen);
+            assert_eq!(check.component, Component::PacketGate);
+            check.outcome
+        };
+        assert_eq!(outcome(Hook::Packet), CheckOutcome::Passed);
+        assert!(matches!(outcome(Hook::Send), CheckOutcome::Failed(_)));
     }
 
     #[test]

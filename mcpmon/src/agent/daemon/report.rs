@@ -53,6 +53,7 @@ impl Daemon {
         self.tested = Instant::now();
         self.checked_at = Some(jiff::Timestamp::now().to_string());
         self.note("network gate", selftest::cause(&checks, Component::NetworkGate));
+        self.note("packet gate", selftest::cause(&checks, Component::PacketGate));
         self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
         self.note("pins", selftest::cause(&checks, Component::Pins));
         self.note("exec gate", selftest::cause(&checks, Component::ExecGate));

@@ -70,6 +70,14 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
         skb_sk: btf.field("sk_buff", "sk")?,
         sock_lock_owned: btf.within("sock", "sk_lock", "owned")?,
         sock_max_ack_backlog: btf.field("sock", "sk_max_ack_backlog")?,
+        sock_is_kernel_bit: btf.bit("sock", "sk_kern_sock")?,
+        sock_cookie: btf.field("sock_common", "skc_cookie")?,
+        tcp_is_mptcp_bit: btf.bit("tcp_sock", "is_mptcp").unwrap_or(Offsets::ABSENT),
+        connection_ulp_data: btf.field("inet_connection_sock", "icsk_ulp_data")?,
+        subflow_connection: btf
+            .field("mptcp_subflow_context", "conn")
+            .unwrap_or(Offsets::ABSENT),
+        sock_addr_sk: btf.field("bpf_sock_addr_kern", "sk")?,
     })
 }
 
@@ -171,11 +179,15 @@ impl<'a> Btf<'a> {
 
     /// Byte offset of a field, looked for in every structure of that name and in its anonymous members.
     fn field(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
+        self.bit(structure, field).map(|bits| bits / 8)
+    }
+
+    /// Offset in bits of a field, which may be a bit field, looked for as by [`Btf::field`].
+    fn bit(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
         self.types
             .iter()
             .filter(|t| t.kind() == KIND_STRUCT && self.name(t.name) == structure.as_bytes())
             .find_map(|t| self.bit_offset(t, field.as_bytes(), 0))
-            .map(|bits| bits / 8)
             .ok_or(BtfError::Missing { structure, field })
     }
 

@@ -236,7 +236,7 @@ impl Attached {
         }));
         gaps.extend(attach_egress(&mut ebpf, &root).err().map(|error| Gap {
             component: "packets",
-            consequence: "refused addresses are reached by raw and ping sockets, routing headers, later subflows of Multipath TCP, and on connections that were there before",
+            consequence: "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
             error,
         }));
         Ok(Self { ebpf, root, gaps })

@@ -6,13 +6,12 @@ use std::{
     os::fd::AsRawFd as _,
 };
 
-use nix::{
-    errno::Errno,
-    libc,
-    sys::socket::{MsgFlags, SockaddrIn, recv, send},
-};
+use nix::{errno::Errno, libc, sys::socket::SockaddrIn};
 
-use super::socket;
+use super::{
+    netlink::{attribute, request},
+    socket,
+};
 
 /// A device by its name, which is shorter than `IFNAMSIZ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ impl Device {
         let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         // An empty `ifinfomsg`: any family, a new device.
         let message = [&[0; 16], attributes.as_slice()].concat();
-        request(libc::RTM_NEWLINK, flags, &message)
+        request(libc::NETLINK_ROUTE, libc::RTM_NEWLINK, flags, &message)
     }
 
     /// Brings it up.
@@ -125,38 +124,4 @@ fn control<T>(family: i32, code: libc::c_ulong, request: &mut T) -> io::Result<(
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) };
     Errno::result(done)?;
     Ok(())
-}
-
-/// Asks rtnetlink for something and takes its answer.
-fn request(kind: u16, flags: i32, content: &[u8]) -> Result<(), Errno> {
-    const HEADER: usize = 16;
-    let length = u32::try_from(HEADER + content.len()).expect("a short message");
-    let flags = u16::try_from(flags).expect("flags of netlink have 16 bits");
-    let mut message = length.to_ne_bytes().to_vec();
-    message.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].concat());
-    // Sequence and sender: one request, one answer.
-    message.extend([0; 8]);
-    message.extend(content);
-    let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-    send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
-    let mut answer = [0; 1024];
-    let received = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    // The answer is an `nlmsgerr`: the negative error number, 0 for none, behind its header.
-    let error = answer[..received]
-        .get(HEADER..)
-        .and_then(|rest| rest.first_chunk());
-    match error.map(|bytes| i32::from_ne_bytes(*bytes)) {
-        Some(0) => Ok(()),
-        Some(error) => Err(Errno::from_raw(-error)),
-        None => Err(Errno::EBADMSG),
-    }
-}
-
-/// An `rtattr` with its content, padded to four bytes.
-fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(4 + content.len()).expect("names are short");
-    let mut attribute = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-    attribute.extend(content);
-    attribute.resize(attribute.len().next_multiple_of(4), 0);
-    attribute
 }

@@ -6,6 +6,7 @@
 )]
 
 mod device;
+mod netlink;
 mod process;
 mod ring;
 
@@ -23,6 +24,7 @@ use nix::{
 
 pub use self::{
     device::{Device, add_loopback_address, raise_loopback},
+    netlink::{allow_subflows, announce},
     process::{Fork, end_thread, fork},
     ring::{Operation, Polling, RingError, submit},
 };

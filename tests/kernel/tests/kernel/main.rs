@@ -13,6 +13,7 @@ mod egress;
 mod exec;
 mod flood;
 mod membership;
+mod multipath;
 mod packets;
 mod paths;
 mod ranges;
@@ -152,6 +153,26 @@ const TESTS: &[Test] = &[
     test(
         "packets::to_clients_of_a_server_without_egress_pass",
         packets::answers_to_clients,
+    ),
+    test(
+        "packets::of_a_socket_that_listened_and_connected_are_no_answers",
+        packets::forged_answers,
+    ),
+    test(
+        "packets::of_raw_sockets_are_judged_by_what_holds_now",
+        packets::raw_sockets,
+    ),
+    test(
+        "packets::of_the_kernels_own_sockets_are_not_judged_by_who_calls",
+        packets::kernel_sockets,
+    ),
+    test(
+        "packets::of_the_self_test_are_judged_without_rules",
+        packets::probes,
+    ),
+    test(
+        "multipath::announced_addresses_are_judged_for_their_owner",
+        multipath::announced_addresses,
     ),
     test(
         "membership::is_kept_when_no_memory_is_left",

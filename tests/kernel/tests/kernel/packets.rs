@@ -4,8 +4,10 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::AsRawFd as _,
-    os::unix::net::UnixStream,
+    os::{
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
     time::Duration,
 };
 
@@ -14,20 +16,27 @@ use mcpmon::intercept::kernel::records::Connect;
 use mcpmon_common::{
     event::{Action, Hook},
     process::ProcessEntry,
+    watch::{PROBE_MARK, RULE_CANARY},
 };
-use mcpmon_core::policy::{Egress, EgressDefault, RuleAction, Scope};
+use mcpmon_core::policy::{Egress, EgressDefault, RuleAction, Scope, network::table::CANARY};
 use mcpmon_kernel_tests::{
     attempt::Peer,
     child::{Child, Test},
     lab::{Lab, agent_entry, deny, rule},
     netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
-    sys::{Fork, fork, set_option, socket},
+    sys::{Fork, add_loopback_address, fork, set_option, socket},
 };
 use nix::{
     errno::Errno,
     libc,
+    mount::{MsFlags, mount},
+    poll::{PollFd, PollFlags, poll},
     sys::{
-        socket::{SockaddrStorage, bind, connect},
+        signal::{Signal, kill},
+        socket::{
+            Backlog, MsgFlags, Shutdown, SockaddrStorage, bind, connect, listen, sendto, setsockopt,
+            shutdown, sockopt,
+        },
         wait::waitpid,
     },
 };
@@ -39,10 +48,33 @@ const PORT: u16 = 26_000;
 const CLIENT_PORT: u16 = 26_100;
 /// What an answer may take, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Port of a file server.
+const FILE_SERVER: u16 = 2049;
+/// Milliseconds in which a mount asks its server, on a slow emulated machine.
+const MOUNT_PATIENCE: u16 = 10_000;
+
+/// A routing header by way of a refused host, of each type that the kernel writes. Next header, length in eights, type,
+/// segments left; then the addresses. Of type 4 (segment routing): last entry, flags, tag, and the last segment first,
+/// which the kernel fills in.
+fn routing_headers() -> [(u8, Vec<u8>); 2] {
+    let by_way = DENIED6.octets();
+    [
+        (4, [&[0u8, 4, 4, 1, 1, 0, 0, 0][..], &[0; 16], &by_way].concat()),
+        (2, [&[0u8, 2, 2, 1, 0, 0, 0, 0][..], &by_way].concat()),
+    ]
+}
 
 /// A datagram to an allowed host, by way of a refused one.
 pub(crate) fn routing_header(lab: &mut Lab) -> Result<()> {
-    let send = || -> Result<(u32, (i32, bool))> {
+    for (kind, header) in routing_headers() {
+        lab.reset()?;
+        routed_by(lab, kind, &header)?;
+    }
+    Ok(())
+}
+
+fn routed_by(lab: &mut Lab, kind: u8, header: &[u8]) -> Result<()> {
+    let send = || -> Result<(u32, Option<(i32, bool)>)> {
         let workload = Child::start_in(Space::Network, |_| {
             for device in ["all", "lo"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{device}/seg6_enabled");
@@ -50,28 +82,30 @@ pub(crate) fn routing_header(lab: &mut Lab) -> Result<()> {
             }
             let peer = Peer::listen(PORT)?;
             let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
-            // Next header, length in eights, type, segments left, last entry, flags, tag; the last segment first,
-            // which the kernel fills in.
-            let mut header = vec![0, 4, 4, 1, 1, 0, 0, 0];
-            header.extend([0; 16]);
-            header.extend(DENIED6.octets());
-            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &header)?;
+            match set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, header) {
+                Err(Errno::EINVAL) if kind != 4 => return Ok(None),
+                set => set?,
+            }
             let sent = socket.send_to(b"wanted", (ALLOWED6, PORT));
             let error = sent.err().and_then(|error| error.raw_os_error()).unwrap_or(0);
-            let arrived = if error == 0 {
+            // Only a mobile node takes what has the type 2: that it left is all that shows here.
+            let arrived = if error == 0 && kind == 4 {
                 peer.receives(b"wanted")
             } else {
                 peer.has_received(b"wanted")
             };
-            Ok((error, arrived))
+            Ok(Some((error, arrived)))
         })?;
         Ok((workload.pid(), workload.join()?))
     };
-    let (_, found) = send()?;
-    ensure!(found == (0, true), "without rules {found:?}");
+    let (_, Some(found)) = send()? else {
+        lab.note(format!("the kernel writes no routing header of type {kind}"));
+        return Ok(());
+    };
+    ensure!(found == (0, kind == 4), "type {kind}, without rules {found:?}");
     lab.install_rules(vec![deny(&["fd00:99::9"], &[])?])?;
     let (pid, found) = send()?;
-    ensure!(found == (libc::EPERM, false), "{found:?}");
+    ensure!(found == Some((libc::EPERM, false)), "type {kind}: {found:?}");
     let records = packets(lab, pid, PORT)?;
     let said: Vec<_> = records
         .iter()
@@ -210,19 +244,22 @@ pub(crate) fn refused_clients(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A server that may reach nothing answers its clients, whoever opened the socket it listens on.
+/// A server that may reach nothing answers its clients, whoever opened the socket it listens on, and however short the
+/// queue of its clients is.
 pub(crate) fn answers_to_clients(lab: &mut Lab) -> Result<()> {
     let nothing = Egress {
         default: EgressDefault::Deny,
         ..Egress::default()
     };
     let list = egress::install_one(lab, nothing)?;
-    for inherited in [true, false] {
+    for (inherited, backlog) in [(true, 5), (false, 5), (false, 0)] {
         let mut client = Child::start_in(Space::Network, |test| {
             let listen = || TcpListener::bind((ALLOWED4, PORT));
             let inherited = inherited.then(listen).transpose()?;
             let (mut ours, theirs) = UnixStream::pair()?;
-            let server = fork(Fork::Plain, || i32::from(serve(inherited, theirs).is_err()))?;
+            let server = fork(Fork::Plain, || {
+                i32::from(serve(inherited, backlog, theirs).is_err())
+            })?;
             test.say(&server.as_raw())?;
             test.wait()?;
             ours.write_all(&[0])?;
@@ -245,11 +282,11 @@ pub(crate) fn answers_to_clients(lab: &mut Lab) -> Result<()> {
 }
 
 /// Listens when told to, and answers one client. Reaches nothing by itself.
-fn serve(inherited: Option<TcpListener>, mut line: UnixStream) -> Result<()> {
+fn serve(inherited: Option<TcpListener>, backlog: i32, mut line: UnixStream) -> Result<()> {
     line.read_exact(&mut [0])?;
     let listener = match inherited {
         Some(listener) => listener,
-        None => TcpListener::bind((ALLOWED4, PORT))?,
+        None => listen_with(backlog)?,
     };
     ensure!(
         TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))
@@ -259,6 +296,207 @@ fn serve(inherited: Option<TcpListener>, mut line: UnixStream) -> Result<()> {
     line.write_all(&[1])?;
     let (mut accepted, _) = listener.accept()?;
     accepted.write_all(b"!")?;
+    Ok(())
+}
+
+fn listen_with(backlog: i32) -> Result<TcpListener> {
+    let listener = socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP)?;
+    let address = SockaddrStorage::from(SocketAddr::from((ALLOWED4, PORT)));
+    bind(listener.as_raw_fd(), &address)?;
+    listen(&listener, Backlog::new(backlog)?)?;
+    Ok(listener.into())
+}
+
+/// A socket that listened, and connects afterwards, is one that connects: a list that comes later holds for it.
+pub(crate) fn forged_answers(lab: &mut Lab) -> Result<()> {
+    let before = Egress {
+        deny: vec!["127.0.7.0/24".parse()?],
+        ..Egress::default()
+    };
+    let list = egress::install_one(lab, before)?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        let peer = TcpListener::bind((DENIED4, PORT))?;
+        let forged = listen_with(5)?;
+        shutdown(forged.as_raw_fd(), Shutdown::Both)?;
+        let target = SockaddrStorage::from(SocketAddr::from((DENIED4, PORT)));
+        connect(forged.as_raw_fd(), &target)?;
+        let (mut accepted, _) = peer.accept()?;
+        accepted.set_nonblocking(true)?;
+        test.say(&())?;
+        test.wait()?;
+        let mut stream = TcpStream::from(OwnedFd::from(forged));
+        stream.write_all(b"forged")?;
+        Ok(accepted.read(&mut [0; 8]).is_ok())
+    })?;
+    let pid = workload.pid();
+    lab.sensor.processes.set(pid, egress::entry(list))?;
+    workload.proceed()?;
+    workload.hear::<()>()?;
+    let after = Egress {
+        deny: vec!["127.0.9.0/24".parse()?],
+        ..Egress::default()
+    };
+    ensure!(
+        egress::install_one(lab, after)? == list,
+        "the list has another number"
+    );
+    workload.proceed()?;
+    ensure!(!workload.join()?, "it reached the refused address");
+    let records = packets(lab, pid, PORT)?;
+    ensure!(!records.is_empty(), "no record");
+    Ok(())
+}
+
+/// A raw socket that sends whole datagrams of UDP.
+struct Raw {
+    socket: OwnedFd,
+    target: SockaddrStorage,
+}
+
+impl Raw {
+    fn to(address: IpAddr) -> Result<Self> {
+        Ok(Self {
+            socket: socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_UDP)?,
+            target: SocketAddr::from((address, 0)).into(),
+        })
+    }
+
+    /// Sends one; its error number.
+    fn send(&self) -> i32 {
+        let [high, low] = PORT.to_be_bytes();
+        // Ports, length, no checksum.
+        let datagram = [high, low, high, low, 0, 8, 0, 0];
+        sendto(
+            self.socket.as_raw_fd(),
+            &datagram,
+            &self.target,
+            MsgFlags::empty(),
+        )
+        .map_or_else(|error| error as i32, |_| 0)
+    }
+}
+
+/// A raw socket that was opened before its process was an agent.
+pub(crate) fn raw_sockets(lab: &mut Lab) -> Result<()> {
+    lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[])?])?;
+    let mut workload = Child::start_in(Space::Network, |test| {
+        let raw = Raw::to(DENIED4.into())?;
+        let before = raw.send();
+        test.say(&())?;
+        test.wait()?;
+        let as_agent = raw.send();
+        test.say(&())?;
+        test.wait()?;
+        Ok([before, as_agent, raw.send()])
+    })?;
+    let pid = workload.pid();
+    for entry in [agent_entry(), ProcessEntry::default()] {
+        workload.hear::<()>()?;
+        lab.sensor.processes.set(pid, entry)?;
+        workload.proceed()?;
+    }
+    let found = workload.join()?;
+    ensure!(found == [0, libc::EPERM, 0], "{found:?}");
+    let records = packets(lab, pid, PORT)?;
+    ensure!(records.len() == 1, "{records:#?}");
+    Ok(())
+}
+
+/// A file system of the network sends by a socket of the kernel's, in calls of whoever uses it.
+pub(crate) fn kernel_sockets(lab: &mut Lab) -> Result<()> {
+    let known = fs::read_to_string("/proc/filesystems").context("cannot read the file systems")?;
+    if !known.split_whitespace().any(|name| name == "nfs4") {
+        lab.note("the kernel has no NFS");
+        return Ok(());
+    }
+    lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[])?])?;
+    let asked = mount_asks(lab)?;
+    ensure!(asked, "nothing arrives at the file server");
+    let records = lab.connections()?;
+    let refused = |record: &&Connect| record.record.port == FILE_SERVER;
+    ensure!(!records.iter().any(|record| refused(&record)), "{records:#?}");
+
+    lab.install_rules(vec![deny(&["127.0.9.9"], &[])?])?;
+    let asked = mount_asks(lab)?;
+    ensure!(!asked, "the rules for the host do not hold");
+    let records = lab.connections()?;
+    ensure!(records.iter().any(|record| refused(&record)), "no record");
+    Ok(())
+}
+
+/// Whether the file server on the refused address hears of an agent that mounts from there.
+fn mount_asks(lab: &mut Lab) -> Result<bool> {
+    let mut workload = Child::start_in(Space::Network, |test| {
+        test.wait()?;
+        let listener = TcpListener::bind((DENIED4, FILE_SERVER))?;
+        let options = format!("vers=4.0,proto=tcp,soft,addr={DENIED4},clientaddr={ALLOWED4}");
+        let mounting = fork(Fork::Plain, || {
+            let source = format!("{DENIED4}:/");
+            let mounted = mount(
+                Some(source.as_str()),
+                "/tmp",
+                Some("nfs4"),
+                MsFlags::empty(),
+                Some(options.as_str()),
+            );
+            i32::from(mounted.is_err())
+        })?;
+        let asked = hears(&listener);
+        kill(mounting, Signal::SIGKILL)?;
+        drop(listener);
+        waitpid(mounting, None)?;
+        asked
+    })?;
+    lab.sensor.processes.set(workload.pid(), agent_entry())?;
+    workload.proceed()?;
+    workload.join()
+}
+
+/// Whether a client connects and says something.
+fn hears(listener: &TcpListener) -> Result<bool> {
+    let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut waiting, MOUNT_PATIENCE)? == 0 {
+        return Ok(false);
+    }
+    let (mut accepted, _) = listener.accept()?;
+    accepted.set_read_timeout(Some(Duration::from_millis(MOUNT_PATIENCE.into())))?;
+    Ok(accepted.read(&mut [0; 4]).is_ok_and(|length| length > 0))
+}
+
+/// What the self-test sends is dropped as a packet, whether or not there are rules.
+pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
+    for canary in CANARY {
+        let workload = Child::start_in(Space::Network, |_| {
+            let any: IpAddr = match canary {
+                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                IpAddr::V6(v6) => {
+                    // Without a way there no packet is made.
+                    add_loopback_address(v6)?;
+                    Ipv6Addr::UNSPECIFIED.into()
+                }
+            };
+            let socket = UdpSocket::bind((any, 0))?;
+            let send = || {
+                let sent = socket.send_to(b"?", (canary, PORT));
+                sent.err().and_then(|error| error.raw_os_error()).unwrap_or(0)
+            };
+            let unmarked = send();
+            setsockopt(&socket, sockopt::Mark, &PROBE_MARK)?;
+            Ok([unmarked, send()])
+        })?;
+        let pid = workload.pid();
+        let found = workload.join()?;
+        ensure!(found == [libc::EPERM; 2], "{canary}: {found:?}");
+        let mut records = lab.connections()?;
+        records.retain(|record| record.record.process.pid == pid);
+        let said: Vec<_> = records
+            .iter()
+            .map(|record| (record.hook, record.address, record.record.rule))
+            .collect();
+        let expected = [Hook::Send, Hook::Packet].map(|hook| (hook, canary, RULE_CANARY));
+        ensure!(said == expected, "{records:#?}");
+    }
     Ok(())
 }
 

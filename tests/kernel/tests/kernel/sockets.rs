@@ -9,7 +9,7 @@ use mcpmon_common::{
     process::ProcessEntry,
     watch::{Control, RULE_PROTOCOL},
 };
-use mcpmon_core::policy::{RuleAction, Scope};
+use mcpmon_core::policy::{Egress, RuleAction, Scope};
 use mcpmon_kernel_tests::{
     child::Child,
     kernel::Protocol,
@@ -18,6 +18,8 @@ use mcpmon_kernel_tests::{
     sys::socket,
 };
 use nix::{errno::Errno, libc};
+
+use super::egress;
 
 const DENIED: &str = "127.0.9.9";
 
@@ -71,6 +73,22 @@ pub(crate) fn unjudged(lab: &mut Lab) -> Result<()> {
 
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[DENIED], &[])?])?;
     expect(lab, &protocols, agent_entry(), Some(Action::Deny))?;
+    expect(lab, &protocols, nobody, None)?;
+
+    let list = egress::install_one(
+        lab,
+        Egress {
+            deny: vec!["127.0.9.0/24".parse()?],
+            ..Egress::default()
+        },
+    )?;
+    expect(lab, &protocols, egress::entry(list), Some(Action::Deny))?;
+    let second = ProcessEntry {
+        egress: [0, list],
+        ..egress::entry(0)
+    };
+    expect(lab, &protocols, second, Some(Action::Deny))?;
+    expect(lab, &protocols, agent_entry(), None)?;
     expect(lab, &protocols, nobody, None)
 }
 
