@@ -87,6 +87,8 @@ const TOOLS: &[&str] = &[
     "packager",
     "lock",
 ];
+/// Those of them that, behind the name of a product, say what form of its server it is: `acme-mcp-dev`, `acme-mcp-agent`.
+const FORMS: &[&str] = &["agent", "agents", "dev", "test"];
 /// Words that, in front of a package's name, make it a tool for developers.
 const PACKAGE_VERBS: &[&str] = &[
     "create", "install", "add", "init", "generate", "setup", "publish", "validate", "inspect", "scaffold",
@@ -200,7 +202,16 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     {
         return true;
     }
-    if !words.any(|word| word.ends_with("mcp") || word == "modelcontextprotocol") {
+    let mut is_of_a_product = false;
+    let says_mcp = words.any(|word| {
+        let says_mcp = word.ends_with("mcp") || word == "modelcontextprotocol";
+        is_of_a_product |= !says_mcp
+            || word
+                .strip_suffix("mcp")
+                .is_some_and(|product| !product.is_empty());
+        says_mcp
+    });
+    if !says_mcp {
         return false;
     }
     let mut after = words.skip_while(|word| matches!(*word, "server" | "servers"));
@@ -209,7 +220,8 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     };
     match kind {
         Kind::Package => {
-            CLIENTS.contains(&word) || (TOOLS.contains(&word) && after.all(|word| TOOLS.contains(&word)))
+            let is_tool = |word: &str| TOOLS.contains(&word) && !(is_of_a_product && FORMS.contains(&word));
+            CLIENTS.contains(&word) || is_tool(word) && after.all(is_tool)
         }
         Kind::Module | Kind::Script => {
             TOOLS.contains(&word) || CLIENTS.contains(&word) || is_verb(word, kind)
@@ -237,6 +249,10 @@ mod tests {
     #[test_case("@mcp-x/jira", Kind::Package => false; "scope and server")]
     #[test_case("create-mcp-server", Kind::Package => true)]
     #[test_case("mcp-server-tester", Kind::Package => true)]
+    #[test_case("@acme/mcp-dev", Kind::Package => false; "a form of a product's server")]
+    #[test_case("acme-voice-mcp-agent", Kind::Package => false; "another form of one")]
+    #[test_case("mcp-agent", Kind::Package => true; "of no product")]
+    #[test_case("acme-mcp-inspector", Kind::Package => true; "a tool of a product")]
     #[test_case("cli-mcp-server", Kind::Package => false; "a server about command lines")]
     #[test_case("mcp-docs-server", Kind::Package => false; "the word is not the last")]
     #[test_case("test-mcp-server", Kind::Package => false; "published under this name")]

@@ -109,6 +109,16 @@ const SERVERS: &[(&str, &str)] = &[
     ("uvx --from . notes-mcp", "notes-mcp"),
     ("uvx basic-memory mcp", "basic-memory-mcp"),
     ("uvx mcpdoc --urls x", "mcpdoc"),
+    ("npx -y @merill/lokka", "lokka"),
+    (
+        "/usr/bin/node /home/me/.npm/_npx/3f2a/node_modules/.bin/lokka --verbose",
+        "lokka",
+    ),
+    ("npx -y @acme/umbrella-mcp-dev", "umbrella-mcp-dev"),
+    (
+        "/home/me/.venv/bin/python /home/me/.venv/bin/acme-mcp-agent",
+        "acme-mcp-agent",
+    ),
     ("uv tool uvx mcp-server-qdrant", "mcp-server-qdrant"),
     ("uv tool run --from mcp-alchemy==2025 mcp-alchemy", "mcp-alchemy"),
     ("uv run mcp-server-motherduck", "mcp-server-motherduck"),

@@ -163,11 +163,8 @@ fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
     let is_word = assigned.quoted && value.len() >= 6 && value.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_secret = is_word && !value::is_placeholder(value) && !value::is_reference(value);
     is_secret.then(|| {
-        Hit::new(
-            "generic_secret",
-            Severity::High,
-            assigned.start..assigned.start + value.len(),
-        )
+        let span = assigned.start..assigned.start + value.len();
+        Hit::new("generic_secret", Severity::High, span).only_if(false)
     })
 }
 
@@ -202,8 +199,9 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
     )
 }
 
-/// What a parameter or member of this name holds.
-pub(super) fn named(name: &str, value: &str) -> Option<(&'static str, Severity)> {
+/// What a parameter or member of this name holds: the whole value.
+pub(super) fn named(name: &str, value: &str) -> Option<Hit> {
+    let span = 0..value.len();
     let claim = names::claim(name)?;
     let assigned = Assigned {
         value: value.trim(),
@@ -213,15 +211,33 @@ pub(super) fn named(name: &str, value: &str) -> Option<(&'static str, Severity)>
     };
     let value = unscheduled(&assigned);
     let severity = grade(claim, name, &value, false, false)?;
-    Some((kind(name, value.value), severity))
+    let hit = Hit::new(kind(name, value.value), severity, span);
+    Some(hit.only_if(is_certain(claim, name, &value, false)))
 }
 
 fn judge(claim: Claim, assigned: &Assigned<'_>, is_flag: bool, is_loud: bool, name: &str) -> Option<Hit> {
     let assigned = unscheduled(assigned);
     let severity = grade(claim, name, &assigned, is_flag, is_loud)?;
     let span = assigned.start..assigned.start + assigned.value.len();
-    Some(Hit::new(kind(name, assigned.value), severity, span))
+    let hit = Hit::new(kind(name, assigned.value), severity, span);
+    Some(hit.only_if(is_certain(claim, name, &assigned, is_flag)))
 }
+
+/// Whether a name and a value leave no doubt that the value opens something: the name says so, a sign and not a
+/// sentence joins them, and the value was generated.
+fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) -> bool {
+    let least = match claim {
+        Claim::Password => SHORT_PASSWORD,
+        Claim::Generated => SHORT_KEY,
+        Claim::Key | Claim::Hint => return false,
+    };
+    let is_joined = assigned.separator == Separator::Sign || is_flag;
+    is_joined && assigned.value.len() >= least && names::opens(name) && value::is_generated(assigned.value)
+}
+
+/// Shortest password, and shortest key, that is one beyond doubt.
+const SHORT_PASSWORD: usize = 8;
+const SHORT_KEY: usize = 16;
 
 /// Which pattern it is that a name and a value make.
 fn kind(name: &str, value: &str) -> &'static str {
@@ -257,7 +273,9 @@ fn grade(
     if value::is_reference(value) || !quoted && value.contains(['(', '[', '{']) {
         return None;
     }
-    let is_status = !quoted && value.contains('/') && name.eq_ignore_ascii_case("pass");
+    // `must pass <check>`, `pass: 3/4`: a verb, and a count.
+    let is_status = name.eq_ignore_ascii_case("pass")
+        && (separator == Separator::Space && !is_flag || !quoted && value.contains('/'));
     if code::is_telling(value) || !quoted && code::is_bare_code(value) || is_status {
         return None;
     }

@@ -53,9 +53,9 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
         let is_random = bits >= BITS && !has_path;
         let decodes = || decode::base64(stretch).is_some_and(|bytes| bytes.len() > RANDOM);
         if stretch.len() > ENCODED && (is_random || decodes()) {
-            hits.push(Hit::new("base64_blob", Severity::High, run));
+            hits.push(Hit::new("base64_blob", Severity::High, run).only_if(false));
         } else if is_random && value::is_random(sample) {
-            hits.push(Hit::new("high_entropy", Severity::High, run));
+            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
         }
     }
     signed(text, hits);
@@ -86,7 +86,7 @@ fn signed(text: &str, hits: &mut Vec<Hit>) {
             && !is_media_address(&text[..run.start])
             && !is_public(&text[..run.start])
         {
-            hits.push(Hit::new("high_entropy", Severity::High, run));
+            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
         }
     }
 }
@@ -277,10 +277,7 @@ pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
             && decoded.is_some_and(|bytes| bytes.iter().any(u8::is_ascii_alphabetic) && is_word(&bytes))
     };
     if labels.iter().any(says) || labels.iter().filter(|label| is_hex(label)).count() >= 6 {
-        hits.push(Hit::new(
-            "encoded_host",
-            Severity::High,
-            start..start + host.len(),
-        ));
+        let hit = Hit::new("encoded_host", Severity::High, start..start + host.len());
+        hits.push(hit.only_if(false));
     }
 }

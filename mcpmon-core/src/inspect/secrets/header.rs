@@ -58,7 +58,7 @@ impl WebTokens {
         let is_believed = self.judged > MAX_JUDGED * text.len() + LEAST_JUDGED;
         judged(token, is_believed).map(|severity| {
             let span = start..start + token.len();
-            Hit::new("bearer_token", severity, span)
+            Hit::new("bearer_token", severity, span).only_if(is_issued(token))
         })
     }
 
@@ -116,8 +116,31 @@ pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
         Strength::Chosen if token.len() >= 20 => Severity::High,
         Strength::Chosen | Strength::None => return None,
     };
-    Some(Hit::new("bearer_token", severity, span))
+    let is_certain = match token.starts_with("eyJ") {
+        true => is_issued(token),
+        false => value::is_generated(token),
+    };
+    Some(Hit::new("bearer_token", severity, span).only_if(is_certain))
 }
+
+/// Words in the claims of tokens that documents show.
+const SHOWN: [&str; 4] = ["1234567890", "John Doe", "supabase-demo", "example"];
+
+/// Whether a token of the web has everything that one has which a server issues: a header that says how it is signed,
+/// claims that are about somebody, and a signature.
+fn is_issued(token: &str) -> bool {
+    let mut parts = token.split('.');
+    let (Some(header), Some(claims), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    checks::encodes_object(header, &["\"alg\""])
+        && !checks::encodes_object(claims, &SHOWN)
+        && signature.len() >= SIGNATURE
+        && !value::is_invented(signature)
+}
+
+/// Shortest signature of a token.
+const SIGNATURE: usize = 20;
 
 /// Whether this is the header of a web token without the rest, as documents show it: it says how one is signed.
 fn is_header(token: &str) -> bool {
@@ -136,7 +159,7 @@ pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
         _ if value::is_placeholder(secret) => Severity::Low,
         _ => Severity::High,
     };
-    Some(Hit::new("basic_auth", severity, span))
+    Some(Hit::new("basic_auth", severity, span).only_if(value::is_generated(secret)))
 }
 
 /// The word behind one that ends at `end`.
@@ -192,5 +215,6 @@ pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
         Strength::None => return None,
         Strength::Chosen | Strength::Mixed | Strength::Random => Severity::High,
     };
-    Some(Hit::new("basic_auth", severity, from..from + secret.len()))
+    let hit = Hit::new("basic_auth", severity, from..from + secret.len());
+    Some(hit.only_if(value::is_generated(secret)))
 }

@@ -40,6 +40,11 @@ enum Alphabet {
 /// Secrets that may be longer are looked at so far before they are taken for one.
 const LONG: u16 = 512;
 
+/// Shortest secret that is one beyond doubt, without its prefix.
+const SURE: usize = 16;
+/// Length of a prefix that nothing else begins with.
+const MARKED: usize = 5;
+
 const fn row(kind: &'static str, prefix: &'static str, alphabet: Alphabet, least: u16, most: u16) -> Issued {
     Issued {
         kind,
@@ -398,6 +403,18 @@ impl Issued {
         match self.severity(&text[body..body + length]) {
             Some(severity) => Found::Secret(start..body + length, severity),
             None => Found::Words(body + length),
+        }
+    }
+
+    /// Whether a secret of this format was generated beyond doubt.
+    pub(super) fn is_certain(&self, secret: &str) -> bool {
+        let body = secret.strip_prefix(self.prefix).unwrap_or(secret);
+        match self.kind {
+            // The first of a pair is short, and in capitals: its prefix is rare enough.
+            "aws_credential" => !value::is_wordy(body) && !value::counts(body),
+            // What is long says more than that somebody issued it.
+            _ if self.prefix.len() >= MARKED => body.len() >= SURE && !value::is_invented(body),
+            _ => body.len() >= SURE && value::is_generated(body),
         }
     }
 

@@ -49,6 +49,8 @@ struct Hit {
     span: Range<usize>,
     /// Whether it was found only after decoding.
     decoded: bool,
+    /// Whether form and context leave no doubt: then it may be taken out of a text that somebody reads.
+    certain: bool,
 }
 
 impl Hit {
@@ -58,7 +60,14 @@ impl Hit {
             severity,
             span,
             decoded: false,
+            certain: true,
         }
+    }
+
+    /// The same, less sure.
+    const fn only_if(mut self, is_certain: bool) -> Self {
+        self.certain &= is_certain;
+        self
     }
 
     const fn touches(&self, other: &Self) -> bool {
@@ -113,7 +122,7 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
 const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
 
 /// What is found in a result of a server, which was walked: what is a secret [in a text](in_text), and values of members
-/// that are named as one. At most [`MAX_SECRETS`].
+/// that are named as one; what is none of them beyond doubt is of medium severity at most. At most [`MAX_SECRETS`].
 #[must_use]
 pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
     let mut found = found::Collector::new(json);
@@ -129,6 +138,10 @@ pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
         if value.kind() == ArgumentKind::Text {
             context.named(value, &mut hits);
             hits.retain(|hit| prose::is_secret(hit, value.text()));
+        }
+        // What may be none is noted, and nothing follows from it.
+        for hit in hits.iter_mut().filter(|hit| !hit.certain) {
+            hit.severity = hit.severity.min(Severity::Medium);
         }
         // What encodes a secret is replaced, and the text around it stays.
         hits.iter_mut().for_each(|hit| hit.decoded = false);
@@ -164,15 +177,15 @@ impl<'a> Context<'a> {
         if value.is_empty() || value.len() > 4096 || hits.iter().any(|hit| hit.severity >= Severity::High) {
             return;
         }
-        let own = assignment::named(argument.name(), value).map(|(kind, severity)| {
+        let own = assignment::named(argument.name(), value).map(|mut hit| {
             // A parameter that a tool declares for a password is where one belongs.
             let is_parameter = argument.members().count() == 1;
             let is_chosen = names::claim(argument.name()) == Some(names::Claim::Password)
                 || value::strength(value.trim(), true) < value::Strength::Random;
-            match is_parameter && is_chosen {
-                true => (kind, severity.min(Severity::Medium)),
-                false => (kind, severity),
+            if is_parameter && is_chosen {
+                hit.severity = hit.severity.min(Severity::Medium);
             }
+            hit
         });
         let labelled = || {
             let label = before.filter(|before| before.is_beside(&argument))?;
@@ -182,10 +195,10 @@ impl<'a> Context<'a> {
             (names && is_value || is_flag)
                 .then(|| assignment::named(label.text().trim_start_matches('-'), value))?
         };
-        if let Some((kind, severity)) = own.or_else(labelled)
-            && !hits.iter().any(|hit| hit.severity >= severity)
+        if let Some(named) = own.or_else(labelled)
+            && !hits.iter().any(|hit| hit.severity >= named.severity)
         {
-            hits.push(Hit::new(kind, severity, 0..value.len()));
+            hits.push(named);
         }
     }
 }

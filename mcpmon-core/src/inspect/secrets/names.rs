@@ -195,6 +195,54 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
     hints.then_some(Claim::Hint)
 }
 
+/// Words before `token` that say it opens something: without one it may be a handle of a page, a document, a cursor.
+const OPENING_TOKENS: [&str; 29] = [
+    "access",
+    "admin",
+    "api",
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "bot",
+    "client",
+    "deploy",
+    "github",
+    "gitlab",
+    "hf",
+    "id",
+    "jwt",
+    "login",
+    "npm",
+    "oauth",
+    "personal",
+    "private",
+    "pypi",
+    "refresh",
+    "registry",
+    "secret",
+    "service",
+    "session",
+    "slack",
+    "user",
+    "vault",
+];
+
+/// Words of names whose values say who did something, or what somebody is, and open nothing by themselves.
+const SHOWN: [&str; 5] = ["anon", "cookie", "sig", "signature", "hash"];
+
+/// Whether what has this name opens something, beyond doubt: more than `token` alone, and not what everybody sees.
+pub(super) fn opens(name: &str) -> bool {
+    let is_variable = name.contains('_') && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let spelled = spelled(name);
+    let mut words = spelled.split('_').filter(|word| !word.is_empty());
+    if words.clone().any(|word| SHOWN.contains(&word)) {
+        return false;
+    }
+    let is_token = spelled.contains("token");
+    !is_token || is_variable || words.any(|word| OPENING_TOKENS.contains(&word.trim_end_matches("token")))
+}
+
 /// Passwords in the ways they are written, and mistyped, and in other languages.
 fn is_password(word: &str) -> bool {
     word.contains("passw")

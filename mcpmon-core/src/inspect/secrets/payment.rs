@@ -46,10 +46,27 @@ pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
                 && groups[0] == 4;
         let is_alone = !is_joined(bytes, start, end);
         if is_grouped && is_alone && checks::is_card(&digits) {
-            hits.push(Hit::new("credit_card", Severity::High, start..end));
+            // One number in ten has the check digit.
+            let is_certain = groups.len() > 1 || is_called_card(&text[..start]);
+            hits.push(Hit::new("credit_card", Severity::High, start..end).only_if(is_certain));
         }
         at = end.max(start + 1);
     }
+}
+
+/// Words before a number that say it is one of a card, and how far before.
+const CARDS: [&str; 7] = ["card", "visa", "amex", "pan", "credit", "debit", "payment"];
+const NEAR: usize = 40;
+
+fn is_called_card(before: &str) -> bool {
+    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(NEAR))..];
+    let lower = near.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| {
+        CARDS
+            .iter()
+            .any(|card| word.starts_with(card) || word.ends_with("card"))
+    })
 }
 
 fn is_joined(bytes: &[u8], start: usize, end: usize) -> bool {

@@ -248,7 +248,8 @@ pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hi
                 true => Severity::Low,
                 false => shape.severity,
             };
-            hits.push(Hit::new(shape.kind, severity, span));
+            let is_certain = shape.kind == "password_hash" || value::is_generated(spelled);
+            hits.push(Hit::new(shape.kind, severity, span).only_if(is_certain));
         }
     }
 }

@@ -19,20 +19,34 @@ const LEAST_READ: usize = 64 << 10;
 
 /// The secrets in `text`, in their order, none overlapping another.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
-    within(text, 0)
+    within(text, 0, Extent::Blocks)
 }
 
-fn within(text: &str, depth: usize) -> Vec<Hit> {
+/// The same, but of an environment only the values that are secrets: the rest of it says nothing.
+pub(super) fn values(text: &str) -> Vec<Hit> {
+    within(text, 0, Extent::Values)
+}
+
+/// How much of a text is a secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// A whole environment, where secrets are in it.
+    Blocks,
+    /// Single values.
+    Values,
+}
+
+fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
     let anchored = anchors::find(text);
     if anchored.len() == 0 && !makeup::may_hold_unnamed(text) {
         return Vec::new();
     }
-    let mut found = direct(text, anchored);
+    let mut found = direct(text, anchored, extent);
     if depth == layers::DEEPEST {
         return found;
     }
     for layer in layers::of(text) {
-        for hit in within(&layer.text, depth + 1) {
+        for hit in within(&layer.text, depth + 1, extent) {
             let spelled = layer.text.get(hit.span.clone()).unwrap_or_default();
             let hit = Hit {
                 span: layer.written(&hit.span),
@@ -59,6 +73,7 @@ fn within(text: &str, depth: usize) -> Vec<Hit> {
 fn direct(
     text: &str,
     anchored: impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])>,
+    extent: Extent,
 ) -> Vec<Hit> {
     let is_named = anchored.len() > 0;
     let rows = |count: usize| if is_named { count } else { 0 };
@@ -85,7 +100,7 @@ fn direct(
             break;
         }
     }
-    scan.finish()
+    scan.finish(extent)
 }
 
 struct Scan<'t> {
@@ -166,7 +181,11 @@ impl Scan<'_> {
                 } else {
                     severity
                 };
-                self.hits.push(Hit::new(ISSUED[row].kind, severity, span));
+                // A checksum leaves no doubt.
+                let is_certain =
+                    severity == Severity::Critical || ISSUED[row].is_certain(&self.text[span.clone()]);
+                self.hits
+                    .push(Hit::new(ISSUED[row].kind, severity, span).only_if(is_certain));
             }
             Found::Words(end) => self.words[row] = end,
             Found::Nothing => {}
@@ -187,12 +206,12 @@ impl Scan<'_> {
         if self.read > MAX_READ * self.text.len() + LEAST_READ {
             // Names within values within values: nobody writes that, and nobody has the time to read it.
             let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
-            return self.names.push(all);
+            return self.names.push(all.only_if(false));
         }
         self.names.extend(hit);
     }
 
-    fn finish(mut self) -> Vec<Hit> {
+    fn finish(mut self, extent: Extent) -> Vec<Hit> {
         let text = self.text;
         for (shape, places) in self.shapes.iter().enumerate() {
             if !places.is_empty() {
@@ -210,7 +229,8 @@ impl Scan<'_> {
                 self.hits.push(hit);
             }
         }
-        if !self.hits.is_empty() && memchr::memchr(b'\n', text.as_bytes()).is_some() {
+        let may_be_block = extent == Extent::Blocks && !self.hits.is_empty();
+        if may_be_block && memchr::memchr(b'\n', text.as_bytes()).is_some() {
             self.hits.extend(environment::block(text));
         }
         if text.len() > 100 {
@@ -229,7 +249,7 @@ fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
             Some(last) if last.touches(&hit) => {
                 let end = last.span.end.max(hit.span.end);
                 if rank(&hit) > rank(last) {
-                    (last.kind, last.severity) = (hit.kind, hit.severity);
+                    (last.kind, last.severity, last.certain) = (hit.kind, hit.severity, hit.certain);
                 }
                 last.decoded |= hit.decoded;
                 last.span.end = end;

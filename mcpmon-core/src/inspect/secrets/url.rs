@@ -36,9 +36,9 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     let near = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let authority = match near.find(['/', '?', '#']) {
         Some(slash) if near[..slash].contains('@') => &near[..slash],
-        // A password may contain them where no host could.
-        Some(_)
-            if near
+        // A password may contain them where no host could; a user's name does not.
+        Some(slash)
+            if near[..slash]
                 .find(':')
                 .is_some_and(|colon| near[colon + 1..].starts_with(|c: char| !c.is_ascii_digit())) =>
         {
@@ -59,11 +59,32 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     };
     let severity = grade(user, secret, offset > 0)?;
     let from = start + offset;
-    Some(Hit::new(
-        kind(&text[..start]),
-        severity,
-        from..from + secret.len(),
-    ))
+    let hit = Hit::new(kind(&text[..start]), severity, from..from + secret.len());
+    let is_chosen = secret.len() >= CHOSEN && !value::is_spoken(secret) && !value::is_invented(secret);
+    let is_certain = value::is_generated(secret) || is_chosen && is_distant(host);
+    Some(hit.only_if(is_certain))
+}
+
+/// Shortest password that somebody chose, and that is one beyond doubt.
+const CHOSEN: usize = 6;
+
+/// Whether a host is one of the world, and none of documents or of this machine.
+fn is_distant(host: &str) -> bool {
+    let host = host
+        .split([':', '/', '?'])
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let is_address = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let mut labels = host.split('.');
+    host.contains('.')
+        && !is_address
+        && !labels.any(|label| {
+            matches!(
+                label,
+                "example" | "host" | "server" | "local" | "test" | "localhost" | "domain"
+            )
+        })
 }
 
 fn grade(user: &str, secret: &str, has_user: bool) -> Option<Severity> {

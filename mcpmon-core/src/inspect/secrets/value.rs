@@ -112,6 +112,20 @@ pub(super) fn is_wordy(value: &str) -> bool {
         })
 }
 
+/// Words with or without a number behind each, as people choose passwords and make them up: `password123`,
+/// `Summer@2024`, `s3cret`.
+pub(super) fn is_spoken(value: &str) -> bool {
+    let mut parts = value
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|part| !part.is_empty());
+    parts.all(|part| {
+        let word = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let has_vowel = word.bytes().any(|byte| b"aeiouyAEIOUY".contains(&byte));
+        digits <= 1 && has_vowel && has_vowels(word) && !is_shuffled(word) || part.len() <= 4
+    })
+}
+
 /// Whether a run of letters can be spoken: no more than five consonants in a row.
 fn has_vowels(letters: &str) -> bool {
     let mut row = 0;
@@ -332,6 +346,38 @@ pub(super) fn is_patterned(value: &str) -> bool {
         .filter(|&at| (1..=4).any(|distance| follows(at, distance)))
         .count();
     bytes.len() >= 8 && steps * 10 >= bytes.len() * 7
+}
+
+/// Whether `value` was generated beyond doubt: nobody typed it, and nobody made it up.
+pub(super) fn is_generated(value: &str) -> bool {
+    is_random(value) && !is_invented(value)
+}
+
+/// Whether somebody made `value` up: words, a row, or one thing again and again.
+pub(super) fn is_invented(value: &str) -> bool {
+    counts(value)
+        || is_wordy(value)
+        || is_placeholder(value)
+        || is_made_up(value)
+        || is_patterned(value)
+        || is_sequential(value)
+        || is_repetitive(value)
+}
+
+/// Fewest characters in a row that count, and by how much of a value it is made up.
+const COUNTING: usize = 3;
+const COUNTED: usize = 40;
+
+/// Whether much of `value` goes up one by one, as who makes something up types it: `abc123xyz789`.
+pub(super) fn counts(value: &str) -> bool {
+    let bytes: Vec<u8> = value
+        .bytes()
+        .filter(u8::is_ascii_alphanumeric)
+        .map(|byte| byte.to_ascii_lowercase())
+        .collect();
+    let rows = bytes.chunk_by(|before, after| *after == before + 1);
+    let counted: usize = rows.map(<[u8]>::len).filter(|row| *row >= COUNTING).sum();
+    counted * 100 >= bytes.len() * COUNTED
 }
 
 /// `8-4-4-4-12` hexadecimal digits.

@@ -59,7 +59,6 @@ impl Scanned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Severity;
 
     fn text(number: usize) -> String {
         format!("{number} {}", "the token turns before noon; ".repeat(8))
@@ -94,8 +93,8 @@ mod tests {
         assert_eq!(scanned.in_text(&secret()).len(), 1);
         // Another text is another text, however little differs.
         let other = secret().replace("2C8GjS", "2C8GjT");
-        let severities = [secret(), other].map(|text| scanned.in_text(&text)[0].severity);
-        assert_eq!(severities, [Severity::Critical, Severity::Low]);
+        let secrets = [secret(), other].map(|text| scanned.in_text(&text).len());
+        assert_eq!(secrets, [1, 0], "the checksum of the other does not hold");
     }
 
     #[test]
