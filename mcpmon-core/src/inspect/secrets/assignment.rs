@@ -232,7 +232,12 @@ fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) 
         Claim::Key | Claim::Hint => return false,
     };
     let is_joined = assigned.separator == Separator::Sign || is_flag;
-    is_joined && assigned.value.len() >= least && names::opens(name) && value::is_generated(assigned.value)
+    let is_chosen = claim == Claim::Password && value::is_spoken(assigned.value);
+    is_joined
+        && assigned.value.len() >= least
+        && names::opens(name)
+        && value::is_generated(assigned.value)
+        && !is_chosen
 }
 
 /// Shortest password, and shortest key, that is one beyond doubt.

@@ -88,6 +88,8 @@ mod tests {
     #[test_case(concat!("NEO4J_PASS", "WORD=password2\nNEO4J_USER=neo4j\nLOG=debug\nTIMEOUT=30"); "an environment as documents show it")]
     #[test_case(concat!("\"Pass", "word\": \"Autumn@2031\""); "a word and a year")]
     #[test_case(concat!("'Pass", "word': 'ann.b.123', 'First Name': 'Ann'"); "a name and a number")]
+    #[test_case(concat!("'Pass", "word': 'SailingBoat4711'"); "words without a space, and a number")]
+    #[test_case(concat!("'Pass", "word': 'G4rdenPath'"); "words with a number for a letter")]
     #[test_case(concat!("const KEY = \"sk_", "live_abc123xyz789\";"); "a key that counts")]
     #[test_case(concat!("JWT_SECRET", "_KEY=shared-test-secret-98765"); "words that say what it is for")]
     #[test_case(concat!("postgres://shop:", "shop2024@localhost:5432/shop"); "a password of this machine")]
