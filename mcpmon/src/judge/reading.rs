@@ -5,7 +5,7 @@ use mcpmon_core::{
     model::{Recent, Timestamp},
 };
 
-use crate::record::{Destination, Entry, Limits, Pruned, StoreError, StoredEvent};
+use crate::record::{ClaimedPosts, Destination, Entry, Limits, Pruned, StoreError};
 
 /// A destination that gets results as they were read.
 #[derive(Debug)]
@@ -25,8 +25,12 @@ impl<D: Destination> Destination for Reading<D> {
         self.0.prune(limits, now)
     }
 
-    fn take_unposted(&mut self, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.0.take_unposted(most)
+    fn keeps_unposted(&self) -> bool {
+        self.0.keeps_unposted()
+    }
+
+    fn claim_unposted(&mut self, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.0.claim_unposted(now, max)
     }
 
     fn rest(&mut self) {

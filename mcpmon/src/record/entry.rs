@@ -42,8 +42,8 @@ pub enum Entry {
     ForgetRunning,
     /// A daemon watches.
     Watch(Span),
-    /// Events that the webhook did not take yet: who writes the store next posts them.
-    Unposted(Vec<(Uuid, Timestamp)>),
+    /// What became of events that go to the webhook.
+    Unposted(Unposted),
     /// Another policy is in force.
     PolicyChanged,
     /// A body of an exchange with a model.
@@ -75,6 +75,26 @@ impl Entry {
             | Self::ShortenBodies(_) => None,
         }
     }
+}
+
+/// What became of events that go to the webhook. Those that it has not acknowledged are kept in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unposted {
+    /// Events that are still to be posted.
+    pub waiting: Vec<(Uuid, Timestamp)>,
+    /// When another process may post them: whoever claims them extends this while it lives.
+    pub claimed_until: Timestamp,
+    /// Events that the webhook acknowledged, or refused for good.
+    pub settled: Vec<Uuid>,
+}
+
+/// Events that a process claimed to post them.
+#[derive(Debug, Default)]
+pub struct ClaimedPosts {
+    /// The oldest ones that nobody else posts.
+    pub events: Vec<StoredEvent>,
+    /// Events that no longer wait: there were too many, or retention removed them.
+    pub lost: u64,
 }
 
 /// Whether the limits hold now.
@@ -119,13 +139,17 @@ pub trait Destination: Send {
     /// Where it cannot.
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
 
-    /// Takes out events that the webhook of an earlier process did not take, at most so many; they are no longer kept
-    /// as such.
+    /// Whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted later.
+    fn keeps_unposted(&self) -> bool {
+        false
+    }
+
+    /// Claims events that the webhook has not acknowledged and that no living process posts, at most `max`.
     ///
     /// # Errors
     /// Where it cannot.
-    fn take_unposted(&mut self, _most: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        Ok(Vec::new())
+    fn claim_unposted(&mut self, _now: Timestamp, _max: usize) -> Result<ClaimedPosts, StoreError> {
+        Ok(ClaimedPosts::default())
     }
 
     /// Gives back the memory that only the next entries need: for some time there were none.
@@ -141,8 +165,12 @@ impl Destination for Store {
         super::retention::enforce(self, limits, now, &Uptime::read())
     }
 
-    fn take_unposted(&mut self, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.write(|transaction| super::outlets::take_unposted(transaction, most))
+    fn keeps_unposted(&self) -> bool {
+        true
+    }
+
+    fn claim_unposted(&mut self, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.write(|transaction| super::outlets::claim_unposted(transaction, now, max))
     }
 
     fn rest(&mut self) {

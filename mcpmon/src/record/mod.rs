@@ -49,7 +49,7 @@ pub use bodies::{
 pub use calls::{CallPlaces, LONGEST_WAIT, ToolCall};
 pub use copy::CopyError;
 pub use definitions::{Approved, Selection};
-pub use entry::{Destination, Entry, Progress, Pruned};
+pub use entry::{ClaimedPosts, Destination, Entry, Progress, Pruned, Unposted};
 pub use event::StoredEvent;
 pub(crate) use event::{new_event_id, new_id};
 pub use follow::Follow;

@@ -403,6 +403,7 @@ mod tests {
 
     #[test_case(Filter { types: vec!["t".into()], ..any() }, "events_by_type"; "kind")]
     #[test_case(Filter { sessions: vec!["s".into()], ..any() }, "events_by_session"; "of a session")]
+    #[test_case(Filter { server: Some("s".into()), ..any() }, "events_by_server"; "of a server")]
     #[test_case(Filter { tool: Some("t".into()), ..any() }, "events_by_tool"; "about a tool")]
     #[test_case(Filter { pid: Some(7), ..any() }, "events_by_pid"; "of a process")]
     #[test_case(Filter { action: Some(Action::Block), ..any() }, "events_by_action"; "with an action")]
@@ -434,20 +435,6 @@ mod tests {
                 .all(|plan| plan.contains("INDEX") && !plan.contains("TEMP B-TREE")),
             "{plans:?}"
         );
-    }
-
-    #[test]
-    fn a_server_has_an_index_too() {
-        let (_directory, store) = sample::store();
-        let plan: String = store
-            .connection
-            .query_row(
-                "EXPLAIN QUERY PLAN SELECT seq FROM events WHERE server_id = 's'",
-                [],
-                |row| row.get("detail"),
-            )
-            .unwrap();
-        assert!(plan.contains("events_by_server"), "{plan}");
     }
 
     #[test]

@@ -100,11 +100,20 @@ impl Reader {
     /// # Errors
     /// Where it is missing, may not be read, or is none of this version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_checked(path, schema::check)
+    }
+
+    /// The same for a store that an earlier mcpmon wrote, of which only tables and columns are read that it has.
+    pub(super) fn open_any_version(path: &Path) -> Result<Self, OpenError> {
+        Self::open_checked(path, schema::check_ours)
+    }
+
+    fn open_checked(path: &Path, check: Check) -> Result<Self, OpenError> {
         // SQLite has one error for all of these. Opening the file to look would drop the locks this process has on it.
         fs::metadata(path).map_err(|error| OpenError::of(path, error))?;
         faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
             .map_err(|errno| OpenError::of(path, errno.into()))?;
-        let (connection, view) = connect(path).map_err(|source| OpenError::Schema {
+        let (connection, view) = connect(path, check).map_err(|source| OpenError::Schema {
             path: path.to_owned(),
             source,
         })?;
@@ -358,38 +367,42 @@ impl Reader {
 
 /// A database in WAL mode needs its `-shm` and `-wal` beside it. After a clean stop they are gone, and who may not
 /// make them again can still read the file alone: it is complete then.
-fn connect(path: &Path) -> Result<(Connection, View), SchemaError> {
-    match open_live(path) {
+/// Checks whether a database can be read.
+type Check = fn(&Connection) -> Result<(), SchemaError>;
+
+fn connect(path: &Path, check: Check) -> Result<(Connection, View), SchemaError> {
+    match open_live(path, check) {
         Err(SchemaError::Sqlite(error)) if needs_log(&error) && !has_log(path) => {
-            Ok((open_frozen(path)?, View::Frozen))
+            Ok((open_frozen(path, check)?, View::Frozen))
         }
         outcome => Ok((outcome?, View::Live)),
     }
 }
 
-fn open_live(path: &Path) -> Result<Connection, SchemaError> {
+fn open_live(path: &Path, check: Check) -> Result<Connection, SchemaError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    prepared(Connection::open_with_flags(path, flags)?)
+    prepared(Connection::open_with_flags(path, flags)?, check)
 }
 
-fn open_frozen(path: &Path) -> Result<Connection, SchemaError> {
+fn open_frozen(path: &Path, check: Check) -> Result<Connection, SchemaError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    prepared(Connection::open_with_flags(frozen_uri(path), flags)?)
+    prepared(Connection::open_with_flags(frozen_uri(path), flags)?, check)
 }
 
-fn prepared(connection: Connection) -> Result<Connection, SchemaError> {
+fn prepared(connection: Connection, check: Check) -> Result<Connection, SchemaError> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "query_only", true)?;
-    schema::check(&connection)?;
+    check(&connection)?;
     Ok(connection)
 }
 
 fn needs_log(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        // A disk without room for what readers share is an I/O failure.
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure)
     )
 }
 

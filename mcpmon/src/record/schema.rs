@@ -8,8 +8,8 @@ const APPLICATION_ID: i32 = 0x4d43_504d;
 /// Each step brings a store from version `index` to `index + 1`; a released step never changes.
 ///
 /// Each filter of the listings has an index: `type` for `connections` and `execs`, `timestamp` for `--since` and
-/// retention, `server_id` for `--server` and for joining a launch with its end, `session_id` for `--session` and reports,
-/// and one each for `--pid`, `--tool`, both ids of `--trace`, `--severity` and `--action`. They hold only rows that have
+/// retention, `server_id` for `--server`, `session_id` for `--session` and reports,
+/// and one each for `--pid` (a launch is joined with its end by it), `--tool`, both ids of `--trace`, `--severity` and `--action`. They hold only rows that have
 /// such a value: an event of severity info that was allowed is in neither of the last two. Each is followed by the row
 /// id, so the newest N come without sorting. `events_notable` is what retention spares (`NOTABLE`). AUTOINCREMENT keeps
 /// positions rising when retention empties the table.
@@ -196,6 +196,12 @@ const MIGRATIONS: &[&str] = &[
         timestamp INTEGER NOT NULL
     ) WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE unposted ADD COLUMN claimed_until INTEGER NOT NULL DEFAULT 0;
+
+    DROP INDEX events_by_server;
+    CREATE INDEX events_by_server ON events (server_id) WHERE server_id IS NOT NULL;
+",
 ];
 
 /// What outlives ordinary events where there is no room for all: detections, what was stopped, and whatever else is of
@@ -246,6 +252,15 @@ pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
             found,
             known: MIGRATIONS.len(),
         }),
+        None => Err(SchemaError::Foreign),
+    }
+}
+
+/// Checks that a database is a store of this or an earlier version.
+pub(super) fn check_ours(connection: &Connection) -> Result<(), SchemaError> {
+    let moment = connection.unchecked_transaction()?;
+    match version(&moment, MIGRATIONS.len())? {
+        Some(_) => Ok(()),
         None => Err(SchemaError::Foreign),
     }
 }

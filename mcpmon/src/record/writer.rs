@@ -11,9 +11,9 @@ use std::{
 use mcpmon_core::model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, Entry, Limits, Progress, Pruned, Settings, StoredEvent,
+    Destination, Entry, Limits, Progress, Pruned, Settings, StoredEvent, Unposted,
     journal::{self, Journal},
-    outlets::Outlets,
+    outlets::{self, Outlets},
     queue::{Batch, Message, Outcome, Queue, Unworded},
 };
 
@@ -25,6 +25,8 @@ const REST: Duration = Duration::from_millis(500);
 /// Retention runs after this long, or after so many events, whichever is first.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 const RETENTION_EVENTS: u64 = 20_000;
+/// How often a process claims what it posts anew, and looks for what nobody posts.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of bodies that bring it as much forward as an event.
 const BODY_BYTES: u64 = 1 << 10;
 
@@ -41,6 +43,8 @@ pub(super) struct Writer {
     next_retention: Instant,
     events_until_retention: u64,
     removed: Removed,
+    /// When events for the webhook are claimed next.
+    next_claim: Instant,
 }
 
 /// How often it is told what `record.retention` removed.
@@ -127,12 +131,13 @@ impl Writer {
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
             removed: Removed::new(),
+            next_claim: Instant::now(),
         }
     }
 
     pub(super) fn run(mut self) {
         self.rescue();
-        self.post_again();
+        self.claim_posts();
         self.queue.first_is_done();
         let mut busy = None;
         while let Some(batch) = self.queue.take() {
@@ -140,25 +145,24 @@ impl Writer {
                 busy = Some(Instant::now());
             }
             self.write(batch, false);
+            self.claim_posts();
             self.retain();
             if busy.take_if(|since| since.elapsed() >= REST).is_some() {
                 self.destination.rest();
                 self.queue.rest();
             }
         }
-        let mut last = Batch::default();
-        let unposted = self.outlets.finish();
-        if !unposted.is_empty() {
-            last.messages
-                .push(Message::Entry(Box::new(Entry::Unposted(unposted))));
-        }
-        self.write(last, true);
+        self.outlets.finish(self.destination.keeps_unposted());
+        self.write(Batch::default(), true);
     }
 
     /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
     fn rescue(&mut self) {
         for orphan in journal::orphans(&self.store) {
-            let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            let mut entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            if self.destination.keeps_unposted() {
+                entries.extend(self.outlets.unposted(&entries, Timestamp(0)).map(Entry::Unposted));
+            }
             match self.destination.keep(&entries) {
                 Ok(()) => orphan.remove(),
                 Err(error) => self
@@ -168,13 +172,28 @@ impl Writer {
         }
     }
 
-    /// Posts what the webhook of an earlier process did not take.
-    fn post_again(&mut self) {
-        let Some(room @ 1..) = self.outlets.webhook_room() else {
+    /// Claims anew what waits here for the webhook, and posts what no living process posts.
+    fn claim_posts(&mut self) {
+        if Instant::now() < self.next_claim || !self.destination.keeps_unposted() {
+            return;
+        }
+        self.next_claim = Instant::now() + CLAIM_INTERVAL;
+        let Some(room) = self.outlets.webhook_room() else {
             return;
         };
-        match self.destination.take_unposted(room / 2) {
-            Ok(events) => self.outlets.post_again(&events),
+        let waiting = self.outlets.waiting();
+        let renewed = match waiting.is_empty() {
+            true => Ok(()),
+            false => self.destination.keep(&[Entry::Unposted(Unposted {
+                waiting,
+                claimed_until: outlets::claim_end(now()),
+                settled: Vec::new(),
+            })]),
+        };
+        // Room is left for what happens now.
+        let claimed = renewed.and_then(|()| self.destination.claim_unposted(now(), room / 2));
+        match claimed {
+            Ok(claimed) => self.outlets.post_again(&claimed),
             Err(error) => self
                 .queue
                 .note_error(format!("what was not posted cannot be read: {error}")),
@@ -214,6 +233,18 @@ impl Writer {
                 Message::Entry(entry) => *entry,
             });
         }
+        let mut is_stored = self.destination.keeps_unposted();
+        if is_stored {
+            let claimed_until = match is_last {
+                true => Timestamp(0),
+                false => outlets::claim_end(now()),
+            };
+            entries.extend(
+                self.outlets
+                    .unposted(&entries, claimed_until)
+                    .map(Entry::Unposted),
+            );
+        }
         if entries.is_empty() {
             return;
         }
@@ -227,11 +258,12 @@ impl Writer {
             .count() as u64;
         let entries = self.destination.prepare(entries);
         let outcome = self.carry_out(&entries, events);
-        if let Outcome::Written { .. } = outcome {
-            self.journal.settle(kept);
+        match outcome {
+            Outcome::Written { .. } => self.journal.settle(kept),
+            Outcome::Dropped { .. } => is_stored = false,
         }
         self.queue.settle(batch.count, batch.ahead, outcome);
-        self.outlets.tell(&entries);
+        self.outlets.tell(&entries, is_stored);
         self.events_until_retention = self
             .events_until_retention
             .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);

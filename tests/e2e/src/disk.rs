@@ -16,6 +16,7 @@ use nix::{
 /// The disk.
 #[derive(Debug)]
 pub struct Disk {
+    at: PathBuf,
     filler: PathBuf,
 }
 
@@ -44,7 +45,10 @@ pub fn with<T: Send>(at: &Path, size: &str, work: impl FnOnce(&Disk) -> Result<T
                 Some(options.as_str()),
             )
             .with_context(|| format!("cannot mount a disk at {}", at.display()))?;
-            work(&Disk { filler })
+            work(&Disk {
+                at: at.to_owned(),
+                filler,
+            })
         });
         match thread.join() {
             Ok(outcome) => outcome,
@@ -67,6 +71,19 @@ impl Disk {
                 Err(error) => return Err(anyhow!(error).context("cannot fill the disk")),
             }
         }
+    }
+
+    /// Lets nobody write to it, or again everybody.
+    ///
+    /// # Errors
+    /// Where it cannot be mounted so.
+    pub fn set_read_only(&self, is_read_only: bool) -> Result<()> {
+        let flags = match is_read_only {
+            true => MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY,
+            false => MsFlags::MS_REMOUNT,
+        };
+        let none = None::<&str>;
+        mount(none, &self.at, none, flags, none).context("cannot mount it so")
     }
 
     /// Makes room again.

@@ -4,6 +4,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use mcpmon_core::{decide::pins::PinBook, model::Kills};
@@ -18,6 +19,8 @@ use crate::{
 const NAME: &str = "standby.db";
 /// Bytes that it may take: it is in memory on most hosts.
 pub(super) const MAX_SIZE: u64 = 64 << 20;
+/// How long a store is waited for that another process has locked.
+const MAX_LOCKED: Duration = Duration::from_secs(20);
 
 /// A store that can be written, what it decides by, and what is wrong where it stands in for another.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub(super) struct Opened {
 /// Opens the store at `path`, or one in `directory` where it is full, cannot be written, or is damaged.
 pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Opened, DaemonError> {
     let standby = directory.join(NAME);
-    let error = match usable(path, access) {
+    let error = match unlocked(MAX_LOCKED, || usable(path, access)) {
         Ok(mut opened) => {
             opened.take_over(&standby);
             return Ok(opened);
@@ -67,6 +70,41 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
     }
     opened.trouble = Some(trouble);
     Ok(opened)
+}
+
+/// Tries to open a store again while another process has it locked, until `patience` is over.
+fn unlocked<T>(
+    patience: Duration,
+    mut open: impl FnMut() -> Result<T, DaemonError>,
+) -> Result<T, DaemonError> {
+    let started = Instant::now();
+    loop {
+        match open() {
+            // Each try waits for the lock, too.
+            Err(error) if is_locked(&error) && started.elapsed() < patience => {
+                tracing::warn!(%error, "another process has locked the store");
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn is_locked(error: &DaemonError) -> bool {
+    use rusqlite::ErrorCode;
+    let source = match error {
+        DaemonError::Store(
+            StoreError::Sqlite { source, .. }
+            | StoreError::Schema {
+                source: SchemaError::Sqlite(source),
+                ..
+            },
+        ) => source,
+        _ => return false,
+    };
+    matches!(
+        source.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }
 
 fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
@@ -182,6 +220,24 @@ mod tests {
         let opened = open(&path, Access::default(), &run).unwrap();
         assert_eq!(opened.trouble, None);
         assert_eq!((events(&path), run.join(NAME).exists()), (1, false));
+    }
+
+    #[test]
+    fn a_store_that_is_only_locked_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcpmon.db");
+        drop(usable(&path, Access::default()).unwrap());
+        let holder = rusqlite::Connection::open(&path).unwrap();
+        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut holder = Some(holder);
+        let mut tries = 0;
+        let opened = unlocked(Duration::MAX, || {
+            tries += 1;
+            let opened = usable(&path, Access::default());
+            drop(holder.take());
+            opened
+        });
+        assert_eq!((opened.unwrap().trouble, tries), (None, 2));
     }
 
     #[test]

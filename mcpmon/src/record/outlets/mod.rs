@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
 use uuid::Uuid;
 
-pub(super) use self::unposted::{keep as keep_unposted, take as take_unposted};
+pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 use self::{jsonl::JsonLines, webhook::Webhook};
-use super::{Entry, StoredEvent};
+use super::{ClaimedPosts, Entry, StoredEvent, Unposted};
 
 /// Which outlets there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,51 +59,54 @@ impl Outlets {
         }
     }
 
-    /// Tells every outlet what was recorded.
-    pub(super) fn tell(&mut self, entries: &[Entry]) {
-        let events = || {
-            entries.iter().filter_map(|entry| match entry {
-                Entry::Event(event) | Entry::Rescued(event) => Some(event),
-                Entry::Definition(_)
-                | Entry::ForgetDefinition(_)
-                | Entry::Leave(..)
-                | Entry::PutPin(_)
-                | Entry::DeletePins(_)
-                | Entry::DeletePinSet(..)
-                | Entry::Declare(_)
-                | Entry::ForgetRunning
-                | Entry::Watch(_)
-                | Entry::Unposted(_)
-                | Entry::Recent(..)
-                | Entry::Unread(..)
-                | Entry::PolicyChanged
-                | Entry::Body(_)
-                | Entry::ShortenBodies(_) => None,
-            })
-        };
+    /// Tells every outlet what was recorded; `is_stored`, where the store has what it has to post.
+    pub(super) fn tell(&mut self, entries: &[Entry], is_stored: bool) {
         if let Some(jsonl) = &mut self.jsonl {
-            jsonl.append(events());
+            jsonl.append(events(entries));
         }
         if let Some(webhook) = &mut self.webhook {
-            webhook.post(events());
+            webhook.post(events(entries), is_stored);
         }
     }
 
-    /// How many events of earlier processes the webhook has room for; `None` where there is none.
+    /// What the store has to keep of these for the webhook, and what it need not keep any longer.
+    pub(super) fn unposted(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Unposted> {
+        let webhook = self.webhook.as_mut()?;
+        let (mut waiting, settled) = (webhook.take_left(), webhook.take_settled());
+        let wanted = events(entries).filter(|event| webhook.wants(event));
+        waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
+        let is_needed = !waiting.is_empty() || !settled.is_empty();
+        is_needed.then_some(Unposted {
+            waiting,
+            claimed_until,
+            settled,
+        })
+    }
+
+    /// What waits to be posted and is in the store.
+    pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
+        self.webhook.as_ref().map_or_else(Vec::new, Webhook::waiting)
+    }
+
+    /// How many more events the webhook has room for; `None` where there is none.
     pub(super) fn webhook_room(&self) -> Option<usize> {
         self.webhook.as_ref().map(Webhook::room)
     }
 
-    /// Posts what the webhook of an earlier process did not take.
-    pub(super) fn post_again(&mut self, events: &[StoredEvent]) {
+    /// Posts what was not acknowledged before.
+    pub(super) fn post_again(&mut self, claimed: &ClaimedPosts) {
         if let Some(webhook) = &mut self.webhook {
-            webhook.post(events.iter());
+            webhook.count_lost(claimed.lost);
+            webhook.post(claimed.events.iter(), true);
         }
     }
 
-    /// Waits a moment for the webhook to take the last events; those that it did not take are the next process's.
-    pub(super) fn finish(&mut self) -> Vec<(Uuid, Timestamp)> {
-        self.webhook.as_mut().map_or_else(Vec::new, Webhook::finish)
+    /// Waits a moment for the webhook to take the last events. Those that it did not take are the next process's where
+    /// `is_stored`, and lost otherwise.
+    pub(super) fn finish(&mut self, is_stored: bool) {
+        if let Some(webhook) = &mut self.webhook {
+            webhook.finish(is_stored);
+        }
     }
 
     /// What did not reach an outlet since the last time, at most once a minute: a loss is an event itself, which the
@@ -140,6 +143,28 @@ fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {
     event.severity = Severity::Medium;
     event.reason = Some(cause);
     event
+}
+
+/// The events among `entries`.
+fn events(entries: &[Entry]) -> impl Iterator<Item = &StoredEvent> {
+    entries.iter().filter_map(|entry| match entry {
+        Entry::Event(event) | Entry::Rescued(event) => Some(event),
+        Entry::Definition(_)
+        | Entry::ForgetDefinition(_)
+        | Entry::Leave(..)
+        | Entry::PutPin(_)
+        | Entry::DeletePins(_)
+        | Entry::DeletePinSet(..)
+        | Entry::Declare(_)
+        | Entry::ForgetRunning
+        | Entry::Watch(_)
+        | Entry::Unposted(_)
+        | Entry::Recent(..)
+        | Entry::Unread(..)
+        | Entry::PolicyChanged
+        | Entry::Body(_)
+        | Entry::ShortenBodies(_) => None,
+    })
 }
 
 /// One event as a line.

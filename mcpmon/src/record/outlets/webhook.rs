@@ -27,6 +27,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last events may take when the process ends.
 const LAST: Duration = Duration::from_secs(2);
+/// Age of an event up to which it is tried again later, after all tries failed. Nanoseconds.
+const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
 
 /// A URL that events are posted to.
 #[derive(Debug)]
@@ -53,6 +55,12 @@ struct State {
     /// What is not posted yet; the first one may be on its way.
     waiting: VecDeque<Post>,
     is_ending: bool,
+    /// The thread tries nothing more.
+    is_over: bool,
+    /// What the store has and need not keep any longer: it was acknowledged, or refused for good.
+    settled: Vec<Uuid>,
+    /// What the store has, and was not posted before the end.
+    left: Vec<(Uuid, Timestamp)>,
     lost: u64,
     cause: Option<String>,
 }
@@ -63,6 +71,8 @@ struct Post {
     id: Uuid,
     at: Timestamp,
     body: Arc<[u8]>,
+    /// The store has it too, until it is acknowledged.
+    is_stored: bool,
 }
 
 impl Webhook {
@@ -99,20 +109,27 @@ impl Webhook {
         Ok(webhook)
     }
 
-    /// Takes in what is bad enough; what does not fit is counted.
-    pub(super) fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
+    /// Whether `event` is to be kept until it is acknowledged.
+    pub(super) fn wants(&self, event: &StoredEvent) -> bool {
+        self.unsigned.is_none() && event.severity >= self.min_severity
+    }
+
+    /// Takes in what is bad enough. What does not fit is posted later where `is_stored`, and counted otherwise.
+    pub(super) fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>, is_stored: bool) {
         let mut state = self.shared.lock();
         for event in events.filter(|event| event.severity >= self.min_severity) {
             let cause = match &self.unsigned {
                 Some(cause) => cause.clone(),
-                None if state.waiting.len() < CAPACITY => {
+                None if state.waiting.len() < CAPACITY && !state.is_ending => {
                     state.waiting.push_back(Post {
                         id: event.id,
                         at: event.timestamp,
                         body: line(event).into(),
+                        is_stored,
                     });
                     continue;
                 }
+                None if is_stored => continue,
                 None => "the webhook is behind".to_owned(),
             };
             state.lost += 1;
@@ -120,6 +137,32 @@ impl Webhook {
         }
         drop(state);
         self.shared.news.notify_one();
+    }
+
+    /// Counts events that the store no longer keeps for it.
+    pub(super) fn count_lost(&self, count: u64) {
+        if count > 0 {
+            let mut state = self.shared.lock();
+            state.lost += count;
+            state.cause = Some("more events waited for the webhook than are kept for it".to_owned());
+        }
+    }
+
+    /// What waits and is in the store.
+    pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
+        let state = self.shared.lock();
+        let stored = state.waiting.iter().filter(|post| post.is_stored);
+        stored.map(|post| (post.id, post.at)).collect()
+    }
+
+    /// What the store need not keep any longer.
+    pub(super) fn take_settled(&self) -> Vec<Uuid> {
+        std::mem::take(&mut self.shared.lock().settled)
+    }
+
+    /// What was not posted before the end.
+    pub(super) fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
+        std::mem::take(&mut self.shared.lock().left)
     }
 
     /// How many more it takes in.
@@ -137,15 +180,17 @@ impl Webhook {
         Some((std::mem::take(&mut state.lost), cause))
     }
 
-    /// Waits a moment for what is on its way, and returns what is left. The first of that may arrive all the same.
-    pub(super) fn finish(&mut self) -> Vec<(Uuid, Timestamp)> {
+    /// Waits a moment for what is on its way, unless nothing is. What is left is for [`Self::take_left`] where
+    /// `is_stored`, and counted otherwise; the first of that may arrive all the same.
+    pub(super) fn finish(&mut self, is_stored: bool) {
         let mut state = self.shared.lock();
         state.is_ending = true;
         self.shared.news.notify_one();
         let deadline = Instant::now() + LAST;
         while !state.waiting.is_empty() {
             let patience = deadline.saturating_duration_since(Instant::now());
-            if patience.is_zero() || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            let is_over = state.is_over || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+            if patience.is_zero() || is_over {
                 break;
             }
             (state, _) = self
@@ -154,17 +199,20 @@ impl Webhook {
                 .wait_timeout(state, patience)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let left = state.waiting.drain(..);
-        left.map(|post| (post.id, post.at)).collect()
+        let left: Vec<Post> = state.waiting.drain(..).collect();
+        let (stored, lost): (Vec<Post>, Vec<Post>) = left.into_iter().partition(|_| is_stored);
+        state.left.extend(stored.iter().map(|post| (post.id, post.at)));
+        if !lost.is_empty() {
+            tracing::warn!("the webhook did not take the last events");
+            state.lost += lost.len() as u64;
+            state.cause = Some("the process ended before the webhook took them".to_owned());
+        }
     }
 }
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        if self.finish().is_empty() {
-            return;
-        }
-        tracing::warn!("the webhook did not take the last events");
+        self.finish(false);
     }
 }
 
@@ -172,6 +220,30 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No step of ours leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes how the post of the first event ended.
+    fn finish_post(&mut self, post: &Post, outcome: Result<(), GivenUp>) {
+        self.waiting.pop_front_if(|first| first.id == post.id);
+        let age = now().0.saturating_sub(post.at.0);
+        let cause = match outcome {
+            Ok(()) | Err(GivenUp::Ending) => None,
+            Err(GivenUp::Unavailable(cause)) if post.is_stored && age < MAX_AGE => {
+                // The claim expires, and it is claimed again.
+                return tracing::warn!(cause, "an event could not be posted, and will be posted later");
+            }
+            Err(GivenUp::Refused(cause) | GivenUp::Unavailable(cause)) => Some(cause),
+        };
+        if let Some(cause) = cause {
+            tracing::warn!(cause, "an event could not be posted");
+            self.lost += 1;
+            self.cause = Some(cause);
+        }
+        if post.is_stored {
+            self.settled.push(post.id);
+        }
     }
 }
 
@@ -188,17 +260,17 @@ impl Poster {
         while let Some(post) = self.next() {
             let outcome = self.deliver(&post);
             let mut state = self.shared.lock();
-            if let Err(GivenUp::Ending) = outcome {
-                return; // it stays, for the next process
+            // What stays waiting is for the next process.
+            state.is_over = matches!(outcome, Err(GivenUp::Ending));
+            if !state.is_over {
+                state.finish_post(&post, outcome);
             }
-            state.waiting.pop_front_if(|first| first.id == post.id);
-            if let Err(GivenUp::Refused(cause)) = outcome {
-                tracing::warn!(cause, "an event could not be posted");
-                state.lost += 1;
-                state.cause = Some(cause);
-            }
+            let is_over = state.is_over;
             drop(state);
             self.shared.progress.notify_one();
+            if is_over {
+                return;
+            }
         }
     }
 
@@ -225,8 +297,11 @@ impl Poster {
             let Err(failure) = self.post(post) else {
                 return Ok(());
             };
-            if attempt >= TRIES || !failure.may_pass {
+            if !failure.may_pass {
                 return Err(GivenUp::Refused(failure.cause));
+            }
+            if attempt >= TRIES {
+                return Err(GivenUp::Unavailable(failure.cause));
             }
             if !self.wait(pause) {
                 return Err(GivenUp::Ending);
@@ -277,8 +352,10 @@ impl Poster {
 enum GivenUp {
     /// The process ends: the next one tries.
     Ending,
-    /// It is not wanted, or was tried often enough.
+    /// It is not wanted.
     Refused(String),
+    /// It was tried often enough for now.
+    Unavailable(String),
 }
 
 struct Failure {
@@ -388,7 +465,7 @@ mod tests {
             event(2, Severity::Medium),
             event(3, Severity::Critical),
         ];
-        webhook.post(events.iter());
+        webhook.post(events.iter(), true);
         assert_eq!(received(&told), events[0]);
         assert_eq!(received(&told), events[2]);
         assert_eq!(webhook.take_lost(), None);
@@ -410,10 +487,13 @@ mod tests {
                 event(3, Severity::High),
             ]
             .iter(),
+            true,
         );
         let ids: Vec<u128> = (0..4).map(|_| received(&told).id.as_u128()).collect();
         assert_eq!(ids, [1, 1, 2, 3]);
-        assert_eq!(webhook.finish(), []);
+        webhook.finish(true);
+        assert_eq!(webhook.take_left(), []);
+        assert_eq!(webhook.take_settled(), [1, 2, 3].map(Uuid::from_u128));
         let (lost, cause) = webhook.take_lost().unwrap();
         assert_eq!(lost, 1);
         assert!(cause.contains("403"), "{cause}");
@@ -425,7 +505,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut webhook = hook(format!("http://{}/hook", listener.local_addr().unwrap()));
         let event = event(1, Severity::High);
-        webhook.post(std::iter::repeat_n(&event, CAPACITY + 100));
+        webhook.post(std::iter::repeat_n(&event, CAPACITY + 100), false);
+        webhook.post(std::iter::repeat_n(&event, 100), true); // the store has these
         let (lost, _) = webhook.take_lost().unwrap();
         assert_eq!(lost, 100);
     }
@@ -444,7 +525,7 @@ mod tests {
         mode(0o600);
         let (url, told) = recorded(vec!["200 OK"]);
         let mut webhook = Webhook::start(&settings(url)).unwrap();
-        webhook.post([event(1, Severity::High)].iter());
+        webhook.post([event(1, Severity::High)].iter(), true);
         let (headers, body) = told.recv_timeout(Duration::from_secs(30)).unwrap();
         let header = |name: &str| {
             let lines = headers.lines().filter_map(|line| line.split_once(": "));
@@ -462,10 +543,11 @@ mod tests {
         mode(0o644);
         let (url, told) = recorded(vec!["200 OK"]);
         let mut webhook = Webhook::start(&settings(url)).unwrap();
-        webhook.post([event(1, Severity::High)].iter());
+        webhook.post([event(1, Severity::High)].iter(), true);
         let (lost, cause) = webhook.take_lost().unwrap();
         assert!(lost == 1 && cause.contains("others can read"), "{cause}");
-        assert_eq!(webhook.finish(), []);
+        webhook.finish(true);
+        assert_eq!(webhook.take_left(), []);
         told.try_recv().unwrap_err();
     }
 
@@ -478,13 +560,35 @@ mod tests {
             event(2, Severity::Medium),
             event(3, Severity::High),
         ];
-        webhook.post(events.iter());
+        webhook.post(events.iter(), true);
         assert_eq!(received(&told), events[0]);
-        let left = webhook.finish();
-        assert_eq!(
-            left,
-            [&events[0], &events[2]].map(|event| (event.id, event.timestamp))
+        webhook.finish(true);
+        assert!(
+            webhook.shared.lock().is_over,
+            "nothing more can be done, and nobody waits"
         );
+        let left = [&events[0], &events[2]].map(|event| (event.id, event.timestamp));
+        assert_eq!(webhook.take_left(), left);
+        assert_eq!(webhook.take_settled(), Vec::<Uuid>::new());
         assert_eq!(webhook.take_lost(), None);
+    }
+
+    #[test]
+    fn what_was_tried_often_enough_is_tried_later_while_it_is_young_and_in_the_store() {
+        let fate = |age: i64, is_stored| {
+            let mut state = State::default();
+            let post = Post {
+                id: Uuid::from_u128(1),
+                at: Timestamp(now().0 - age),
+                body: Arc::new([]),
+                is_stored,
+            };
+            state.waiting.push_back(post.clone());
+            state.finish_post(&post, Err(GivenUp::Unavailable("503".to_owned())));
+            (state.waiting.len(), state.settled.len(), state.lost)
+        };
+        assert_eq!(fate(0, true), (0, 0, 0));
+        assert_eq!(fate(MAX_AGE + 1, true), (0, 1, 1));
+        assert_eq!(fate(0, false), (0, 0, 1));
     }
 }

@@ -352,3 +352,66 @@ fn the_writer_keeps_the_store_within_its_size() {
         .sum();
     assert_eq!(removed + left.len() as u64, 5000);
 }
+
+/// A webhook that answers each post with the next of `answers`, and says which events came.
+fn receiver(
+    answers: Vec<&'static str>,
+) -> (crate::record::WebhookSettings, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = crate::record::WebhookSettings {
+        url: format!("http://{}", listener.local_addr().unwrap()),
+        key_file: None,
+        min_severity: Severity::High,
+    };
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = std::io::BufReader::new(stream.try_clone().unwrap());
+            let (mut length, mut header) = (0, String::new());
+            while header != "\r\n" {
+                header.clear();
+                reader.read_line(&mut header).unwrap();
+                if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+            tell.send(body["id"].as_str().unwrap().to_owned()).unwrap();
+        }
+    });
+    (settings, told)
+}
+
+fn unposted(bench: &Bench) -> u32 {
+    let connection = Connection::open(&bench.settings.path).unwrap();
+    connection
+        .query_row("SELECT count(*) FROM unposted", [], |row| row.get(0))
+        .unwrap()
+}
+
+#[test]
+fn an_event_is_the_webhooks_until_that_acknowledged_it() {
+    let mut bench = Bench::new();
+    let (settings, posts) = receiver(vec!["503 Service Unavailable", "204 No Content"]);
+    bench.settings.outlets.webhook = Some(settings);
+    let recorder = bench.start();
+    let mut event = sample::denied("a");
+    event.severity = Severity::High;
+    recorder.push(event);
+    recorder.push(sample::started("a", 2));
+    recorder.flush(PATIENCE).unwrap();
+    assert_eq!(unposted(&bench), 1, "a process that dies now leaves it");
+    let first = posts.recv_timeout(PATIENCE).unwrap();
+    drop(recorder);
+    assert_eq!(unposted(&bench), 1, "it was not taken");
+    let recorder = bench.start();
+    assert_eq!(posts.recv_timeout(PATIENCE).unwrap(), first);
+    drop(recorder);
+    assert_eq!(unposted(&bench), 0);
+}

@@ -166,7 +166,7 @@ impl Store {
                         Entry::Declare(declared) => servers::declare(transaction, declared)?,
                         Entry::ForgetRunning => servers::forget_running(transaction)?,
                         Entry::Watch(watch) => watches::put(transaction, *watch)?,
-                        Entry::Unposted(events) => outlets::keep_unposted(transaction, events)?,
+                        Entry::Unposted(unposted) => outlets::keep_unposted(transaction, unposted)?,
                         Entry::PolicyChanged => news = true,
                         Entry::Body(body) => bodies::table::put(transaction, body)?,
                         Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,

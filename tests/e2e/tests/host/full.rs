@@ -185,3 +185,69 @@ fn a_daemon_goes_on_and_tells_of_it() -> Result<()> {
         Ok(())
     })
 }
+
+/// Stops this session, or lets it go on.
+fn switch(daemon: &Daemon, words: &[&str]) -> Result<()> {
+    let run = daemon.site.ask(&[&["kill"], words].concat())?;
+    anyhow::ensure!(run.code == Some(0), "{run:?}");
+    Ok(())
+}
+
+/// The sessions that are stopped.
+fn stopped(daemon: &Daemon) -> Result<Vec<String>> {
+    let status = daemon.status()?;
+    let sessions = status["kills"]["sessions"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    Ok(sessions.keys().cloned().collect())
+}
+
+#[test]
+fn a_daemon_keeps_the_rules_of_a_store_that_takes_nothing_and_gives_back_what_was_decided() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let site = Site::new("version: 1\n")?;
+    fs::create_dir(site.path("store"))?;
+    disk::with(&site.path("store"), SIZE, |disk| {
+        let daemon = Daemon::start_at(&host, site)?;
+        for session in ["full", "kept", "locked"] {
+            switch(&daemon, &[session])?;
+        }
+        let (site, _) = daemon.end()?;
+
+        disk.fill()?;
+        let daemon = Daemon::start_at(&host, site)?;
+        let status = daemon.status()?;
+        assert!(
+            status["degraded"]["store file"].to_string().contains("full"),
+            "{status:#}"
+        );
+        assert_eq!(stopped(&daemon)?, ["full", "kept", "locked"]);
+        switch(&daemon, &["full", "--off"])?;
+        let (site, _) = daemon.end()?;
+        disk.clear()?;
+        disk.set_read_only(true)?;
+        let daemon = Daemon::start_at(&host, site)?;
+        let status = daemon.status()?;
+        assert!(status["degraded"].get("store file").is_some(), "{status:#}");
+        assert_eq!(
+            stopped(&daemon)?,
+            ["kept", "locked"],
+            "what was decided meanwhile holds"
+        );
+        switch(&daemon, &["locked", "--off"])?;
+        let (site, _) = daemon.end()?;
+        disk.set_read_only(false)?;
+
+        let daemon = Daemon::start_at(&host, site)?;
+        let status = daemon.status()?;
+        assert!(status["degraded"].get("store file").is_none(), "{status:#}");
+        assert_eq!(stopped(&daemon)?, ["kept"]);
+        // What was recorded meanwhile is in the store.
+        let lifted = |event: &Value| text(event, "type") == "mcp_kill" && event["session_id"] == "full";
+        assert!(daemon.site.events()?.iter().any(lifted));
+        Ok(())
+    })
+}

@@ -55,7 +55,7 @@ fn command_lines() -> Result<()> {
 
 #[test]
 fn stores() -> Result<()> {
-    let Some(_host) = Host::take(&[])? else {
+    let Some(host) = Host::take(&[])? else {
         return Ok(());
     };
     let site = Site::new("version: 1\n")?;
@@ -67,7 +67,19 @@ fn stores() -> Result<()> {
     fs::create_dir(site.path("store"))?;
     fs::write(site.store(), "no database at all, whatever its name says")?;
     told(&site.read(&["events"])?, 3, &["error:", "mcpmon.db"]);
-    // The daemon does not end over it: another store stands in (`agent::daemon::standby`).
+    let before = fs::read(site.store())?;
+    let daemon = Daemon::start_at(&host, site)?;
+    let status = daemon.status()?;
+    assert_eq!(status["state"], "degraded", "{status:#}");
+    let cause = status["degraded"]["store file"].to_string();
+    assert!(cause.contains("not a database"), "{status:#}");
+    let (site, ended) = daemon.end()?;
+    assert!(ended.success(), "{ended}");
+    assert_eq!(
+        fs::read(site.store())?,
+        before.as_slice(),
+        "the file is untouched"
+    );
 
     fs::remove_file(site.store())?;
     let elsewhere = site.path("elsewhere");
