@@ -186,21 +186,18 @@ fn a_daemon_goes_on_and_tells_of_it() -> Result<()> {
     })
 }
 
-/// Stops this session, or lets it go on.
+/// Stops the host, or lets it go on.
 fn switch(daemon: &Daemon, words: &[&str]) -> Result<()> {
-    let run = daemon.site.ask(&[&["kill"], words].concat())?;
+    let run = daemon.site.ask(&[&["kill", "--all"], words].concat())?;
     anyhow::ensure!(run.code == Some(0), "{run:?}");
     Ok(())
 }
 
-/// The sessions that are stopped.
-fn stopped(daemon: &Daemon) -> Result<Vec<String>> {
+/// Whether the host is stopped, and whether another store stands in for that of `daemon`.
+fn state(daemon: &Daemon) -> Result<(bool, bool)> {
     let status = daemon.status()?;
-    let sessions = status["kills"]["sessions"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
-    Ok(sessions.keys().cloned().collect())
+    let stands_in = status["degraded"].get("store file").is_some();
+    Ok((status["kills"]["host"].is_object(), stands_in))
 }
 
 #[test]
@@ -212,42 +209,28 @@ fn a_daemon_keeps_the_rules_of_a_store_that_takes_nothing_and_gives_back_what_wa
     fs::create_dir(site.path("store"))?;
     disk::with(&site.path("store"), SIZE, |disk| {
         let daemon = Daemon::start_at(&host, site)?;
-        for session in ["full", "kept", "locked"] {
-            switch(&daemon, &[session])?;
-        }
+        switch(&daemon, &[])?;
         let (site, _) = daemon.end()?;
 
         disk.fill()?;
         let daemon = Daemon::start_at(&host, site)?;
-        let status = daemon.status()?;
-        assert!(
-            status["degraded"]["store file"].to_string().contains("full"),
-            "{status:#}"
-        );
-        assert_eq!(stopped(&daemon)?, ["full", "kept", "locked"]);
-        switch(&daemon, &["full", "--off"])?;
+        assert_eq!(state(&daemon)?, (true, true), "{}", daemon.log());
+        switch(&daemon, &["--off"])?;
         let (site, _) = daemon.end()?;
         disk.clear()?;
+
         disk.set_read_only(true)?;
         let daemon = Daemon::start_at(&host, site)?;
-        let status = daemon.status()?;
-        assert!(status["degraded"].get("store file").is_some(), "{status:#}");
-        assert_eq!(
-            stopped(&daemon)?,
-            ["kept", "locked"],
-            "what was decided meanwhile holds"
-        );
-        switch(&daemon, &["locked", "--off"])?;
+        assert_eq!(state(&daemon)?, (false, true), "what was decided meanwhile holds");
         let (site, _) = daemon.end()?;
         disk.set_read_only(false)?;
 
         let daemon = Daemon::start_at(&host, site)?;
-        let status = daemon.status()?;
-        assert!(status["degraded"].get("store file").is_none(), "{status:#}");
-        assert_eq!(stopped(&daemon)?, ["kept"]);
+        assert_eq!(state(&daemon)?, (false, false), "{}", daemon.log());
         // What was recorded meanwhile is in the store.
-        let lifted = |event: &Value| text(event, "type") == "mcp_kill" && event["session_id"] == "full";
-        assert!(daemon.site.events()?.iter().any(lifted));
+        let kills = daemon.site.events()?;
+        let kills = kills.iter().filter(|event| text(event, "type") == "mcp_kill");
+        assert_eq!(kills.count(), 2);
         Ok(())
     })
 }
