@@ -218,12 +218,33 @@ impl<'t> Value<'t> {
     /// ([`is_spelled_like`]): some readers take the one for the other.
     #[must_use]
     pub fn pick<const N: usize>(self, names: [&str; N]) -> Option<[Option<Self>; N]> {
+        self.pick_unless(names, |_, _| true)
+    }
+
+    /// The same of a result: a member in another spelling that says what its absence says (`"next_cursor": null`,
+    /// `"is_error": false`) is no member, unless the one it is taken for is there too.
+    #[must_use]
+    pub fn pick_of_result<const N: usize>(self, names: [&str; N]) -> Option<[Option<Self>; N]> {
+        self.pick_unless(names, |known, value| {
+            let says_nothing = value.is_null() || self.document.byte(value.start) == b'f';
+            !says_nothing || self.member(known).is_some()
+        })
+    }
+
+    fn pick_unless<const N: usize>(
+        self,
+        names: [&str; N],
+        counts: impl Fn(&str, Self) -> bool,
+    ) -> Option<[Option<Self>; N]> {
         let mut picked = [None; N];
         for member in self.members() {
-            match names.iter().position(|name| *name == member.name) {
-                Some(place) => picked[place] = Some(member.value),
-                None if names.iter().any(|name| is_spelled_like(member.name, name)) => return None,
-                None => {}
+            if let Some(place) = names.iter().position(|name| *name == member.name) {
+                picked[place] = Some(member.value);
+                continue;
+            }
+            let mut alike = names.iter().filter(|name| is_spelled_like(member.name, name));
+            if alike.any(|name| counts(name, member.value)) {
+                return None;
             }
         }
         Some(picked)

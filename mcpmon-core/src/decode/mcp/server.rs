@@ -236,7 +236,7 @@ fn result<'a>(
 /// What kind of result this is. A task's status is told by the result in it, once there is one.
 fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
     let names = ["resultType", "isError", "task", "result", "inputRequests"];
-    let [result_type, is_error, task, inner, requests] = result.pick(names).ok_or(MISSPELLED)?;
+    let [result_type, is_error, task, inner, requests] = result.pick_of_result(names).ok_or(MISSPELLED)?;
     let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
     Ok(match (result_type.and_then(Value::string).as_deref(), purpose) {
         (Some("input_required"), _) => ResultKind::InputRequired,
@@ -271,7 +271,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
         ListKind::Resources => ("resources", "uri"),
         ListKind::Templates => ("resourceTemplates", "uriTemplate"),
     };
-    let [list, cursor] = result.pick([list, "nextCursor"]).ok_or(MISSPELLED)?;
+    let [list, cursor] = result.pick_of_result([list, "nextCursor"]).ok_or(MISSPELLED)?;
     let list = list
         .filter(|list| list.kind() == ValueKind::Array)
         .ok_or(Unfit::Invalid("the list is missing"))?;
@@ -300,7 +300,9 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
 }
 
 fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
-    let [instructions, info] = result.pick(["instructions", "serverInfo"]).ok_or(MISSPELLED)?;
+    let [instructions, info] = result
+        .pick_of_result(["instructions", "serverInfo"])
+        .ok_or(MISSPELLED)?;
     // Read by its one name: nothing is decided by it, and some servers send `meta: null` beside it.
     let meta = result.member("_meta");
     let instructions = match instructions {

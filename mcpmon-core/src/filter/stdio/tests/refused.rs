@@ -152,6 +152,7 @@ fn an_answer_that_was_cancelled_may_still_come() {
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[7]}}"#, "tools/list", "an item of the list has no name"; "an item that is no object")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"Tools":[{"name":"evil"}]}}"#, "tools/list", "a member's name is another spelling of a known one"; "a second list in capitals")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"next_cursor":"x"}}"#, "tools/list", "a member's name is another spelling of a known one"; "a cursor in snake case")]
+#[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"nextCursor":"x","next_cursor":null}}"#, "tools/list", "a member's name is another spelling of a known one"; "a cursor that another spelling takes back")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"input_requests":{"a":{}}}}"#, "x/y", "a member's name is another spelling of a known one"; "questions in snake case")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","NAME":"evil"}]}}"#, "tools/list", "a member's name is another spelling of a known one"; "a second name in capitals")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"instructions":["x"]}}"#, "initialize", "the instructions are not a string"; "an array of instructions")]

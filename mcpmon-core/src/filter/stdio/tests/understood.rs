@@ -110,6 +110,10 @@ fn what_a_client_says(lines: &[&str], expected: &[&str]) {
     "Handshake Tools [] continued true more true"; "a later page of tools, empty")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"tools":[],"nextCursor":null}}"#,
     "Handshake Tools [] continued false more false"; "a cursor that is none")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"tools":[],"next_cursor":null}}"#,
+    "Handshake Tools [] continued false more false"; "a cursor in snake case that is none")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"content":[],"is_error":false}}"#,
+    "Handshake answer to Call { tool: Some(\"a\") }: Complete"; "no error in snake case")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"prompts/list"}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"p"}]}}"#,
     "Handshake Prompts [\"p\"] continued false more false"; "prompts")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"resources":[{"name":"n","uri":"u:"}]}}"#,

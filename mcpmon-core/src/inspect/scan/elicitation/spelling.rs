@@ -6,15 +6,16 @@ use crate::inspect::normalise::skeleton::Skeleton;
 const APART: usize = 2;
 /// Fewest letters that are set apart.
 const FEWEST: usize = 3;
-/// Bytes of a text that are read; a question is short.
+/// Bytes of a text that are read, as it looks: what nobody sees does not count. A question is short.
 const MAX_TEXT: usize = 64 << 10;
 
 /// Ways to read a text. In each, words are in lower case with one space between them, before and behind them.
 pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
-    let skeleton = Skeleton::of(&text[..text.floor_char_boundary(MAX_TEXT)]);
+    let skeleton = Skeleton::of(text);
+    let seen = &skeleton.text[..skeleton.text.floor_char_boundary(MAX_TEXT)];
     let cased = match is_name {
-        true => apart_by_case(&skeleton.text),
-        false => skeleton.text.clone().into_owned(),
+        true => apart_by_case(seen),
+        false => seen.to_owned(),
     };
     let plain = words(&cased, char::is_alphanumeric);
     let meant = words(&cased, |c| c.is_alphanumeric() || is_sign(c)).into_iter();
@@ -22,7 +23,7 @@ pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
     let mut readings = vec![spaced(plain), spaced(joined(meant))];
     if !is_name {
         // Punctuation within a word is left out; an address is no word.
-        let whole = skeleton.text.split_whitespace();
+        let whole = seen.split_whitespace();
         let whole = whole.filter(|word| !word.contains(['/', '\\']));
         let squeezed = whole.map(|word| {
             let kept: String = word
@@ -114,6 +115,18 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+
+    #[test]
+    fn what_nobody_sees_takes_no_room() {
+        let text = format!("{}Enter your password", "\u{200b}".repeat(MAX_TEXT));
+        let readings = readings(&text, false);
+        assert!(
+            readings
+                .iter()
+                .all(|reading| reading.contains(" enter your password ")),
+            "{readings:?}"
+        );
+    }
 
     #[test_case("Enter your password", "enter your password"; "as it is")]
     #[test_case("pаssw\u{200b}ord", "password"; "letters of other scripts, and invisible ones")]
