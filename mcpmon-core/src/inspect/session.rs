@@ -14,7 +14,7 @@ const MAX_NAME: usize = 64;
 pub struct Session {
     /// The same for every server of the session.
     pub id: SessionId,
-    /// Command name of its root.
+    /// Command name of its root; where that is `mcpmon run`, of the agent below it.
     pub agent: String,
 }
 
@@ -34,8 +34,24 @@ pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option
     let identity = Digest::of(format!("{boot} {pid} {start}").as_bytes()).short(SESSION_ROOT);
     Some(Session {
         id: SessionId::new(format!("{label}-{identity}")),
-        agent: root.comm.clone(),
+        agent: agent(ancestors, root).to_owned(),
     })
+}
+
+/// The agent of a session with this root: `mcpmon run` is none, but a known one below it, else what it started.
+fn agent<'a>(ancestors: &'a [Ancestor], root: &'a Ancestor) -> &'a str {
+    if root.comm != RUN_NAME {
+        return &root.comm;
+    }
+    let below = ancestors
+        .iter()
+        .rev()
+        .skip_while(|ancestor| ancestor.process != root.process);
+    let mut below = below.skip(1);
+    let known = below.clone().find(|ancestor| is_agent(&ancestor.comm));
+    known
+        .or_else(|| below.next())
+        .map_or(RUN_NAME, |agent| &agent.comm)
 }
 
 fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
@@ -124,6 +140,15 @@ mod tests {
         let (one, other) = (of(one), of(other));
         assert!(one.is_some() && other.is_some());
         one == other
+    }
+
+    #[test_case("claude:50 zsh:40" => "claude"; "an agent")]
+    #[test_case("node:61 claude:60 mcpmon-run:50 zsh:40" => "claude"; "an agent in a run")]
+    #[test_case("node:62 claude:61 bash:60 mcpmon-run:50" => "claude"; "an agent behind a shell in a run")]
+    #[test_case("node:61 my-agent:60 mcpmon-run:50" => "my-agent"; "an agent in a run that nobody has heard of")]
+    #[test_case("mcpmon-run:50 zsh:40" => "mcpmon-run"; "the run itself")]
+    fn the_agent_is_named(ancestors: &str) -> String {
+        session(&chain(ancestors), None, "boot").expect("a session").agent
     }
 
     #[test_case("systemd:1")]
