@@ -359,6 +359,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
         detections: Vec<Finding>,
+        /// How many results this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
     },
     /// A resource was to be read.
     #[serde(rename = "mcp_resource_read")]

@@ -113,7 +113,7 @@ pub(super) fn object(record: &DefinitionRecord) -> Map<String, Value> {
     put("kind", name(&record.key.kind).into());
     put("tool_name", record.key.name.clone().into());
     put("status", Status::of(record).as_str().trim_end_matches('!').into());
-    put("hash", record.seen.hash.to_string().into());
+    put("tool_hash", record.seen.hash.to_string().into());
     if let Some(pinned) = &record.pinned {
         put("pinned_hash", pinned.hash.to_string().into());
     }

@@ -260,7 +260,7 @@ pub(super) fn object(question: &Question, reply: &Reply, loaded: &Loaded) -> Map
         "reason": told.map(|opinion| &opinion.reason),
         "remedy": told.and_then(|opinion| opinion.remedy.as_ref()),
         "opinions": reply.opinions.iter().map(opinion_object).collect::<Vec<_>>(),
-        "hash": definition.map(|record| record.seen.hash.to_string()),
+        "tool_hash": definition.map(|record| record.seen.hash.to_string()),
         "last_seen": definition.map(|record| form::rfc3339(record.last_seen)),
         "sources": loaded.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "policy_hash": loaded.hash.to_string(),

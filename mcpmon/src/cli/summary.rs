@@ -129,13 +129,14 @@ fn describe(kind: EventKind) -> String {
         EventKind::OutputInspection {
             tool_name,
             detections,
+            count,
             ..
         } => {
             let patterns: Vec<_> = detections
                 .iter()
                 .map(|finding| finding.pattern.as_str())
                 .collect();
-            format!("{tool_name}: {}", patterns.join(", "))
+            format!("{tool_name}: {}{}", patterns.join(", "), times(count))
         }
         EventKind::ResourceRead { uri } => uri,
         EventKind::RequestJudged {

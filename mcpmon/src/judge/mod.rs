@@ -38,8 +38,9 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId,
-        ProcessRef, SESSION_ROOT, ServerId, ServerType, SessionId, SharedCall, Timestamp, Verdict,
+        Action, Conversation, DefinitionKey, Denial, Digest, Event, EventKind, Incident, Label, ListKind,
+        Message, ProcessId, ProcessRef, SESSION_ROOT, ServerId, ServerType, SessionId, Severity, SharedCall,
+        Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -165,6 +166,8 @@ pub struct Judge {
     entrance: Option<Entrance>,
     /// When it was joined.
     joined: Instant,
+    /// Why requests that waited were ended, while that holds.
+    halted: Option<Denial>,
 }
 
 /// What is left to be done before anything can be judged but the server's start.
@@ -351,6 +354,7 @@ impl Judge {
             lookups: files::Lookups::default(),
             entrance: parts.entrance,
             joined: Instant::now(),
+            halted: None,
         }
     }
 
@@ -395,9 +399,38 @@ impl Judge {
     }
 
     /// Why nothing at all may be asked of the server, where a person stopped its session or the host.
+    /// The first request that is ended so is an event, which the refusal of each one names.
     pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
         self.refresh(now);
-        self.monitor.halted(self.conversation.session.as_ref())
+        let Some(mut denial) = self.monitor.halted(self.conversation.session.as_ref()) else {
+            self.halted = None;
+            return None;
+        };
+        let known = self.halted.as_ref().filter(|known| known.reason == denial.reason);
+        if let Some(known) = known {
+            return Some(known.clone());
+        }
+        let id = record::new_event_id(now);
+        let mut event = Event::new(
+            now,
+            self.conversation.layer,
+            EventKind::RequestJudged {
+                method: String::new(),
+                summary: "requests that waited for an answer were ended".to_owned(),
+                count: 1,
+            },
+        );
+        event.id = Some(id);
+        event.session_id.clone_from(&self.conversation.session);
+        event.server_id = Some(self.conversation.identity.server.clone());
+        event.action = Action::Block;
+        event.severity = Severity::High;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(denial.reason.clone());
+        self.push(event);
+        denial.event = Some(id);
+        self.halted = Some(denial.clone());
+        Some(denial)
     }
 
     /// Records what is on the wire and no message.

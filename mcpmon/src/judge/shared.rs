@@ -339,7 +339,7 @@ fn opened(path: &Path) -> Option<Generation> {
     match Generation::open(path) {
         Ok(generation) => Some(generation),
         Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "changes by others are not heard of");
+            tracing::warn!(%error, path = %path.display(), "cannot watch the store for changes: approvals, pins and the kill switch will not reach this process");
             None
         }
     }

@@ -278,6 +278,7 @@ pub(crate) fn inspected(tool: &str) -> Event {
             tool_name: tool.to_owned(),
             jsonrpc_id: None,
             detections: vec![finding()],
+            count: 1,
         },
     );
     event.severity = Severity::Critical;

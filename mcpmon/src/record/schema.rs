@@ -201,13 +201,19 @@ const MIGRATIONS: &[&str] = &[
 
     DROP INDEX events_by_server;
     CREATE INDEX events_by_server ON events (server_id) WHERE server_id IS NOT NULL;
+
+    DROP INDEX events_notable;
+    CREATE INDEX events_notable ON events (seq)
+        WHERE (severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection')
+            AND NOT (type = 'mcp_tool_returned' AND rule IS 'output_poisoning');
 ",
 ];
 
 /// What outlives ordinary events where there is no room for all: detections, what was stopped, and whatever else is of
-/// severity medium or worse. As the index `events_notable` has it.
-pub(super) const NOTABLE: &str =
-    "(severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection')";
+/// severity medium or worse. That a poisoned result was withheld is told by what was found in it, which counts. As the
+/// index `events_notable` has it.
+pub(super) const NOTABLE: &str = "((severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection') \
+     AND NOT (type = 'mcp_tool_returned' AND rule IS 'output_poisoning'))";
 
 /// Why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]

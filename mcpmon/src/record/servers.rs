@@ -84,7 +84,12 @@ impl Touched {
     fn note(&mut self, server: &str, event: &StoredEvent, server_type: Option<&str>) {
         self.0
             .entry(server.to_owned())
-            .and_modify(|(seen, _)| *seen = (*seen).max(event.timestamp))
+            .and_modify(|(seen, known)| {
+                *seen = (*seen).max(event.timestamp);
+                if known.is_none() {
+                    *known = server_type.map(str::to_owned);
+                }
+            })
             .or_insert_with(|| (event.timestamp, server_type.map(str::to_owned)));
     }
 
@@ -92,7 +97,9 @@ impl Touched {
     pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
             "INSERT INTO servers (server_id, server_type, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3)
-             ON CONFLICT (server_id) DO UPDATE SET server_type = coalesce(server_type, excluded.server_type),
+             ON CONFLICT (server_id) DO UPDATE SET
+                 server_type = iif(excluded.server_type = 'sse' AND server_type = 'http', 'sse',
+                     coalesce(server_type, excluded.server_type)),
                  first_seen = coalesce(first_seen, excluded.first_seen),
                  last_seen = max(coalesce(last_seen, excluded.last_seen), excluded.last_seen)",
         )?;
@@ -102,6 +109,9 @@ impl Touched {
         Ok(())
     }
 }
+
+/// The type of a server that is spoken to as before Streamable HTTP: its events say so, its start does not.
+const SSE: &str = "sse";
 
 /// Names of the kinds from which a server's summary is made; parsing the others would cost more than writing them.
 const ABOUT_SERVERS: [&str; 4] = [
@@ -123,7 +133,12 @@ pub(super) fn apply(
     };
     // No process of a remote server starts here: what is said to it shows that it is used.
     if event.layer == Layer::McpHttp {
-        touched.note(server, event, None);
+        let server_type = event.data.get("server_type").and_then(Value::as_str);
+        touched.note(
+            server,
+            event,
+            server_type.filter(|server_type| *server_type == SSE),
+        );
     }
     match event.kind.as_str() {
         // A frequent kind, and all it needs is two of its fields.

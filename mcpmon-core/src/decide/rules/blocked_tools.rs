@@ -31,13 +31,17 @@ pub(in crate::decide) fn blocked(
     blocked.peek()?;
     let name = Spellings::new(name, &looks(name));
     let glob = blocked.find(|glob| glob.resembles(&name))?;
-    let how = if glob.names(&name) { "is" } else { "looks like" };
+    let how = if glob.names(&name) {
+        "is on"
+    } else {
+        "looks like one on"
+    };
     Some(Objection {
         rule: "blocked_tools".into(),
         effect: Effect::Block,
         severity: Severity::High,
         reason: format!(
-            "{} {how} {}, which is blocked (`mcp.blocked_tools`)",
+            "{} {how} the blocked list (`mcp.blocked_tools`: {})",
             subject(),
             glob.as_str()
         ),

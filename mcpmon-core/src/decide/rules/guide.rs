@@ -142,7 +142,7 @@ pub const BESIDE: &[About] = &[
             "mcp.cross_server.cross_server_flow",
             "mcp.categories",
         ],
-        what: "calls that only together with those to other servers of the session are an attack are blocked or noted",
+        what: "calls that are an attack only in combination with calls to other servers in the session are blocked or noted",
     },
     About {
         names: &["name_similarity"],
@@ -178,6 +178,11 @@ pub const BESIDE: &[About] = &[
         names: &["sampling"],
         keys: &["mcp.sampling"],
         what: "a server's request for a call of the model is let through, noted or blocked",
+    },
+    About {
+        names: &["sampling_context"],
+        keys: &["mcp.sampling"],
+        what: "a server's request for a call of the model that is given the context of servers is noted",
     },
     About {
         names: &["elicitation"],

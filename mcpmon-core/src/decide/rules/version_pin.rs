@@ -20,7 +20,7 @@ impl Rule for VersionPin {
             (PinStanding::Changed, Some(pinned)) => (
                 Severity::Critical,
                 format!(
-                    "{} changed: it is {seen}, pinned is {}",
+                    "the definition of {} changed: pinned {}, now {seen}",
                     scene.subject(),
                     pinned.hash.short(12)
                 ),

@@ -10,12 +10,12 @@ use crate::{
     decide::{
         order::Judgement,
         rules::{Effect, Objection, Ruling},
-        wording::explaining,
+        wording::{explaining, shown},
     },
-    inspect::scan::Source,
+    inspect::{protected_paths::read_by_uri, scan::Source},
     model::{
-        Answer, AnswerOutcome, Ask, Asked, CallOutcome, Event, EventKind, Finding, Question, RawJson,
-        ResultKind, Severity, Subject, Verdict,
+        Answer, AnswerOutcome, Ask, Asked, CallOutcome, Category, Event, EventKind, Finding, Match, Question,
+        RawJson, ResultKind, Severity, Standing, Subject, Verdict,
     },
     policy::Mode,
 };
@@ -87,10 +87,39 @@ impl Traffic {
         let name = tool(&answer.to.what).unwrap_or_default();
         let found = match &answer.outcome {
             _ if !self.policy.outputs.enabled => Vec::new(),
-            AnswerOutcome::Result { result, .. } => self.scanner.output(*result, &source(&answer.to.what)),
+            AnswerOutcome::Result { result, .. } => {
+                let mut found = self.scanner.output(*result, &source(&answer.to.what));
+                found.extend(self.protected_link(*result));
+                found
+            }
             AnswerOutcome::Error { error, .. } => self.scanner.text(Subject::Error, *error),
         };
         sieve(teller, &self.policy, subject, name, found)
+    }
+
+    /// The first item of a result that links to a protected file: its client may read that for the model.
+    fn protected_link(&self, result: RawJson<'_>) -> Option<Finding> {
+        let content = result.member("content")?;
+        let mut items = content.items().enumerate().take(MAX_LINKS);
+        items.find_map(|(position, item)| {
+            let is_link = item.member("type").and_then(RawJson::text)? == "resource_link";
+            let uri = item.member("uri").filter(|_| is_link)?.text()?;
+            let touch = read_by_uri(&uri, &self.files, &self.policy.guard.extra_paths)?;
+            let uri = cut(&uri, MAX_TEXT);
+            Some(Finding {
+                pattern: "protected_link".to_owned(),
+                category: Category::CredentialTheft,
+                severity: Severity::High,
+                field: format!("content[{position}].uri"),
+                matches: vec![Match {
+                    text: shown(&uri).chars().take(200).collect(),
+                    position: 0,
+                    context: format!("{} ({})", touch.path, touch.category.as_str()),
+                }],
+                // A listing of files has such links too: reading one is what is judged.
+                standing: Standing::Quoted,
+            })
+        })
     }
 
     /// The event that something was found in a result.
@@ -103,6 +132,7 @@ impl Traffic {
             tool_name: named(tool.unwrap_or_default(), MAX_TEXT),
             jsonrpc_id: teller.message.id.cloned(),
             detections,
+            count: 1,
         });
         event.severity = sieved.severity();
         if let Some(objection) = &sieved.objection {
@@ -200,6 +230,9 @@ impl Traffic {
         }
     }
 }
+
+/// Items of a result that are looked at for links.
+const MAX_LINKS: usize = 10_000;
 
 /// The code of an error that says which pages the user has to visit before a request is answered.
 const URL_ELICITATION_REQUIRED: i64 = -32042;

@@ -10,9 +10,9 @@ use crate::{
     decide::{
         order::Judgement,
         rules::{Effect, Objection, Ruling},
-        wording::{command, shown},
+        wording::{command, explaining, shown},
     },
-    model::{Ask, Event, Finding, RawJson, Subject},
+    model::{Ask, Event, Finding, RawJson, Severity, Subject},
 };
 
 impl Traffic {
@@ -53,12 +53,15 @@ impl Traffic {
         let requests = self.policy.requests;
         let mut found = params.map_or_else(Vec::new, |params| self.scanner.text(subject, params));
         match ask {
-            Ask::Sampling => note(
-                &mut ruling,
-                handled(requests.sampling, "sampling", || {
-                    "an LLM call of the server".to_owned()
-                }),
-            ),
+            Ask::Sampling => {
+                note(
+                    &mut ruling,
+                    handled(requests.sampling, "sampling", || {
+                        "an LLM call of the server".to_owned()
+                    }),
+                );
+                note(&mut ruling, params.and_then(context_of_others));
+            }
             Ask::Elicitation => {
                 for (finding, objection) in params
                     .into_iter()
@@ -133,6 +136,22 @@ impl Traffic {
         judgement.events.extend(told);
         judgement
     }
+}
+
+/// That a server asks for an LLM call that is given what was said before, to it or to other servers.
+fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
+    let (severity, whose) = match &*params.member("includeContext")?.text()? {
+        "allServers" => (Severity::Medium, "all servers"),
+        "thisServer" => (Severity::Low, "the server"),
+        _ => return None,
+    };
+    Some(Objection {
+        rule: "sampling_context".into(),
+        effect: Effect::Audit,
+        severity,
+        reason: format!("an LLM call of the server asks for the context of {whose} (`includeContext`)"),
+        remedy: Some(explaining("sampling_context")),
+    })
 }
 
 /// What is asked, in a line.

@@ -37,16 +37,16 @@ impl Traffic {
         let kill = self.kills.of(session)?;
         let (scope, lifting) = match session {
             Some(session) if self.kills.host.is_none() => (
-                format!("session {}", session.as_str()),
+                format!("in session {}", session.as_str()),
                 command(&["kill", session.as_str(), "--off"]),
             ),
-            Some(_) | None => ("this host".to_owned(), command(&["kill", "--all", "--off"])),
+            Some(_) | None => ("on this host".to_owned(), command(&["kill", "--all", "--off"])),
         };
         Some(Objection {
             rule: RULE.into(),
             effect: Effect::Block,
             severity: Severity::High,
-            reason: format!("{} stopped every use of MCP servers by {scope}", kill.by),
+            reason: format!("{} has stopped all MCP use {scope}", kill.by),
             remedy: Some(lifting),
         })
     }

@@ -159,12 +159,12 @@ impl Traffic {
             Content::Server(FromServer::Notice { .. } | FromServer::Ask { .. }) => {
                 self.repeats.thin(now, judgement)
             }
+            Content::Server(FromServer::Answer(answer)) => {
+                self.repeats.thin_findings(now, judgement, &answer.to.what)
+            }
             Content::Client(_)
             | Content::Server(
-                FromServer::Listing(_)
-                | FromServer::Introduction(_)
-                | FromServer::Answer(_)
-                | FromServer::ListChanged(_),
+                FromServer::Listing(_) | FromServer::Introduction(_) | FromServer::ListChanged(_),
             ) => judgement,
         }
     }

@@ -1,11 +1,11 @@
-//! Events that a server can cause by the million without being asked, told in few: the first of a kind within a minute,
+//! Events that a server can cause by the million, unasked or with every answer, told in few: the first of a kind within a minute,
 //! one each time there are twice as many, and the rest when the minute is over. Each says how many it stands for.
 
 use std::collections::BTreeMap;
 
 use crate::{
     decide::order::Judgement,
-    model::{Action, Event, EventKind, ServerId, SessionId, Severity, Timestamp},
+    model::{Action, Event, EventKind, Question, ServerId, SessionId, Severity, Timestamp},
 };
 
 /// How long repeats of a kind are counted before the rest is told.
@@ -49,6 +49,27 @@ impl Repeats {
         judgement.events = events
             .into_iter()
             .filter_map(|event| self.admit(now, event))
+            .collect();
+        judgement
+    }
+
+    /// The same of an answer to `asked`. That a call came back is told of each, and says that it was withheld; where
+    /// something else is withheld, what was found in it is the one event that a refusal can name.
+    pub(super) fn thin_findings(
+        &mut self,
+        now: Timestamp,
+        mut judgement: Judgement,
+        asked: &Question,
+    ) -> Judgement {
+        let is_call = matches!(asked, Question::Call { .. });
+        let is_needed = |event: &Event| !is_call && matches!(event.kind, EventKind::OutputInspection { .. });
+        let events = std::mem::take(&mut judgement.events);
+        judgement.events = events
+            .into_iter()
+            .filter_map(|event| match is_needed(&event) {
+                true => Some(event),
+                false => self.admit(now, event),
+            })
             .collect();
         judgement
     }
@@ -100,6 +121,15 @@ impl Kind {
         } = &event.kind
         {
             (detection.pattern.clone(), tool_name.clone().unwrap_or_default())
+        } else if let EventKind::OutputInspection {
+            tool_name,
+            detections,
+            ..
+        } = &event.kind
+        {
+            let worst = detections.iter().max_by_key(|finding| finding.severity);
+            let pattern = worst.map_or_else(String::new, |finding| finding.pattern.clone());
+            (pattern, tool_name.clone())
         } else if let EventKind::RequestJudged { method, summary, .. } = &event.kind {
             // What has no method is no message: its summary is ours, and counts what came.
             let chosen = match method.as_str() {
@@ -130,7 +160,10 @@ impl Counted {
 }
 
 fn standing_for(mut event: Event, number: u64) -> Event {
-    if let EventKind::Detection { count, .. } | EventKind::RequestJudged { count, .. } = &mut event.kind {
+    if let EventKind::Detection { count, .. }
+    | EventKind::OutputInspection { count, .. }
+    | EventKind::RequestJudged { count, .. } = &mut event.kind
+    {
         *count = number;
     }
     event

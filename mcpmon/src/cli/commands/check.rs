@@ -110,7 +110,7 @@ mcp:
     #[test]
     fn what_is_refused_and_by_which_other_rules() {
         assert_snapshot!(check(&["--server", "files", "--tool", "run_shell", "--args", r#"{"path":"/h/.ssh/id"}"#]), @"
-        block: tool run_shell of files is run_shell, which is blocked (`mcp.blocked_tools`)
+        block: tool run_shell of files is on the blocked list (`mcp.blocked_tools`: run_shell)
           rule: blocked_tools
           remedy: mcpmon policy explain blocked_tools
         other rules:
@@ -155,7 +155,7 @@ mcp:
     fn what_a_policy_that_observes_would_block() {
         let policy = format!("mode: observe\n{POLICY}");
         assert_snapshot!(checked(&policy, Form::Table, &["--server", "files", "--tool", "run_shell"]), @"
-        would_block: tool run_shell of files is run_shell, which is blocked (`mcp.blocked_tools`)
+        would_block: tool run_shell of files is on the blocked list (`mcp.blocked_tools`: run_shell)
           rule: blocked_tools
           remedy: mcpmon policy explain blocked_tools
         other rules:
@@ -171,7 +171,7 @@ mcp:
     #[test]
     fn one_object() {
         assert_snapshot!(checked(POLICY, Form::Json, &["--server", "files", "--tool", "run_shell"]), @r#"
-        {"server_id":"files","tool_name":"run_shell","action":"block","rule":"blocked_tools","reason":"tool run_shell of files is run_shell, which is blocked (`mcp.blocked_tools`)","remedy":"mcpmon policy explain blocked_tools","opinions":[{"rule":"blocked_tools","action":"block","severity":"high","reason":"tool run_shell of files is run_shell, which is blocked (`mcp.blocked_tools`)","remedy":"mcpmon policy explain blocked_tools","decides":true},{"rule":"defaults","action":"audit","severity":"info","reason":"tool run_shell of files is named by no rule, and so is noted (`mcp.defaults`)","remedy":"mcpmon policy explain defaults","decides":false}],"hash":"sha256:5c43d236f533f423fadfe52d325210e193266d45b759cf993bf25478fb8aaabc","last_seen":"2026-11-20T12:00:00.000000000Z","sources":["DIR/policy.yaml"],"policy_hash":"sha256:c587289f9437fefacff809a2490acf3a038553ccf4d8fc844221f2d93ad97054","not_asked":["mcp.rate_limits","mcp.cross_server"]}
+        {"server_id":"files","tool_name":"run_shell","action":"block","rule":"blocked_tools","reason":"tool run_shell of files is on the blocked list (`mcp.blocked_tools`: run_shell)","remedy":"mcpmon policy explain blocked_tools","opinions":[{"rule":"blocked_tools","action":"block","severity":"high","reason":"tool run_shell of files is on the blocked list (`mcp.blocked_tools`: run_shell)","remedy":"mcpmon policy explain blocked_tools","decides":true},{"rule":"defaults","action":"audit","severity":"info","reason":"tool run_shell of files is named by no rule, and so is noted (`mcp.defaults`)","remedy":"mcpmon policy explain defaults","decides":false}],"tool_hash":"sha256:5c43d236f533f423fadfe52d325210e193266d45b759cf993bf25478fb8aaabc","last_seen":"2026-11-20T12:00:00.000000000Z","sources":["DIR/policy.yaml"],"policy_hash":"sha256:c587289f9437fefacff809a2490acf3a038553ccf4d8fc844221f2d93ad97054","not_asked":["mcp.rate_limits","mcp.cross_server"]}
         ---
         note: rates and the calls to other servers of a running session are not known here, and may still stop it
         exit 1

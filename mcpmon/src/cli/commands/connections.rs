@@ -12,7 +12,7 @@ use crate::{
         table::{Column, Row, Table},
         time,
     },
-    record::{Filter, Reader, StoredEvent},
+    record::{Filter, Reader, Span, StoredEvent},
 };
 
 /// List connections to MCP servers, from them, and to watched or denied addresses
@@ -59,6 +59,16 @@ pub(in crate::cli) fn run(
     options.whose.restrict(&mut filter);
     options.range.restrict(&mut filter, now);
     let limit = options.range.limit;
+    let span = Span {
+        since: filter.since.unwrap_or(Timestamp(0)),
+        until: filter.until.unwrap_or(now),
+    };
+    if !options.follow && reader.find(&filter, 1)?.is_empty() && reader.unwatched(span)? == [span] {
+        output.note(
+            "nothing is known: only a daemon sees connections, and none watched; start `mcpmon daemon`",
+        )?;
+        return Ok(output.flush()?);
+    }
     match options.follow {
         true => LISTING.follow(reader, filter, limit, output, || {
             output::wait_for(FOLLOW_INTERVAL)

@@ -106,7 +106,11 @@ fn asked(
     let headers = options.headers()?;
     let way = destination.way;
     let offer = inspection::ask(destination.asking(headers, loaded.policy.limits.max_line), way)
-        .map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+        .map_err(|error| {
+            CliError::new(ErrorKind::Environment, error).with_hint(
+                "is the server up, and is this its URL? `mcpmon inspect --help` names what can be given beside it: headers, a certificate, the transport",
+            )
+        })?;
     let inspected = inspect_offer(&offer, loaded).map_err(|error| usage(error.into()))?;
     if output.form == Form::Table {
         output.note(&introduced(&offer, inspected.len()))?;

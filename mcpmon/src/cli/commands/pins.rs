@@ -248,7 +248,7 @@ pub(in crate::cli) fn trust(
     }
     let whose = place.trust_files(&server)?;
     Ok(output.note(&format!(
-        "{server} ({whose}) may also run as it was when it was refused"
+        "trusted: the files with which {server} ({whose}) was last refused; it may start again"
     ))?)
 }
 

@@ -183,7 +183,7 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
     );
     put("tool", definition::shown_name(record));
     put("status", Status::of(record).as_str().to_owned());
-    put("hash", record.seen.hash.to_string());
+    put("tool_hash", record.seen.hash.to_string());
     put(
         "pinned",
         record
@@ -315,7 +315,7 @@ mod tests {
         let all = shown(Form::Json, |reader, output| list(&all(), reader, output));
         scene::assert_documented("registry list, registry show, tools", false, &all);
         insta::assert_snapshot!(shown(Form::Json, |reader, output| show("filesystem:read_file", reader, output)), @r#"
-        {"server_id":"filesystem","name":"@a/filesystem","uid":1000,"kind":"tool","tool_name":"read_file","status":"pinned","hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","pinned_hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","hidden":false,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:00:00.000000000Z","detections":[],"definition":{"description":"Reads a file","name":"read_file"}}
+        {"server_id":"filesystem","name":"@a/filesystem","uid":1000,"kind":"tool","tool_name":"read_file","status":"pinned","tool_hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","pinned_hash":"sha256:9cbea9906e3ecfe4e79b3403a1f5f0458e1ca3a599132ea0f9f45b0c34d41e9d","hidden":false,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:00:00.000000000Z","detections":[],"definition":{"description":"Reads a file","name":"read_file"}}
         ---
         "#);
     }

@@ -1,7 +1,8 @@
 //! `mcpmon status`: what is enforced right now.
 
 use clap::Args;
-use serde_json::Value;
+use mcpmon_core::model::Kill;
+use serde_json::{Map, Value, json};
 
 use crate::{
     agent::{
@@ -16,6 +17,7 @@ use crate::{
         time,
     },
     config::{LocalConfig, Search, Trust, load_sources},
+    record::json::rfc3339,
 };
 
 /// Show what is enforced right now; exit 1 where enforcement is degraded or not proved yet, 3 without a daemon
@@ -35,9 +37,7 @@ pub(in crate::cli) fn run(
     };
     match output.form {
         Form::Json => {
-            if let Value::Object(object) = serde_json::to_value(&status).map_err(anyhow::Error::from)? {
-                output.json(&object)?;
-            }
+            output.json(&object(&status)?)?;
         }
         Form::Table => {
             let mut lines = lines(&status);
@@ -53,6 +53,23 @@ pub(in crate::cli) fn run(
         State::Enforcing | State::Observing => Ok(()),
         State::Starting => Err(starting()),
         State::Degraded => Err(degraded(&status)),
+    }
+}
+
+/// The status as one JSON object, in which every time is a text.
+fn object(status: &Status) -> Result<Map<String, Value>, CliError> {
+    let mut value = serde_json::to_value(status).map_err(anyhow::Error::from)?;
+    let kill = |kill: &Kill| json!({"by": kill.by, "at": rfc3339(kill.at)});
+    let sessions = status.kills.sessions.iter();
+    value["kills"] = json!({
+        "host": status.kills.host.as_ref().map(kill),
+        "sessions": sessions
+            .map(|(session, of)| (session.as_str().to_owned(), kill(of)))
+            .collect::<Map<_, _>>(),
+    });
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => unreachable!("a status is an object"),
     }
 }
 
@@ -309,7 +326,7 @@ fn store(status: &Status) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mcpmon_core::model::{Kills, ServerId};
+    use mcpmon_core::model::{Kills, ServerId, SessionId, Timestamp};
 
     use super::*;
     use crate::agent::{
@@ -426,6 +443,22 @@ mod tests {
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
                    13 MB, the oldest event of 2026-11-01T12:00:00.000000000Z
         "#);
+    }
+
+    #[test]
+    fn the_json_is_as_documented_and_times_are_texts() {
+        let mut status = sample();
+        let kill = Kill {
+            by: "ann".to_owned(),
+            at: Timestamp(1_795_176_000_000_000_000),
+        };
+        status.kills.host = Some(kill.clone());
+        drop(status.kills.sessions.insert(SessionId::new("s1"), kill));
+        let object = object(&status).expect("it serialises");
+        let kill = json!({"by": "ann", "at": "2026-11-20T12:00:00.000000000Z"});
+        assert_eq!(object["kills"], json!({"host": kill, "sessions": {"s1": kill}}));
+        let line = Value::Object(object).to_string();
+        crate::cli::commands::scene::assert_documented("status", false, &line);
     }
 
     #[test]

@@ -31,7 +31,9 @@ pub(super) fn refine(draft: &mut Draft) {
         let ours = draft.tree.written(&wrong.path);
         let whole = match cut == wrong.path {
             true => "",
-            false => "; all of it is left out, for without this it would say something else",
+            false => {
+                "; the whole rule is left out, because without this condition it would match more than intended"
+            }
         };
         draft.note(
             &node,

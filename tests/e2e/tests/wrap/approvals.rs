@@ -27,7 +27,7 @@ fn only_the_definition_that_was_looked_at_is_approved() -> Result<()> {
 
     let store = home.path("store.db").display().to_string();
     let tools = program::run(["tools", "--json", "--db", &store])?.objects()?;
-    let hash = text(tools.first().context("a tool")?, "hash").to_owned();
+    let hash = text(tools.first().context("a tool")?, "tool_hash").to_owned();
     let digits = hash.trim_start_matches("sha256:");
     let subject = format!("{}:forecast", server.name);
     let approve =

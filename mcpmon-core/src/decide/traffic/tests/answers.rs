@@ -42,6 +42,21 @@ fn a_result_is_told_with_how_long_it_took() {
     assert_eq!((duration_us, bytes, outcome), (2500, 300, CallOutcome::Ok));
 }
 
+#[test_case("resource_link", "file:///home/me/.ssh/id_rsa", true; "a key")]
+#[test_case("resource_link", "file:///home/me/notes.txt", false; "another file")]
+#[test_case("resource", "file:///home/me/.ssh/id_rsa", false; "no link")]
+fn a_link_to_a_protected_file_is_a_finding_and_passes(kind: &str, uri: &str, is_found: bool) {
+    let mut world = World::new(policy());
+    let result = format!(r#"{{"content":[{{"type":"{kind}","name":"a","uri":"{uri}"}}]}}"#);
+    let judgement = world.result(called(), &result, ResultKind::Complete);
+    assert_eq!(judgement.verdict, Verdict::Allow);
+    let found = judgement.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Detection { detection, .. } => Some(&*detection.pattern),
+        _ => None,
+    });
+    assert_eq!(found.eq(["protected_link"]), is_found, "{judgement:?}");
+}
+
 #[test_case("EVIL-HIGH", OnOutput::Block, Some("output_poisoning"), CallOutcome::Withheld; "block")]
 #[test_case("EVIL-HIGH", OnOutput::Alert, None, CallOutcome::Ok; "alert")]
 #[test_case("EVIL-LOW", OnOutput::Block, None, CallOutcome::Ok; "below the threshold")]

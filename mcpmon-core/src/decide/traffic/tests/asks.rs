@@ -29,6 +29,21 @@ fn sampling_that_is_allowed_is_inspected(text: &str, rule: Option<&str>) {
     );
 }
 
+#[test_case("allServers", "mcp_request_judged audit sampling_context"; "of all servers")]
+#[test_case("thisServer", "mcp_request_judged audit sampling_context"; "of its own")]
+#[test_case("none", "mcp_request_judged allow"; "of none")]
+fn sampling_that_is_allowed_and_asks_for_context_is_an_event(context: &str, event: &str) {
+    let mut policy = policy();
+    policy.requests.sampling = Handling::Allow;
+    let mut world = World::new(policy);
+    let judgement = world.ask(
+        Ask::Sampling,
+        &format!(r#"{{"messages":[],"includeContext":"{context}"}}"#),
+    );
+    assert_eq!(judgement.verdict, Verdict::Allow);
+    assert_eq!(told(&judgement), [event]);
+}
+
 #[test_case("password", Some("elicitation_credentials"); "a password")]
 #[test_case("city", None; "a city")]
 fn questions_for_credentials_are_always_blocked(field: &str, rule: Option<&str>) {

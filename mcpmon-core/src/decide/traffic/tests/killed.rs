@@ -79,7 +79,7 @@ fn lists_are_shown_and_pinned_as_ever_and_calls_go_on_once_it_is_lifted() {
     let Verdict::Block(denial) = world.call("read").verdict else {
         panic!("it goes on");
     };
-    assert_eq!(denial.reason, "ann stopped every use of MCP servers by this host");
+    assert_eq!(denial.reason, "ann has stopped all MCP use on this host");
     assert_eq!(denial.remedy.as_deref(), Some("mcpmon kill --all --off"));
     drop(world.monitor.stop(Kills::default()));
     assert_eq!(world.call("read").verdict, Verdict::Allow);

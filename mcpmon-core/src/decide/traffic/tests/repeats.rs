@@ -17,7 +17,10 @@ fn notice(world: &mut World, text: &str) -> Judgement {
 }
 
 fn count(event: &Event) -> u64 {
-    let (EventKind::Detection { count, .. } | EventKind::RequestJudged { count, .. }) = &event.kind else {
+    let (EventKind::Detection { count, .. }
+    | EventKind::OutputInspection { count, .. }
+    | EventKind::RequestJudged { count, .. }) = &event.kind
+    else {
         panic!("an event with a count: {event:?}");
     };
     *count
@@ -77,6 +80,44 @@ fn another_finding_is_no_repeat_and_names_that_a_server_chose_tell_only_some_apa
         told += judgement.events.len();
     }
     assert!(told < 200, "{told}");
+}
+
+#[test]
+fn a_flood_of_poisoned_results_is_told_in_a_few_events_and_each_return_by_itself() {
+    let mut world = World::new(policy());
+    let result = format!(r#"{{"content":[{{"type":"text","text":"{ANOTHER}"}}]}}"#);
+    let question = || Question::Call {
+        tool: Some("read".into()),
+    };
+    let mut told = Vec::new();
+    for _ in 0..1000 {
+        let judgement = world.result(question(), &result, ResultKind::Complete);
+        assert_ne!(judgement.verdict, Verdict::Allow);
+        told.extend(judgement.events);
+    }
+    world.now = Timestamp(MINUTE);
+    told.extend(world.monitor.observe(world.now, Observation::Tick).events);
+    let (returned, found): (Vec<Event>, Vec<Event>) = told
+        .into_iter()
+        .partition(|event| matches!(event.kind, EventKind::ToolReturned { .. }));
+    assert_eq!(returned.len(), 1000);
+    assert!(found.len() < 100, "{}", found.len());
+    let inspected = found
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::OutputInspection { .. }));
+    assert_eq!(inspected.map(count).sum::<u64>(), 1000);
+    // A refusal of what is read names what was found in it, each time.
+    for _ in 0..5 {
+        let judgement = world.result(
+            Question::Read { uri: "u:x".into() },
+            &result,
+            ResultKind::Complete,
+        );
+        assert!(
+            judgement.events.iter().any(|event| event.action == Action::Block),
+            "{judgement:?}"
+        );
+    }
 }
 
 #[test]

@@ -44,6 +44,11 @@ fn shown(format: Format) -> String {
 }
 
 #[test]
+fn the_json_is_as_documented() {
+    scene::assert_documented("report", false, &shown(Format::Json));
+}
+
+#[test]
 fn what_nobody_could_see_is_said_to_be_unseen() {
     let options = |format| Options {
         session: "s1".to_owned(),

@@ -35,7 +35,7 @@ fn a_rule_goes_with_its_condition_and_stays_without_decoration() {
     let (imported, _) = imported(Agentshield, text);
     assert_snapshot!(told(&imported.notes), @r"
     2 rules[0].severity left out: unknown key: expected `id`, `match`, `decision` or `reason`
-    4 rules[1].match.caller left out: unknown key: expected `tool_name`, `tool_name_regex`, `tool_name_any`, `server` or `argument_patterns`; all of it is left out, for without this it would say something else
+    4 rules[1].match.caller left out: unknown key: expected `tool_name`, `tool_name_regex`, `tool_name_any`, `server` or `argument_patterns`; the whole rule is left out, because without this condition it would match more than intended
     6 rules[2] left out: `decision` is missing
     ");
     let ids: Vec<_> = imported
