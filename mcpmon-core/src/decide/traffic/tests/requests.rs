@@ -62,7 +62,9 @@ fn a_denial_names_rule_reason_and_remedy() {
         panic!("it is blocked");
     };
     assert!(
-        denial.reason.starts_with("tool read of files changed"),
+        denial
+            .reason
+            .starts_with("the definition of tool read of files changed: pinned "),
         "{}",
         denial.reason
     );
