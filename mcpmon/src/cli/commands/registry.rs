@@ -183,7 +183,7 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
     );
     put("tool", definition::shown_name(record));
     put("status", Status::of(record).as_str().to_owned());
-    put("tool_hash", record.seen.hash.to_string());
+    put("hash", record.seen.hash.to_string());
     put(
         "pinned",
         record
