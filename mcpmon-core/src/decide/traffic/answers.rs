@@ -112,7 +112,7 @@ impl Traffic {
                 severity: Severity::High,
                 field: format!("content[{position}].uri"),
                 matches: vec![Match {
-                    text: shown(&uri).chars().take(200).collect(),
+                    text: shown(uri).chars().take(200).collect(),
                     position: 0,
                     context: format!("{} ({})", touch.path, touch.category.as_str()),
                 }],

@@ -91,15 +91,15 @@ fn unlocked<T>(
 
 fn is_locked(error: &DaemonError) -> bool {
     use rusqlite::ErrorCode;
-    let source = match error {
-        DaemonError::Store(
-            StoreError::Sqlite { source, .. }
-            | StoreError::Schema {
-                source: SchemaError::Sqlite(source),
-                ..
-            },
-        ) => source,
-        _ => return false,
+    let DaemonError::Store(
+        StoreError::Sqlite { source, .. }
+        | StoreError::Schema {
+            source: SchemaError::Sqlite(source),
+            ..
+        },
+    ) = error
+    else {
+        return false;
     };
     matches!(
         source.sqlite_error_code(),

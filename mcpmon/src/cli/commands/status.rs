@@ -67,10 +67,10 @@ fn object(status: &Status) -> Result<Map<String, Value>, CliError> {
             .map(|(session, of)| (session.as_str().to_owned(), kill(of)))
             .collect::<Map<_, _>>(),
     });
-    match value {
-        Value::Object(object) => Ok(object),
-        _ => unreachable!("a status is an object"),
-    }
+    let Value::Object(object) = value else {
+        unreachable!("a status is an object")
+    };
+    Ok(object)
 }
 
 /// What this user's own policy file, if there is one, adds to the daemon's.

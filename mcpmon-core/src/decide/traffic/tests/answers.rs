@@ -50,9 +50,11 @@ fn a_link_to_a_protected_file_is_a_finding_and_passes(kind: &str, uri: &str, is_
     let result = format!(r#"{{"content":[{{"type":"{kind}","name":"a","uri":"{uri}"}}]}}"#);
     let judgement = world.result(called(), &result, ResultKind::Complete);
     assert_eq!(judgement.verdict, Verdict::Allow);
-    let found = judgement.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Detection { detection, .. } => Some(&*detection.pattern),
-        _ => None,
+    let found = judgement.events.iter().filter_map(|event| {
+        if let EventKind::Detection { detection, .. } = &event.kind {
+            return Some(&*detection.pattern);
+        }
+        None
     });
     assert_eq!(found.eq(["protected_link"]), is_found, "{judgement:?}");
 }
