@@ -559,21 +559,16 @@ mod tests {
 
     #[test]
     fn a_count_is_told_where_there_is_more_than_one() {
-        let connection = |count| EventKind::NetworkConnection {
-            remote_addr: "192.0.2.1:443".parse().expect("an address"),
-            remote_name: None,
-            direction: Direction::Watch,
-            protocol: Transport::Tcp,
-            server_type: None,
-            given_addr: None,
-            proxied: false,
+        let judged = |count| EventKind::RequestJudged {
+            method: "ping".to_owned(),
+            summary: String::new(),
             count,
         };
         for (count, told) in [(1, None), (2, Some(2))] {
-            let json = serde_json::to_value(connection(count)).expect("a kind always serialises");
+            let json = serde_json::to_value(judged(count)).expect("a kind always serialises");
             assert_eq!(json.get("count").and_then(serde_json::Value::as_u64), told);
             let back: EventKind = serde_json::from_value(json).expect("what was serialised is read");
-            assert_eq!(back, connection(count));
+            assert_eq!(back, judged(count));
         }
     }
 

@@ -38,9 +38,8 @@ use std::{
 use mcpmon_core::{
     decide::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook},
     model::{
-        Action, Conversation, DefinitionKey, Denial, Digest, Event, EventKind, Incident, Label, ListKind,
-        Message, ProcessId, ProcessRef, SESSION_ROOT, ServerId, ServerType, SessionId, Severity, SharedCall,
-        Timestamp, Verdict,
+        Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId,
+        ProcessRef, SESSION_ROOT, ServerId, ServerType, SessionId, SharedCall, Timestamp, Verdict,
     },
     policy::{Policy, network::table::Tables},
 };
@@ -396,41 +395,6 @@ impl Judge {
             self.refuse(now, &mut judgement);
         }
         self.carry_out(judgement)
-    }
-
-    /// Why nothing at all may be asked of the server, where a person stopped its session or the host.
-    /// The first request that is ended so is an event, which the refusal of each one names.
-    pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
-        self.refresh(now);
-        let Some(mut denial) = self.monitor.halted(self.conversation.session.as_ref()) else {
-            self.halted = None;
-            return None;
-        };
-        let known = self.halted.as_ref().filter(|known| known.reason == denial.reason);
-        if let Some(known) = known {
-            return Some(known.clone());
-        }
-        let id = record::new_event_id(now);
-        let mut event = Event::new(
-            now,
-            self.conversation.layer,
-            EventKind::RequestJudged {
-                method: String::new(),
-                summary: "requests that waited for an answer were ended".to_owned(),
-                count: 1,
-            },
-        );
-        event.id = Some(id);
-        event.session_id.clone_from(&self.conversation.session);
-        event.server_id = Some(self.conversation.identity.server.clone());
-        event.action = Action::Block;
-        event.severity = Severity::High;
-        event.rule = Some(denial.rule.clone());
-        event.reason = Some(denial.reason.clone());
-        self.push(event);
-        denial.event = Some(id);
-        self.halted = Some(denial.clone());
-        Some(denial)
     }
 
     /// Records what is on the wire and no message.

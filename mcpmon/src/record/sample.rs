@@ -23,6 +23,13 @@ pub(crate) fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
+/// A lock on the store at `path`, as another process has it, until it is dropped.
+pub(crate) fn locked(path: &std::path::Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    connection
+}
+
 /// Stores `events` with ids 1, 2, 3….
 pub(crate) fn fill(store: &mut Store, events: impl IntoIterator<Item = Event>) {
     let events: Vec<StoredEvent> = (1..)

@@ -90,21 +90,7 @@ fn unlocked<T>(
 }
 
 fn is_locked(error: &DaemonError) -> bool {
-    use rusqlite::ErrorCode;
-    let DaemonError::Store(
-        StoreError::Sqlite { source, .. }
-        | StoreError::Schema {
-            source: SchemaError::Sqlite(source),
-            ..
-        },
-    ) = error
-    else {
-        return false;
-    };
-    matches!(
-        source.sqlite_error_code(),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
+    matches!(error, DaemonError::Store(error) if error.is_locked())
 }
 
 fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
@@ -227,9 +213,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcpmon.db");
         drop(usable(&path, Access::default()).unwrap());
-        let holder = rusqlite::Connection::open(&path).unwrap();
-        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let mut holder = Some(holder);
+        let mut holder = Some(sample::locked(&path));
         let mut tries = 0;
         let opened = unlocked(Duration::MAX, || {
             tries += 1;

@@ -452,6 +452,26 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl StoreError {
+    /// Whether another process has the file locked.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        use rusqlite::ErrorCode;
+        let source = match self {
+            Self::Sqlite { source, .. }
+            | Self::Schema {
+                source: SchemaError::Sqlite(source),
+                ..
+            } => source,
+            Self::Schema { .. } | Self::Access(_) | Self::Unreachable { .. } | Self::Thread(_) => {
+                return false;
+            }
+        };
+        matches!(
+            source.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        )
+    }
+
     /// Whether the same write may succeed later: the disk is full, or the file locked.
     #[must_use]
     pub fn is_transient(&self) -> bool {
