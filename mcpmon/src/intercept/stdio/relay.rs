@@ -43,6 +43,8 @@ pub(super) const ABANDONED: Duration = Duration::from_secs(5);
 /// How long a server whose pipes are closed may take to end before its client is told that they are. A process that is
 /// killed closes them first; why it was killed is known only once it has ended, and its client waits for that.
 const HANG_UP_GRACE: Duration = Duration::from_secs(1);
+/// How long a server that ended may be looked at on: without its digests, a first start is not pinned.
+const MAX_LATE_CHECK: Duration = Duration::from_secs(5);
 /// How often whatever waits for time to pass is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How long nobody says anything until what only messages need is given back.
@@ -184,6 +186,9 @@ impl<'a> Relay<'a> {
     /// Where a system call fails; the server is killed.
     pub fn run(mut self) -> Result<Closing, RelayError> {
         let parting = self.relay();
+        if let Ok(Parting::Ended(_)) = &parting {
+            self.conclude_check()?;
+        }
         match &parting {
             Ok(Parting::Ended(_) | Parting::Abandoned) => self.guarded.family.end_all()?,
             Ok(Parting::Unguarded | Parting::Refused(_)) | Err(_) => self.guarded.family.kill_all()?,
@@ -412,6 +417,27 @@ impl<'a> Relay<'a> {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         }
+    }
+
+    /// Waits for the look at the files of a server that has ended, unless the guard has something to tell.
+    fn conclude_check(&mut self) -> Result<(), RelayError> {
+        let Some(done) = self.check.done() else {
+            return Ok(());
+        };
+        let mut ports = [
+            PollFd::new(done, PollFlags::POLLIN),
+            PollFd::new(self.guarded.control(), PollFlags::POLLIN),
+        ];
+        let patience = PollTimeout::try_from(MAX_LATE_CHECK).unwrap_or(PollTimeout::MAX);
+        match poll(&mut ports, patience) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if ports[0].revents().is_some_and(|events| !events.is_empty()) {
+            // Its last word is said: a refusal would be of no use, and is recorded.
+            let _refusal = self.settle();
+        }
+        Ok(())
     }
 
     /// Lets the first `count` bytes of the buffer through the filter.

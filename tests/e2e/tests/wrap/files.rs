@@ -67,6 +67,31 @@ fn is_refusal(output: &str) -> bool {
     output.lines().count() == 1 && output.contains("(rule mcp.version_pinning, event ")
 }
 
+/// Longer to hash than the session takes.
+const LARGE: u64 = 256 << 20;
+
+#[test]
+fn a_server_that_ends_before_it_is_hashed_is_pinned_all_the_same() -> Result<()> {
+    let home = Home::new()?;
+    let program = home.path("large");
+    // What follows a program in its file does not matter to it.
+    fs::copy("/bin/cat", &program)?;
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&program)?
+        .set_len(LARGE)?;
+    let mut wrapped =
+        Wrapped::start(&mut home.wrap(&["--server", "large"], &[&program.display().to_string()])?)?;
+    let (code, output, errors) = wrapped.finish()?;
+    assert_eq!((code, output.as_str()), (0, ""), "{errors}");
+    let store = home.path("store.db").display().to_string();
+    let run = program::run(["events", "--json", "--type", "mcp_server_started", "--db", &store])?;
+    let started = run.objects()?.into_iter().next().context("a start")?;
+    assert_eq!(text(&started, "pin"), "pinned", "{started}");
+    assert_eq!(text(&started, "exe_sha256"), sha256(&program)?);
+    Ok(())
+}
+
 #[test]
 fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     let home = Home::new()?;
