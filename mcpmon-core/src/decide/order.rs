@@ -141,8 +141,8 @@ pub enum Order {
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
-        /// Files that were executed on the way to it, as they were named.
-        launcher: Vec<String>,
+        /// Files that were executed on the way to it, as they were named; `None` where a part of the way was forgotten.
+        launcher: Option<Vec<String>>,
         /// Its real user id: users take turns.
         uid: u32,
         /// Tells this program of the process from one it may execute meanwhile.

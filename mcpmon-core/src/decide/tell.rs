@@ -219,6 +219,20 @@ pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
     event
 }
 
+/// What stood before a server cannot be compared: more was started meanwhile than is remembered.
+pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &Serving) -> Event {
+    let kind = EventKind::EnforcementDegraded {
+        component: "launchers".to_owned(),
+        cause: format!(
+            "more processes were started than are remembered; what started `{}` is not compared with its pin",
+            instance.server
+        ),
+    };
+    let mut event = about(now, &instance.server, serving, kind);
+    event.severity = Severity::High;
+    event
+}
+
 /// More servers run than are followed.
 pub(super) fn too_many(now: Timestamp, server: &ServerId, exec: &Exec, max: usize) -> Event {
     let kind = EventKind::EnforcementDegraded {

@@ -7,8 +7,10 @@ use crate::{
     model::{Exec, Fork, ProcessId},
 };
 
-/// Processes that are remembered; the oldest is forgotten first.
-const MAX_PROCESSES: usize = 2048;
+/// Processes that are remembered. Those that ended are forgotten first.
+const MAX_PROCESSES: usize = 4096;
+/// From so many on, those that ended are looked for: the end of most processes is not told.
+const CROWDED: usize = MAX_PROCESSES / 2;
 /// Files of one process.
 const MAX_FILES: usize = 6;
 /// Bytes of a path. What is cut leads nowhere, so that a longer one is not taken for nothing.
@@ -20,14 +22,26 @@ const MAX_DEPTH: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     of: BTreeMap<ProcessId, Way>,
-    order: VecDeque<ProcessId>,
+    /// Processes that may live, beside some that were found to have ended; those looked at longest ago come first.
+    living: VecDeque<ProcessId>,
+    /// Processes that ended, in that order: what they started may still become a server.
+    ended: VecDeque<ProcessId>,
+    /// Start of the youngest process that was forgotten.
+    forgotten: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Way {
     parent: ProcessId,
     files: Vec<String>,
+    has_ended: bool,
+    /// It may have executed more, which was forgotten.
+    is_partial: bool,
 }
+
+/// A process on the way to a server was forgotten: more were started meanwhile than are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WayForgotten;
 
 impl Ways {
     /// A process executes.
@@ -46,24 +60,64 @@ impl Ways {
         self.entry(fork.process, fork.parent);
     }
 
+    /// A process ended: it makes room where that is needed.
+    pub(super) fn ended(&mut self, process: ProcessId) {
+        if let Some(way) = self.of.get_mut(&process)
+            && !way.has_ended
+        {
+            way.has_ended = true;
+            self.ended.push_back(process);
+        }
+    }
+
+    /// Processes of which somebody should find out whether they live, at most `count`; none while there is room. Other
+    /// ones each time.
+    pub(super) fn next_to_check(&mut self, count: usize) -> Vec<ProcessId> {
+        if self.of.len() < CROWDED {
+            return Vec::new();
+        }
+        let mut wanted = Vec::new();
+        while wanted.len() < count
+            && let Some(process) = self.living.pop_front()
+        {
+            if self.may_live(process) {
+                wanted.push(process);
+            }
+        }
+        self.living.extend(&wanted);
+        wanted
+    }
+
+    fn may_live(&self, process: ProcessId) -> bool {
+        self.of.get(&process).is_some_and(|way| !way.has_ended)
+    }
+
     /// What the first process of a launch that executed files executed before `serving`: nothing where that process
     /// serves itself.
-    pub(super) fn before(&self, launcher: ProcessId, serving: ProcessId, stage: &Stage) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Where a process of the launch was forgotten.
+    pub(super) fn before(
+        &self,
+        launcher: ProcessId,
+        serving: ProcessId,
+        stage: &Stage,
+    ) -> Result<Vec<String>, WayForgotten> {
         let mut line = Vec::new();
         let mut process = Some(serving);
         while let Some(next) = process.filter(|_| line.len() < MAX_DEPTH) {
             line.push(next);
-            process = self
-                .of
-                .get(&next)
-                .map(|way| way.parent)
-                .filter(|_| next != launcher);
+            let way = self.of.get(&next);
+            if way.map_or_else(|| self.may_be_forgotten(next), |way| way.is_partial) {
+                return Err(WayForgotten);
+            }
+            process = way.map(|way| way.parent).filter(|_| next != launcher);
         }
         let first = line.iter().rev().find_map(|process| {
             Some((process, self.of.get(process)?)).filter(|(_, way)| !way.files.is_empty())
         });
         let Some((process, way)) = first else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let mut files = way.files.clone();
         if *process == serving {
@@ -75,20 +129,36 @@ impl Ways {
                 Stage::Module { .. } | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => {}
             }
         }
-        files
+        Ok(files)
     }
 
     fn entry(&mut self, process: ProcessId, parent: ProcessId) -> &mut Way {
         if !self.of.contains_key(&process) {
-            self.order.push_back(process);
-            if self.order.len() > MAX_PROCESSES
-                && let Some(oldest) = self.order.pop_front()
+            while self.of.len() >= MAX_PROCESSES
+                && let Some(first) = self.ended.pop_front().or_else(|| self.living.pop_front())
             {
-                self.of.remove(&oldest);
+                if self.of.remove(&first).is_some() {
+                    self.forgotten = self.forgotten.max(Some(first.start));
+                }
+            }
+            self.living.push_back(process);
+            if self.living.len() > 2 * MAX_PROCESSES {
+                let of = &self.of;
+                self.living
+                    .retain(|process| of.get(process).is_some_and(|way| !way.has_ended));
             }
         }
-        let files = Vec::new();
-        self.of.entry(process).or_insert(Way { parent, files })
+        let is_partial = self.may_be_forgotten(process);
+        self.of.entry(process).or_insert(Way {
+            parent,
+            files: Vec::new(),
+            has_ended: false,
+            is_partial,
+        })
+    }
+
+    fn may_be_forgotten(&self, process: ProcessId) -> bool {
+        self.forgotten.is_some_and(|youngest| process.start <= youngest)
     }
 }
 
@@ -162,7 +232,9 @@ mod tests {
                 ..Exec::default()
             });
         }
-        ways.before(process(execs[0].0), process(4), &stage).join(" ")
+        ways.before(process(execs[0].0), process(4), &stage)
+            .expect("nothing was forgotten")
+            .join(" ")
     }
 
     #[test]
@@ -177,26 +249,98 @@ mod tests {
             });
             ways.before(process(4), process(4), &Stage::Program)
         };
-        assert_eq!(exec("/opt/server"), [""; 0]);
-        assert_eq!(exec("/opt/other"), ["/opt/server"]);
+        assert_eq!(exec("/opt/server"), Ok(vec![]));
+        assert_eq!(exec("/opt/other"), Ok(vec!["/opt/server".to_owned()]));
+    }
+
+    /// Starts a process under the first one.
+    fn starts(ways: &mut Ways, pid: u32, filename: &str) {
+        ways.executes(&Exec {
+            process: ProcessId {
+                pid,
+                start: pid.into(),
+            },
+            parent: process(1),
+            filename: filename.to_owned(),
+            argv: vec![filename.to_owned()],
+            ..Exec::default()
+        });
     }
 
     #[test]
     fn no_user_fills_the_memory() {
         let mut ways = Ways::default();
-        for pid in 0..5000 {
-            ways.executes(&Exec {
-                process: process(pid),
-                filename: "/x".repeat(2000),
-                argv: vec!["x".to_owned()],
-                ..Exec::default()
+        for pid in 0..3 * MAX_PROCESSES as u32 {
+            starts(&mut ways, pid, &"/x".repeat(2000));
+            ways.ended(ProcessId {
+                pid,
+                start: pid.into(),
             });
         }
-        assert_eq!((ways.of.len(), ways.order.len()), (MAX_PROCESSES, MAX_PROCESSES));
+        assert!(ways.living.len() <= 2 * MAX_PROCESSES, "{}", ways.living.len());
+        assert_eq!((ways.of.len(), ways.ended.len()), (MAX_PROCESSES, MAX_PROCESSES));
         assert!(
             ways.of
                 .values()
                 .all(|way| way.files.iter().all(|file| file.len() <= MAX_PATH))
         );
+    }
+
+    /// A launcher, which becomes the server later.
+    const SERVER: ProcessId = ProcessId { pid: 2, start: 2 };
+
+    #[test]
+    fn a_launcher_that_lives_is_not_forgotten_for_others_that_ended() {
+        let mut ways = Ways::default();
+        starts(&mut ways, 2, "/home/me/bin/serve");
+        for pid in 10..4 * MAX_PROCESSES as u32 {
+            starts(&mut ways, pid, "/bin/true");
+            ways.ended(ProcessId {
+                pid,
+                start: pid.into(),
+            });
+        }
+        starts(&mut ways, 2, "/opt/server");
+        let before = ways.before(SERVER, SERVER, &Stage::Program);
+        assert_eq!(before, Ok(vec!["/home/me/bin/serve".to_owned()]));
+    }
+
+    #[test]
+    fn ends_that_nobody_told_are_asked_for() {
+        let mut ways = Ways::default();
+        starts(&mut ways, 2, "/home/me/bin/serve");
+        for pid in 10..4 * MAX_PROCESSES as u32 {
+            starts(&mut ways, pid, "/bin/true");
+            for process in ways.next_to_check(2) {
+                if process != SERVER {
+                    ways.ended(process);
+                }
+            }
+        }
+        assert!(ways.of.contains_key(&SERVER));
+    }
+
+    #[test]
+    fn what_was_forgotten_is_said_to_be() {
+        let mut ways = Ways::default();
+        starts(&mut ways, 2, "/home/me/bin/serve");
+        for pid in 10..2 * MAX_PROCESSES as u32 {
+            starts(&mut ways, pid, "/bin/sleep");
+        }
+        let young = ProcessId {
+            pid: 1,
+            start: u64::MAX,
+        };
+        assert_eq!(
+            ways.before(young, young, &Stage::Program),
+            Ok(vec![]),
+            "it came later"
+        );
+        let before = ways.before(SERVER, SERVER, &Stage::Program);
+        assert_eq!(before, Err(WayForgotten));
+        // What it executes now is not all that it executed.
+        starts(&mut ways, 2, "/opt/server");
+        let before = ways.before(SERVER, SERVER, &Stage::Program);
+        assert_eq!(before, Err(WayForgotten));
     }
 }

@@ -2,9 +2,17 @@
 
 use std::{
     ffi::OsStr,
-    fs,
     path::{Component, Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
 };
+
+use crate::intercept::hash::{Kind, Process, Root};
 
 /// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
 const MAX_WORDS: usize = 16;
@@ -12,11 +20,15 @@ const MAX_WORDS: usize = 16;
 const MAX_LINKS: usize = 4;
 /// Where packages are installed.
 const MODULES: &str = "/node_modules/";
+/// How long a command's links may take: its file system may hang, and everybody waits.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Threads that may wait for file systems that hang. Beyond them no links are followed.
+const MAX_STUCK: usize = 16;
 
-/// `argv` with links into installed packages followed; empty where there are none. Paths are those of a process that
-/// sees `root` as its root and works in `directory`, which is below that. A bare program is looked up on `search_path`.
+/// `argv` with links into installed packages followed; empty where there are none. Paths are those of a process with this
+/// root, which works in `directory`. A bare program is looked up on `search_path`.
 pub(super) fn linked(
-    root: &Path,
+    root: &Root,
     directory: &Path,
     search_path: Option<&OsStr>,
     argv: &[String],
@@ -38,26 +50,27 @@ pub(super) fn linked(
     followed
 }
 
-fn found(root: &Path, directory: &Path, search_path: &OsStr, name: &str) -> Option<PathBuf> {
+fn found(root: &Root, directory: &Path, search_path: &OsStr, name: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(search_path).map(|place| directory.join(place).join(name));
-    candidates.into_iter().find(|path| outside(root, path).is_file())
+    candidates.into_iter().find(|path| root.is(path, Kind::File))
 }
 
 /// The file in a package that the link at `path` leads to.
-fn target(root: &Path, mut path: PathBuf) -> Option<String> {
+fn target(root: &Root, mut path: PathBuf) -> Option<String> {
     for _ in 0..MAX_LINKS {
-        let target = fs::read_link(outside(root, &path)).ok()?;
-        path = normal(&path.parent()?.join(target));
+        let link = root.find_link(&path).ok()?;
+        if link.kind() != Kind::Link {
+            return None;
+        }
+        // The directory may be reached over links itself, and `..` is that of where it is.
+        let directory = root.canonical(path.parent()?).ok()?;
+        path = normal(&directory.join(link.target().ok()?));
         let text = path.to_str()?;
         if text.contains(MODULES) && !text.contains("/node_modules/.bin/") {
             return Some(text.to_owned());
         }
     }
     None
-}
-
-fn outside(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Without `.` and `..`.
@@ -73,9 +86,106 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// The links in the command of another process, as that process sees them.
+fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
+    let Ok(process) = Process::open(pid) else {
+        return Vec::new();
+    };
+    // What has ended, or works in a directory that is gone, has no links to follow.
+    match (process.root(), process.working_directory()) {
+        (Ok(root), Ok(directory)) => linked(&root, &directory, None, argv),
+        (Err(_), _) | (_, Err(_)) => Vec::new(),
+    }
+}
+
+/// Follows links in commands of other processes on a thread of its own: any user can mount a file system that never
+/// answers.
+#[derive(Debug, Default)]
+pub(super) struct LinkFollower {
+    worker: Option<Worker>,
+    stuck: Arc<AtomicUsize>,
+}
+
+/// The links of a command were not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the file system of process {pid} does not answer: links in its command are not followed")]
+pub(super) struct LinksUnread {
+    pid: u32,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Debug)]
+struct Worker {
+    jobs: mpsc::Sender<Job>,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+impl LinkFollower {
+    /// As [`linked`] for the process `pid`.
+    ///
+    /// # Errors
+    /// Where its file system takes too long.
+    pub(super) fn linked(&mut self, pid: u32, argv: &[String]) -> Result<Vec<String>, LinksUnread> {
+        if !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
+            return Ok(Vec::new());
+        }
+        let words: Vec<String> = argv.iter().take(MAX_WORDS).cloned().collect();
+        let mut followed = self
+            .answer(PATIENCE, move || linked_of_process(pid, &words))
+            .ok_or(LinksUnread { pid })?;
+        if !followed.is_empty() {
+            followed.extend(argv.iter().skip(MAX_WORDS).cloned());
+        }
+        Ok(followed)
+    }
+
+    /// What `work` gives within `patience`. A thread that gives nothing is left to itself, and replaced.
+    fn answer<T: Send + 'static>(
+        &mut self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = mpsc::channel();
+        let job = Box::new(move || drop(reply.send(work())));
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => self.start()?,
+        };
+        worker.jobs.send(job).ok()?;
+        match answer.recv_timeout(patience) {
+            Ok(answer) => {
+                self.worker = Some(worker);
+                Some(answer)
+            }
+            Err(_) => {
+                self.stuck.fetch_add(1, Ordering::Relaxed);
+                worker.is_abandoned.store(true, Ordering::Release);
+                None
+            }
+        }
+    }
+
+    fn start(&self) -> Option<Worker> {
+        if self.stuck.load(Ordering::Relaxed) >= MAX_STUCK {
+            return None;
+        }
+        let (jobs, received) = mpsc::channel::<Job>();
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let (abandoned, stuck) = (Arc::clone(&is_abandoned), Arc::clone(&self.stuck));
+        let started = thread::Builder::new().name("links".to_owned()).spawn(move || {
+            received.into_iter().for_each(|job| job());
+            if abandoned.load(Ordering::Acquire) {
+                stuck.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+        started.ok().map(|_| Worker { jobs, is_abandoned })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use test_case::test_case;
 
@@ -84,24 +194,58 @@ mod tests {
     #[test_case("node /p/node_modules/.bin/memory --x" => "node /p/node_modules/@a/memory/index.js --x"; "a command")]
     #[test_case("/usr/bin/env node bin/memory" => "/usr/bin/env node /p/node_modules/@a/memory/index.js"; "a link to a command, in the working directory")]
     #[test_case("memory /data" => "/p/node_modules/@a/memory/index.js /data"; "by its name")]
+    #[test_case("node /p/commands/memory" => "node /p/node_modules/@a/memory/index.js"; "by way of a link that starts at the root")]
     #[test_case("node /p/node_modules/@a/memory/index.js" => ""; "no link")]
     #[test_case("node /p/other" => ""; "a link elsewhere")]
     #[test_case("node /p/circle" => ""; "a circle")]
     fn links(line: &str) -> String {
-        let root = tempfile::tempdir().expect("a directory");
-        let at = |path: &str| root.path().join(path);
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |path: &str| directory.path().join(path);
         fs::create_dir_all(at("p/node_modules/.bin")).expect("a directory");
         fs::create_dir_all(at("p/node_modules/@a/memory")).expect("a directory");
         fs::create_dir_all(at("p/bin")).expect("a directory");
         fs::write(at("p/node_modules/@a/memory/index.js"), "").expect("a file");
         symlink("../@a/memory/index.js", at("p/node_modules/.bin/memory")).expect("a link");
         symlink("../node_modules/.bin/memory", at("p/bin/memory")).expect("a link");
+        symlink("/p/node_modules/.bin", at("p/commands")).expect("a link");
         symlink("/p/bin", at("p/other")).expect("a link");
         symlink("circle", at("p/circle")).expect("a link");
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        // What is above the root is not seen: the links are looked at by their own names.
+        let root = Root::at(directory.path()).expect("a root");
         let search_path = OsStr::new("/nowhere:/p/node_modules/@a/memory:/p/node_modules/.bin");
-        let search_path = search_path.to_os_string();
-        linked(root.path(), Path::new("/p"), Some(&search_path), &argv).join(" ")
+        linked(&root, Path::new("/p"), Some(search_path), &argv).join(" ")
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_holds_nobody_up() {
+        let mut follower = LinkFollower::default();
+        let (resume, waiting) = mpsc::channel::<()>();
+        let hung = follower.answer(Duration::from_millis(1), move || waiting.recv().is_ok());
+        assert_eq!(hung, None);
+        assert_eq!(follower.answer(Duration::from_mins(1), || 7), Some(7));
+        assert_eq!(follower.stuck.load(Ordering::Relaxed), 1);
+        drop(resume);
+        while follower.stuck.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn there_is_an_end_to_the_threads_that_wait() {
+        let mut follower = LinkFollower::default();
+        let held: Vec<_> = (0..MAX_STUCK)
+            .map(|_| {
+                let (resume, waiting) = mpsc::channel::<()>();
+                let hung = follower.answer(Duration::from_millis(1), move || waiting.recv().is_ok());
+                assert_eq!(hung, None);
+                resume
+            })
+            .collect();
+        assert_eq!(follower.answer(Duration::from_mins(1), || 7), None);
+        drop(held);
+        while follower.stuck.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(follower.answer(Duration::from_mins(1), || 7), Some(7));
     }
 }

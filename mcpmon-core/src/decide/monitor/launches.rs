@@ -65,7 +65,7 @@ impl Monitor {
             | Stage::Module { .. }
             | Stage::Program
             | Stage::Container { .. }
-            | Stage::Inline => self.serve(number, serving, &mut judgement),
+            | Stage::Inline => self.serve(now, number, serving, &mut judgement),
         }
         judgement
     }
@@ -153,12 +153,14 @@ impl Monitor {
         let serving = instance.serving().filter(|serving| !serving.is_shell());
         let replaces = serving.is_some_and(|serving| serving.process == exec.process);
         match (serving, launch) {
-            (Some(_), _) if replaces => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (Some(_), _) if replaces => {
+                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement)
+            }
             (Some(_), _) => {}
             // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
-            (None, Some(_)) => self.serve(number, Serving::new(exec, stage, now), &mut judgement),
+            (None, Some(_)) => self.serve(now, number, Serving::new(exec, stage, now), &mut judgement),
             (None, None) if is_installed => {
-                self.serve(number, Serving::new(exec, stage, now), &mut judgement);
+                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement);
             }
             (None, None) => instance.propose(Serving::new(exec, stage, now)),
         }
@@ -188,7 +190,13 @@ impl Monitor {
     }
 
     /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
-    pub(super) fn serve(&mut self, number: InstanceId, mut serving: Serving, judgement: &mut Judgement) {
+    pub(super) fn serve(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        mut serving: Serving,
+        judgement: &mut Judgement,
+    ) {
         let can_block = self.may_block_starts();
         let Some(instance) = self.instances.get_mut(number) else {
             return;
@@ -203,7 +211,13 @@ impl Monitor {
         }
         let launcher = self
             .ways
-            .before(instance.launcher, serving.process, &serving.stage);
+            .before(instance.launcher, serving.process, &serving.stage)
+            .ok();
+        if launcher.is_none() {
+            judgement
+                .events
+                .push(tell::way_forgotten(now, instance, &serving));
+        }
         let is_pinned = self.pins.contains(&instance.pin_key(&serving));
         serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {
@@ -225,9 +239,15 @@ impl Monitor {
     }
 
     /// `serving` was the server, and has ended: nothing is there to be held.
-    pub(super) fn serve_ended(&mut self, serving: Serving, exit: Exit, judgement: &mut Judgement) {
+    pub(super) fn serve_ended(
+        &mut self,
+        now: Timestamp,
+        serving: Serving,
+        exit: Exit,
+        judgement: &mut Judgement,
+    ) {
         let process = serving.process;
-        self.serve(exit.instance, serving, judgement);
+        self.serve(now, exit.instance, serving, judgement);
         judgement
             .orders
             .retain(|order| !matches!(order, Order::Hold { process: held } if *held == process));

@@ -260,6 +260,7 @@ impl Monitor {
     /// A process of a server ended.
     pub fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
+        self.ways.ended(exit.process);
         // It may have ended before the kernel heard where it belongs.
         if let Some(number) = self.instances.of(exit.process) {
             exit.instance = number;
@@ -290,10 +291,21 @@ impl Monitor {
         }
         let is_unserved = matches!(instance.phase, Phase::Starting(_));
         if let Some(shell) = solitary.filter(|_| is_unserved) {
-            self.serve_ended(shell, exit, &mut judgement);
+            self.serve_ended(now, shell, exit, &mut judgement);
         }
         self.instances.leave(exit.instance, exit.process);
         judgement
+    }
+
+    /// Processes of which somebody should find out whether they live, at most `count`: the ends of most are not told, and
+    /// the room for what they executed is bounded.
+    pub fn next_to_check(&mut self, count: usize) -> Vec<ProcessId> {
+        self.ways.next_to_check(count)
+    }
+
+    /// A process is known to have ended, whoever it was.
+    pub fn ended(&mut self, process: ProcessId) {
+        self.ways.ended(process);
     }
 
     /// Time passes: candidates that lived long enough are taken for the server.
@@ -311,7 +323,7 @@ impl Monitor {
                 .chain(instance.childless_shell())
                 .find(|candidate| now.since(candidate.since) >= candidate_age(candidate));
             if let Some(serving) = grown.cloned() {
-                self.serve(number, serving, &mut judgement);
+                self.serve(now, number, serving, &mut judgement);
             }
         }
         judgement

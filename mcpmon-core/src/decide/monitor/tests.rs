@@ -10,7 +10,7 @@ use crate::{
     policy::{OnChange, Transport},
 };
 use crate::{
-    decide::pins::{Part, PinSet, PinnedFile, Writers},
+    decide::pins::{LauncherFiles, Part, PinSet, PinnedFile, Writers},
     model::{
         Checkpoint, Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity,
         Transport as Protocol,
@@ -1421,6 +1421,37 @@ fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
         ["mcp_server_exited"],
         "a child that comes and goes changes nothing"
     );
+}
+
+#[test]
+fn a_server_is_not_compared_in_silence_where_its_way_was_forgotten() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
+    for pid in 100..10_000 {
+        world.exec(pid, 9, "sleep 60");
+    }
+    let launch = world.exec(10, 9, "/usr/bin/mcp-server-git");
+    assert_eq!(kinds(&launch), ["mcp_enforcement_degraded"]);
+    let is_forgotten = |order: &Order| matches!(order, Order::Hash { launcher: None, .. });
+    assert!(launch.orders.iter().any(is_forgotten), "{:?}", launch.orders);
+    let unknown = ServerFiles {
+        launcher: Some(LauncherFiles {
+            file: Part::Unknown {
+                path: PathBuf::new(),
+                cause: "forgotten".to_owned(),
+            },
+            writers: Writers::Others,
+            is_known: false,
+        }),
+        ..files("v1")
+    };
+    let attempt = world.monitor.attempts;
+    let hashed = world
+        .monitor
+        .hashed(Timestamp(world.now), FIRST, attempt, unknown, Vec::new());
+    let EventKind::ServerStarted { pin, .. } = &hashed.events[0].kind else {
+        panic!("a start");
+    };
+    assert_eq!(*pin, PinState::Unknown);
 }
 
 #[test]

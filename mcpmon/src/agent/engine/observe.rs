@@ -1,6 +1,6 @@
 //! Kernel records, and processes found in `/proc`, in the words of the core.
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::time::Instant;
 
 use mcpmon_common::{
     event::{Action, ExecRecord, Hook},
@@ -17,7 +17,7 @@ use mcpmon_core::{
 
 use super::{Core, MAX_HANDED};
 use crate::{
-    agent::{clock, hashing::Handed, host, linked::linked},
+    agent::{clock, hashing::Handed, host},
     intercept::{
         kernel::records::{self, Record},
         tree::descendants,
@@ -77,7 +77,7 @@ impl Core {
             parent: host::process_id(record.parent),
             instance: instance(record.entry),
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
-            linked: linked_words(process.pid, &argv),
+            linked: self.linked(process.pid, &argv),
             argv,
             filename: exec.filename.clone(),
             comm: exec.comm.clone(),
@@ -91,6 +91,28 @@ impl Core {
         self.claim(&mut observed);
         let judgement = self.judge_exec(now, &observed);
         self.carry_out(judgement, Some(record.entry));
+        self.look_for_ended();
+    }
+
+    /// Finds out of some remembered processes whether they live, where there are many: more than one for each that is
+    /// started, so that those that ended make room in time.
+    fn look_for_ended(&mut self) {
+        const MAX_LOOKS: usize = 2;
+        for process in self.monitor.next_to_check(MAX_LOOKS) {
+            if !host::is_alive(process) {
+                self.monitor.ended(process);
+            }
+        }
+    }
+
+    /// The command of a process with links into installed packages followed; empty where there are none, or where its
+    /// file system does not answer, which is told.
+    fn linked(&mut self, pid: u32, argv: &[String]) -> Vec<String> {
+        self.links.linked(pid, argv).unwrap_or_else(|error| {
+            self.troubles
+                .note(Instant::now(), "links in commands", &error.to_string());
+            Vec::new()
+        })
     }
 
     /// What a wrapper says of a process that it started, and what it held of it.
@@ -200,7 +222,8 @@ impl Core {
     }
 
     fn judge_found(&mut self, found: &Found, entry: ProcessEntry) {
-        let mut exec = found.exec(entry);
+        let linked = self.linked(found.process.pid, &found.argv);
+        let mut exec = found.exec(entry, linked);
         self.claim(&mut exec);
         let judgement = self.judge_exec(clock::now(), &exec);
         let launched = judgement
@@ -220,7 +243,8 @@ impl Core {
             let Some(found) = host::identify(pid).and_then(Found::look) else {
                 continue;
             };
-            let judgement = self.judge_exec(clock::now(), &found.exec(entry));
+            let linked = self.linked(found.process.pid, &found.argv);
+            let judgement = self.judge_exec(clock::now(), &found.exec(entry, linked));
             self.carry_out(judgement, Some(entry));
         }
     }
@@ -235,7 +259,8 @@ impl Core {
             .collect();
         for (pid, entry) in waiting {
             if let Some(found) = host::identify(pid).and_then(Found::look) {
-                let judgement = self.judge_exec(clock::now(), &found.exec(entry));
+                let linked = self.linked(found.process.pid, &found.argv);
+                let judgement = self.judge_exec(clock::now(), &found.exec(entry, linked));
                 self.carry_out(judgement, Some(entry));
             }
         }
@@ -284,14 +309,14 @@ impl Found {
     }
 
     /// As if it had been started just now.
-    fn exec(&self, entry: ProcessEntry) -> Exec {
+    fn exec(&self, entry: ProcessEntry, linked: Vec<String>) -> Exec {
         Exec {
             process: self.process,
             parent: self.parent,
             instance: instance(entry),
             pending: entry.has(ProcessEntry::FLAG_PENDING),
             argv: self.argv.clone(),
-            linked: linked_words(self.process.pid, &self.argv),
+            linked,
             filename: self.argv.first().cloned().unwrap_or_default(),
             comm: self.comm.clone(),
             uid: self.uid,
@@ -304,8 +329,6 @@ impl Found {
     }
 }
 
-/// The kernel's copy of the arguments with the rest as `/proc` tells it; the copy alone where the two disagree.
-/// The process can overwrite what `/proc` tells, and it is empty once the process is gone.
 /// Whether a connection goes to a declared server.
 const fn is_to_server(event: &Event) -> bool {
     matches!(
@@ -317,6 +340,8 @@ const fn is_to_server(event: &Event) -> bool {
     )
 }
 
+/// The kernel's copy of the arguments with the rest as `/proc` tells it; the copy alone where the two disagree.
+/// The process can overwrite what `/proc` tells, and it is empty once the process is gone.
 fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
     let agrees = match copied.split_last() {
         None => true,
@@ -332,13 +357,6 @@ fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
     } else {
         copied.to_vec()
     }
-}
-
-/// The command of a process with links into installed packages followed, as the process sees them.
-fn linked_words(pid: u32, argv: &[String]) -> Vec<String> {
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let directory = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-    linked(&root, &directory, None, argv)
 }
 
 pub(super) const fn instance(entry: ProcessEntry) -> Option<InstanceId> {

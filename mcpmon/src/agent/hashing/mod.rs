@@ -32,8 +32,8 @@ pub(super) struct HashJob {
     pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
-    /// Files that were executed on the way to the process.
-    pub(super) launcher: Vec<String>,
+    /// Files that were executed on the way to the process; `None` where nobody remembers.
+    pub(super) launcher: Option<Vec<String>>,
     /// What its wrapper held of it, for one that ends before it is looked at.
     pub(super) handed: Option<Handed>,
 }
@@ -210,9 +210,19 @@ fn look_at_process(
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
     let mut files = hasher.server(&process, &entry(&job.stage), cancel)?;
-    if !job.launcher.is_empty() {
-        files.launcher = launcher(hasher, &Launcher::of_process(&process, &job.launcher)?, cancel)?;
-    }
+    files.launcher = match &job.launcher {
+        Some(way) if way.is_empty() => files.launcher,
+        Some(way) => launcher(hasher, &Launcher::of_process(&process, way)?, cancel)?,
+        None => Some(LauncherFiles {
+            file: Part::Unknown {
+                path: PathBuf::new(),
+                cause: "more processes were started than are remembered, and what started it is forgotten"
+                    .to_owned(),
+            },
+            writers: Writers::Others,
+            is_known: false,
+        }),
+    };
     Ok(Looked {
         files,
         environment: variable_names(variables.iter().map(String::as_str)),

@@ -38,7 +38,7 @@ use super::{clock, host, linked::linked, remote::DestinationError};
 use crate::{
     config::{self, ConfigError, Search, Trust},
     intercept::{
-        hash::{Hasher, PLACE_VARIABLES},
+        hash::{Hasher, PLACE_VARIABLES, Root},
         http::mcp::Caps,
         stdio::{
             self, Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen,
@@ -403,7 +403,10 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
 /// A command with links into installed packages followed, as this process would start it.
 fn linked_words(argv: &[String]) -> Vec<String> {
     let directory = env::current_dir().unwrap_or_default();
-    linked(Path::new("/"), &directory, env::var_os("PATH").as_deref(), argv)
+    let Ok(root) = Root::at(Path::new("/")) else {
+        return Vec::new();
+    };
+    linked(&root, &directory, env::var_os("PATH").as_deref(), argv)
 }
 
 fn allowed(verdict: Verdict) -> Result<(), Denial> {

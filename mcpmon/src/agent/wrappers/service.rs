@@ -214,8 +214,12 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             variables,
             names,
         } => {
+            // A file system may take its time, and everybody else's requests wait for this thread.
+            let wrappers = wrappers.clone();
+            let hold = move || wrappers.hold(number, program, variables, names);
+            let held = tokio::task::spawn_blocking(hold).await;
             // The process itself can be read all the same, unless it ends at once.
-            if let Err(cause) = wrappers.hold(number, program, variables, names) {
+            if let Err(cause) = held.unwrap_or_else(|error| Err(error.to_string())) {
                 tracing::warn!(cause, "what a wrapper starts cannot be held");
             }
             Hear::Done
