@@ -268,6 +268,8 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(exit.instance) else {
             return judgement;
         };
+        // One that was taken for the server before ends as that.
+        let is_unserved = matches!(instance.phase, Phase::Starting(_));
         let solitary = instance.solitary_shell(exit.process).cloned();
         instance.shell.take_if(|shell| shell.process == exit.process);
         if let Some(shell) = &mut instance.shell {
@@ -289,7 +291,6 @@ impl Monitor {
             }
             Phase::Hashing(..) | Phase::Serving(_) => {}
         }
-        let is_unserved = matches!(instance.phase, Phase::Starting(_));
         if let Some(shell) = solitary.filter(|_| is_unserved) {
             self.serve_ended(now, shell, exit, &mut judgement);
         }

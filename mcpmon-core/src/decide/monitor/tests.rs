@@ -1469,6 +1469,22 @@ fn a_script_that_ends_at_once_was_the_server() {
     }
 }
 
+#[test]
+fn a_script_that_served_ends_once() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    world.now = 2 * SECOND;
+    let grown = world.monitor.tick(Timestamp(world.now));
+    assert_eq!(orders(&grown), ["hash 10"]);
+    world.hashed(FIRST, "shell");
+    let ended = world.exit(FIRST, 10, 0);
+    assert_eq!(
+        (orders(&ended), kinds(&ended)),
+        (Vec::new(), vec!["mcp_server_exited"])
+    );
+    assert_eq!(world.monitor.running().count(), 0);
+}
+
 #[test_case(true; "which is forked")]
 #[test_case(false; "which executes before its fork is known")]
 fn a_script_that_started_something_is_no_server_when_it_ends(is_forked: bool) {
