@@ -14,8 +14,10 @@ pub struct Detection {
     pub builtin: BTreeSet<Category>,
     /// Patterns of the configuration, looked for in definitions and outputs.
     pub custom: Vec<CustomPattern>,
-    /// From which severity on `on_detection` holds; below it, findings are recorded.
+    /// From which severity on a finding is reported; below it, it is recorded.
     pub alert_threshold: Severity,
+    /// From which severity on `on_detection` holds, and secrets are acted upon.
+    pub act_threshold: Severity,
     /// What a finding in a definition does.
     pub on_detection: OnDetection,
     /// What a tool does that a pinned server did not list before.
@@ -36,7 +38,8 @@ impl Default for Detection {
                 Category::StealthInstruction,
             ]),
             custom: Vec::new(),
-            alert_threshold: Severity::High,
+            alert_threshold: Severity::Medium,
+            act_threshold: Severity::High,
             on_detection: OnDetection::Hide,
             on_new_tool: OnNewTool::Alert,
         }

@@ -134,6 +134,7 @@ fn inspections(own: &Detection, other: &Detection) -> Detection {
                 builtin: own.builtin.union(&other.builtin).copied().collect(),
                 custom: own.custom.iter().chain(new).cloned().collect(),
                 alert_threshold: own.alert_threshold.min(other.alert_threshold),
+                act_threshold: own.act_threshold.min(other.act_threshold),
                 on_detection: own.on_detection.max(other.on_detection),
                 on_new_tool: own.on_new_tool.max(other.on_new_tool),
             }
@@ -362,11 +363,12 @@ mod tests {
             new_tools,
         )
             .prop_map(
-                |(enabled, builtin, alert_threshold, on_detection, on_new_tool)| Detection {
+                |(enabled, builtin, act_threshold, on_detection, on_new_tool)| Detection {
                     enabled,
                     builtin,
                     custom: Vec::new(),
-                    alert_threshold,
+                    alert_threshold: act_threshold,
+                    act_threshold,
                     on_detection,
                     on_new_tool,
                 },
@@ -455,7 +457,7 @@ mod tests {
     /// What finds, and what follows: nothing where it is off.
     fn found(inspection: &Detection, category: Category, severity: Severity) -> Option<OnDetection> {
         let looks = inspection.enabled && inspection.builtin.contains(&category);
-        (looks && severity >= inspection.alert_threshold).then_some(inspection.on_detection)
+        (looks && severity >= inspection.act_threshold).then_some(inspection.on_detection)
     }
 
     fn withheld(outputs: OutputInspection) -> Option<OnOutput> {

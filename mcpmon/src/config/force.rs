@@ -75,6 +75,7 @@ const IN_FORCE: &[&str] = &[
     "mcp.detection.builtin",
     "mcp.detection.custom_patterns",
     "mcp.detection.alert_threshold",
+    "mcp.detection.act_threshold",
     "mcp.detection.on_detection",
     "mcp.detection.on_new_tool",
     "mcp.rate_limits",

@@ -53,7 +53,7 @@ impl Standing {
     pub(in crate::decide) fn refuses_server(self, policy: &Policy) -> bool {
         let is_bad = self
             .danger
-            .is_some_and(|(severity, _)| severity >= policy.inspection.alert_threshold);
+            .is_some_and(|(severity, _)| severity >= policy.inspection.act_threshold);
         is_bad && policy.inspection.on_detection == OnDetection::Block
     }
 

@@ -121,7 +121,7 @@ impl<'a> Given<'a> {
 
     /// The secrets something follows from.
     pub(in crate::decide) fn alarming(&self) -> Vec<&'a Secret> {
-        let threshold = self.policy.inspection.alert_threshold;
+        let threshold = self.policy.inspection.act_threshold;
         let alarms = |secret: &&Secret| secret.finding.severity >= threshold && !self.accepts(secret);
         self.secrets.iter().filter(alarms).collect()
     }

@@ -6,14 +6,14 @@ use crate::{
     policy::OnDetection,
 };
 
-/// Something in the definition is at or above the threshold.
+/// Something in the definition is at or above the threshold from which it is acted upon.
 pub(super) struct ToolPoisoning;
 
 impl Rule for ToolPoisoning {
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;
-        if severity < scene.policy.inspection.alert_threshold {
+        if severity < scene.policy.inspection.act_threshold {
             return None;
         }
         // Somebody was asked, and the policy takes silence for consent.

@@ -21,7 +21,7 @@ pub(in crate::decide) struct Disclosed {
 
 /// An event for each secret that is not accepted.
 pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling) -> Vec<Event> {
-    let threshold = given.policy.inspection.alert_threshold;
+    let threshold = given.policy.inspection.act_threshold;
     let event = |secret: &Secret| {
         let of_rule = |objection: &&Objection| objection.rule == given.rule();
         let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);

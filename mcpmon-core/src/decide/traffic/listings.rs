@@ -147,7 +147,7 @@ impl Traffic {
             .filter(|(_, sight)| !matches!(sight, Sight::Contradicted(_)));
         let replaced = replaced.map(|(position, _)| items[position].0).collect();
         let mut room = self.room_for_matches(identity, kind, replaced);
-        read.map(|(position, sight)| {
+        let mut found: Vec<_> = read.map(|(position, sight)| {
             let entry = match sight {
                 Sight::New | Sight::Unchanged | Sight::Changed(_) => {
                     offer.and_then(|offer| offer.get(items[position].0))
@@ -179,7 +179,9 @@ impl Traffic {
             room.keep(&mut findings);
             (position, findings)
         })
-        .collect()
+        .collect();
+        boilerplate::soften(&mut found, items.len(), self.policy.inspection.act_threshold);
+        found
     }
 
     /// Room for what is found, where that replaces what was found in some: the others have the rest.

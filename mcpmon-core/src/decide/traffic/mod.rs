@@ -5,6 +5,7 @@ mod addresses;
 mod answers;
 mod approvals;
 mod asks;
+mod boilerplate;
 mod calls;
 mod company;
 mod disclosed;

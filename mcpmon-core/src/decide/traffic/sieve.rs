@@ -49,13 +49,12 @@ pub(super) fn sieve(
     Sieved { findings, objection }
 }
 
-/// What only tells of an attack is never blocked.
+/// What only tells of an attack is never blocked, nor what is below the threshold from which findings are acted upon.
 fn effect(finding: &Finding, policy: &Policy) -> Effect {
+    let acts = finding.severity >= policy.inspection.act_threshold;
     match (policy.outputs.on_detection, finding.standing) {
-        (OnOutput::Block, Standing::Asserted) => Effect::Block,
-        (OnOutput::Block, Standing::Quoted) | (OnOutput::Alert, Standing::Asserted | Standing::Quoted) => {
-            Effect::Audit
-        }
+        (OnOutput::Block, Standing::Asserted) if acts => Effect::Block,
+        (OnOutput::Block | OnOutput::Alert, Standing::Asserted | Standing::Quoted) => Effect::Audit,
     }
 }
 

@@ -1,18 +1,19 @@
 //! One text: what is unseen in it, what it says, and what its encodings say.
 
-use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::LazyLock,
+};
 
+use mcpmon_detect::{Kind, Outcome};
 use regex::Regex;
 
 use crate::model::{Category, Severity, Standing};
 
 use super::{
-    concepts::{self, Around},
-    engine::{ENGINE, Sighting},
     finding::{Hit, raised},
-    rules::{Place, Rule, Told, ToolNamed},
-    sighted::Sighted,
-    standing::Manner,
+    literals::Literals,
 };
 use crate::inspect::{
     normalise::{
@@ -25,6 +26,15 @@ use crate::inspect::{
 
 /// Decoded texts within decoded texts.
 const MAX_DEPTH: usize = 2;
+
+/// Where a text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In what a server offers: a model takes it for instructions.
+    Definition,
+    /// In what a tool returns: a model should take it for data.
+    Output,
+}
 
 /// What is known where a text stands.
 #[derive(Clone, Copy, Debug)]
@@ -161,146 +171,72 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
 
 /// What the rules say of a skeleton.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
-    let sighted = ENGINE.sightings(text, setting.place);
-    let manner = Manner::of(text, setting.place, setting.is_document);
-    let mut hits = meant(text, setting, sighted.as_ref(), &manner);
-    let Some(sighted) = sighted else {
-        return hits;
+    let place = match setting.place {
+        Place::Definition if setting.is_parameter => mcpmon_detect::Place::Schema,
+        Place::Definition => mcpmon_detect::Place::Description,
+        Place::Output => mcpmon_detect::Place::Output,
     };
-    for rule in setting.place.rules() {
-        let openers = sighted.each(rule.opener);
-        for opener in openers.filter(|opener| holds(rule, text, &sighted, opener, setting)) {
-            let standing = manner.standing(&opener.span, opener.signal.is_deed());
-            // What is only told of is worth knowing and no alarm.
-            let severity = match (standing, rule.told) {
-                (Standing::Asserted, _) | (_, Told::Counts) => rule.severity,
-                (Standing::Quoted, Told::Softens) => rule.severity.min(Severity::Medium),
-            };
-            hits.push(Hit {
-                pattern: rule.name,
-                category: rule.category,
-                severity,
-                standing,
-                span: opener.span.clone(),
-                decoded: None,
-            });
-        }
-    }
-    hits
-}
-
-/// What the sentences of a skeleton are up to; of data only those around what speaks to a model are read.
-fn meant(
-    text: &str,
-    setting: &Setting<'_>,
-    sighted: Option<&Sighted<'_>>,
-    manner: &Manner<'_>,
-) -> Vec<Hit<'static>> {
-    let around = Around {
-        place: setting.place,
-        is_parameter: setting.is_parameter,
+    let context = mcpmon_detect::Context {
+        place,
         own: setting.own,
+        others: setting.others,
+        is_document: setting.is_document,
     };
-    let parts = match setting.place {
-        Place::Definition => std::iter::once(0..text.len()).collect(),
-        Place::Output => sighted.map_or_else(Vec::new, Sighted::regions),
+    let is_long = text.len() > mcpmon_detect::MAX_UNANCHORED_BYTES;
+    let anchored = match setting.place {
+        Place::Output if is_long => anchored(text),
+        Place::Output | Place::Definition => Vec::new(),
     };
-    let mut hits = Vec::new();
-    for part in parts {
-        for meant in concepts::meant(&text[part.clone()], &around) {
-            let span = part.start + meant.span.start..part.start + meant.span.end;
-            let standing = manner.standing(&span, false);
-            let severity = match standing {
-                Standing::Asserted => meant.severity,
-                Standing::Quoted => meant.severity.min(Severity::Medium),
-            };
-            hits.push(Hit {
-                pattern: meant.name,
-                category: meant.category,
-                severity,
-                standing,
-                span,
-                decoded: None,
-            });
-        }
+    let matches = mcpmon_detect::matches(text, &context, anchored);
+    let hits = matches.into_iter().map(|matched| Hit {
+        pattern: &matched.rule.name,
+        category: category(matched.rule.kind),
+        severity: match matched.outcome {
+            Outcome::Note => Severity::Low,
+            Outcome::Alert => Severity::Medium,
+            Outcome::Act => Severity::High,
+        },
+        standing: match matched.is_mention {
+            true => Standing::Quoted,
+            false => Standing::Asserted,
+        },
+        span: matched.span,
+        decoded: None,
+    });
+    hits.collect()
+}
+
+const fn category(kind: Kind) -> Category {
+    match kind {
+        Kind::CredentialTheft => Category::CredentialTheft,
+        Kind::Exfiltration => Category::Exfiltration,
+        Kind::HiddenInstructions => Category::HiddenInstructions,
+        Kind::ShellInjection => Category::ShellInjection,
+        Kind::PathTraversal => Category::PathTraversal,
+        Kind::CrossToolOverride => Category::CrossToolOverride,
+        Kind::StealthInstruction => Category::StealthInstruction,
     }
-    hits
 }
 
-/// Whether all that a rule wants stands near its opener.
-fn holds(rule: &Rule, text: &str, sighted: &Sighted<'_>, opener: &Sighting, setting: &Setting<'_>) -> bool {
-    let tool_fits = match rule.tool {
-        ToolNamed::Any => true,
-        ToolNamed::Foreign => names_foreign_tool(text, opener, setting),
-        ToolNamed::Others => named_tool(text, opener).is_some_and(|name| is_among(setting.others, name)),
-    };
-    let from = opener.span.start.saturating_sub(rule.within);
-    let to = (opener.span.end + rule.within).min(text.len());
-    tool_fits
-        && rule
-            .near
-            .iter()
-            .all(|group| sighted.any_near(group, &(from..to), opener))
-}
+/// What outputs that say anything have; found by vectors, for most outputs are long and say nothing.
+static ANCHORS: LazyLock<Literals> = LazyLock::new(|| {
+    let anchors: BTreeSet<&'static str> = mcpmon_detect::anchors().collect();
+    Literals::new(anchors.into_iter().collect())
+});
 
-/// Words that stand where a tool's name could and are none.
-const NO_TOOL_NAMES: [&str; 32] = [
-    "a",
-    "all",
-    "an",
-    "and",
-    "any",
-    "appropriate",
-    "available",
-    "correct",
-    "dedicated",
-    "each",
-    "following",
-    "helper",
-    "its",
-    "mcp",
-    "more",
-    "my",
-    "new",
-    "of",
-    "one",
-    "or",
-    "other",
-    "relevant",
-    "right",
-    "same",
-    "specific",
-    "that",
-    "the",
-    "these",
-    "this",
-    "which",
-    "with",
-    "your",
-];
-
-/// Whether the tool that a sighting names is not the server's own; no name at all counts as the tools of others.
-fn names_foreign_tool(text: &str, sighting: &Sighting, setting: &Setting<'_>) -> bool {
-    named_tool(text, sighting).is_none_or(|name| {
-        let is_name = !NO_TOOL_NAMES.contains(&name.to_ascii_lowercase().as_str());
-        !is_among(setting.own, name) && (is_name || is_among(setting.others, name))
-    })
-}
-
-fn named_tool<'t>(text: &'t str, sighting: &Sighting) -> Option<&'t str> {
-    text.get(sighting.tool.clone()?)
-}
-
-fn is_among(tools: &[&str], name: &str) -> bool {
-    tools.iter().any(|tool| tool.eq_ignore_ascii_case(name))
+/// Where anchors stand, in order.
+fn anchored(text: &str) -> Vec<Range<usize>> {
+    let found = ANCHORS.find(text.as_bytes()).into_iter();
+    found.map(|(at, anchor)| at..at + ANCHORS.text(anchor).len()).collect()
 }
 
 /// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
 pub(super) fn may_say(text: &str) -> bool {
     let seen = vector::glance(text.as_bytes());
-    seen.beyond_ascii
+    text.len() <= mcpmon_detect::MAX_UNANCHORED_BYTES
+        || seen.beyond_ascii
         || seen.escape
-        || ENGINE.is_anchored(text)
+        || ANCHORS.is_in(text.as_bytes())
         || seen.notation && decode::has_escapes(text)
         || decode::has_runs(text.as_bytes())
 }

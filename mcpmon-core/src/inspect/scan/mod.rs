@@ -1,22 +1,15 @@
 //! Inspects what a model can read: definitions, instructions, outputs, requests. Immutable; shared by everyone.
 
 mod change;
-mod concepts;
 mod context;
 mod custom;
 mod elicitation;
-mod engine;
 mod field;
 mod finding;
-mod lexicon;
 pub(super) mod literals;
 mod names;
 mod pairs;
-mod rules;
 mod seam;
-mod sighted;
-mod signals;
-mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +17,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 
 use memchr::memmem::Finder;
 
-use self::{change::Past, custom::Custom, field::Setting, finding::raised, rules::Place, seam::Seam};
+use self::{change::Past, custom::Custom, field::{Place, Setting}, finding::raised, seam::Seam};
 use super::{
     normalise::decode,
     walk::{self, Part},

@@ -123,13 +123,19 @@ pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<
     let sentence = sentence(&words);
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
     let takes = has(&HANDED) && (!is_tool || has(&POINTING));
-    let mut hits = field::hits(&sentence, setting);
+    // A name is no text of a schema: who gives it chooses every word of it.
+    let setting = Setting {
+        is_parameter: false,
+        ..*setting
+    };
+    let mut hits = field::hits(&sentence, &setting);
     hits.retain(|hit| {
         let is_theft = matches!(hit.category, Category::CredentialTheft | Category::Exfiltration);
         let is_override = hit.pattern == "instruction_override";
-        hit.severity >= Severity::High && (takes || !is_theft) && (!is_override || has(&DROPPED))
+        hit.severity >= Severity::Medium && (takes || !is_theft) && (!is_override || has(&DROPPED))
     });
     for hit in &mut hits {
+        hit.severity = hit.severity.max(Severity::High);
         hit.decoded.get_or_insert_with(|| sentence.clone());
         hit.span = 0..name.len();
     }

@@ -45,6 +45,7 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> De
             .collect(),
         custom: custom_patterns(&raw.custom_patterns, findings),
         alert_threshold: severity(raw.alert_threshold),
+        act_threshold: severity(raw.act_threshold).max(severity(raw.alert_threshold)),
         on_detection: match raw.on_detection {
             raw::OnDefinition::Alert => OnDetection::Alert,
             raw::OnDefinition::Hide => OnDetection::Hide,

@@ -35,8 +35,10 @@ pub(crate) struct Detection {
     pub(crate) builtin: Builtin,
     /// Patterns of your own.
     pub(crate) custom_patterns: Vec<CustomPattern>,
-    /// Severity from which on `on_detection` holds.
+    /// Severity from which on a finding is reported; what is below is recorded.
     pub(crate) alert_threshold: Level,
+    /// Severity from which on `on_detection` holds; no less than `alert_threshold`.
+    pub(crate) act_threshold: Level,
     /// What a finding in a definition does.
     pub(crate) on_detection: OnDefinition,
     /// What a tool does that a pinned server did not list before.
@@ -52,7 +54,8 @@ impl Default for Detection {
             exclude_servers: Vec::new(),
             builtin: Builtin::default(),
             custom_patterns: Vec::new(),
-            alert_threshold: Level::default(),
+            alert_threshold: Level::Medium,
+            act_threshold: Level::default(),
             on_detection: OnDefinition::default(),
             on_new_tool: OnNewTool::default(),
         }

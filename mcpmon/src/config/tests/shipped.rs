@@ -171,7 +171,8 @@ fn every_key_and_its_default() {
             "stealth_instruction": true
           },
           "custom_patterns": [],
-          "alert_threshold": "high",
+          "alert_threshold": "medium",
+          "act_threshold": "high",
           "on_detection": "hide",
           "on_new_tool": "alert"
         },

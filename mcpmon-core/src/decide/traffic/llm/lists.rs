@@ -287,9 +287,10 @@ impl Traffic {
         if worst.severity < policy.inspection.alert_threshold {
             return None;
         }
+        let acts = worst.severity >= policy.inspection.act_threshold;
         let effect = match policy.inspection.on_detection {
-            OnDetection::Alert => Effect::Audit,
-            OnDetection::Hide | OnDetection::Block => Effect::Block,
+            OnDetection::Hide | OnDetection::Block if acts => Effect::Block,
+            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => Effect::Audit,
         };
         Some(Objection {
             rule: RULE.into(),

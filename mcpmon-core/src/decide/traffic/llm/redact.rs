@@ -37,7 +37,7 @@ impl Traffic {
             return Vec::new();
         }
         let found = self.llm.scanned.in_text(text);
-        let threshold = self.policy.inspection.alert_threshold;
+        let threshold = self.policy.inspection.act_threshold;
         let is_accepted = |kind: &str| {
             let mut known = self.policy.suppressions.iter();
             known.any(|known| known.covers(RULE, kind, "", "", now))

@@ -22,7 +22,7 @@ fn states(judgement: &Judgement) -> Vec<ApprovalState> {
 fn poisoned(text: &str) -> World {
     let mut policy = policy();
     policy.inspection.on_detection = OnDetection::Hide;
-    policy.inspection.alert_threshold = Severity::Critical;
+    policy.inspection.act_threshold = Severity::Critical;
     let mut world = World::new(policy);
     let listed = world.tools(&[("bad", text)]);
     let asked = if text == "EVIL-CRITICAL" {
@@ -71,7 +71,7 @@ fn lesser_findings_need_nobody() {
 fn silence_is_an_answer(on_timeout: OnTimeout, rule: Option<&str>) {
     let mut policy = policy();
     policy.inspection.on_detection = OnDetection::Hide;
-    policy.inspection.alert_threshold = Severity::Critical;
+    policy.inspection.act_threshold = Severity::Critical;
     policy.approvals.on_timeout = on_timeout;
     let mut world = World::new(policy);
     drop(world.tools(&[("bad", "EVIL-CRITICAL")]));

@@ -154,7 +154,7 @@ fn what_is_new_counts_more_also_without_a_pin() {
     let without_pins = || {
         let mut policy = policy();
         policy.definition_pinning.enabled = false;
-        policy.inspection.alert_threshold = Severity::Medium;
+        policy.inspection.act_threshold = Severity::Medium;
         policy
     };
     let mut world = World::new(without_pins());
@@ -481,7 +481,7 @@ fn another_policy_judges_what_is_known_anew() {
     drop(world.tools(&[("bad", "EVIL-HIGH")]));
     assert_eq!(blocked_by(&world.call("bad")), Some("tool_poisoning"));
     let mut milder = policy();
-    milder.inspection.alert_threshold = Severity::Critical;
+    milder.inspection.act_threshold = Severity::Critical;
     world.install(milder);
     assert_eq!(blocked_by(&world.call("bad")), None);
 }
@@ -663,7 +663,7 @@ proptest! {
         milder.approvals.required_for = Severity::Critical;
         let mut stricter = milder.clone();
         stricter.inspection.on_detection = OnDetection::Hide;
-        stricter.inspection.alert_threshold = Severity::Low;
+        stricter.inspection.act_threshold = Severity::Low;
         stricter.definition_pinning.auto_trust_first = false;
         let (milder, stricter) = (run(milder, list), run(stricter, list));
         let (milder, stricter) = (hidden(&milder[0].0), hidden(&stricter[0].0));
