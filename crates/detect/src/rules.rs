@@ -74,6 +74,9 @@ pub struct Rule {
     /// Whether it holds in schema texts as it does in descriptions; otherwise its outcome is one less there.
     #[serde(default)]
     pub schema: bool,
+    /// Whether it is worse than what is acted upon: a person has to approve it.
+    #[serde(default)]
+    pub critical: bool,
     /// Why nobody harmless says this.
     pub why: String,
     /// A text that it finds.
@@ -99,8 +102,16 @@ pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<Str
     let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     for rule in &mut file.rule {
         let id = rule.id.clone();
-        let number = |name: &String| signals.known(name).ok_or_else(|| format!("{id}: there is no signal {name:?}"));
-        rule.groups = rule.all.iter().map(|group| group.iter().map(number).collect()).collect::<Result<_, _>>()?;
+        let number = |name: &String| {
+            signals
+                .known(name)
+                .ok_or_else(|| format!("{id}: there is no signal {name:?}"))
+        };
+        rule.groups = rule
+            .all
+            .iter()
+            .map(|group| group.iter().map(number).collect())
+            .collect::<Result<_, _>>()?;
         rule.never = rule.none.iter().map(number).collect::<Result<_, _>>()?;
     }
     Ok((file.rule, file.anchors))
@@ -120,7 +131,10 @@ impl Rule {
     /// Where it stands: from the first to the last of what opens it.
     pub(crate) fn span(&self, sentence: &Sentence) -> Range<usize> {
         let spans = || self.opening(sentence).map(|signal| signal.span.clone());
-        let start = spans().map(|span| span.start).min().unwrap_or(sentence.span.start);
+        let start = spans()
+            .map(|span| span.start)
+            .min()
+            .unwrap_or(sentence.span.start);
         let end = spans().map(|span| span.end).max().unwrap_or(sentence.span.end);
         start..end
     }
@@ -133,13 +147,18 @@ impl Rule {
     /// Whether it holds in the sentence at `index`.
     pub(crate) fn holds(&self, sentences: &[Sentence], index: usize) -> bool {
         let sentence = &sentences[index];
-        let Some((first, rest)) = self.groups.split_first() else { return false };
+        let Some((first, rest)) = self.groups.split_first() else {
+            return false;
+        };
         if !first.iter().any(|signal| sentence.has(*signal)) {
             return false;
         }
         let from = index.saturating_sub(self.beside);
         let around = &sentences[from..(index + self.beside + 1).min(sentences.len())];
-        rest.iter().all(|group| group.iter().any(|signal| around.iter().any(|sentence| sentence.has(*signal))))
-            && !self.never.iter().any(|signal| sentence.has(*signal))
+        rest.iter().all(|group| {
+            group
+                .iter()
+                .any(|signal| around.iter().any(|sentence| sentence.has(*signal)))
+        }) && !self.never.iter().any(|signal| sentence.has(*signal))
     }
 }

@@ -132,7 +132,10 @@ pub(crate) struct Masks {
 
 impl Masks {
     pub(crate) fn new(classes: usize) -> Self {
-        Self { of: vec![0; classes], touched: Vec::new() }
+        Self {
+            of: vec![0; classes],
+            touched: Vec::new(),
+        }
     }
 
     fn clear(&mut self) {
@@ -181,7 +184,9 @@ impl Signals {
             let number = u16::try_from(number).map_err(|error| error.to_string())?;
             for pattern in &entry.patterns {
                 let parsed = Pattern::parse(pattern, number, entry.negated, vocabulary);
-                signals.patterns.push(parsed.map_err(|error| format!("{}: {pattern}: {error}", entry.name))?);
+                signals
+                    .patterns
+                    .push(parsed.map_err(|error| format!("{}: {pattern}: {error}", entry.name))?);
             }
             for groups in entry.texts {
                 let mut numbered = Vec::new();
@@ -195,7 +200,9 @@ impl Signals {
         signals.opened.resize(vocabulary.len(), Vec::new());
         for (number, pattern) in signals.patterns.iter().enumerate() {
             let classes = || pattern.elements.iter().flat_map(|element| &element.classes);
-            let opener = classes().find(|class| !vocabulary.is_common(**class)).or_else(|| classes().next_back());
+            let opener = classes()
+                .find(|class| !vocabulary.is_common(**class))
+                .or_else(|| classes().next_back());
             let opener = opener.ok_or("a pattern has only what it must not be")?;
             signals.opened[usize::from(*opener)].push(number);
         }
@@ -207,18 +214,31 @@ impl Signals {
     /// Words of which every text has one that has one of `signals`, but for the shortest.
     pub(crate) fn anchors(&self, signals: &BTreeSet<u16>, vocabulary: &Vocabulary) -> BTreeSet<String> {
         let mut anchors = BTreeSet::new();
-        for pattern in self.patterns.iter().filter(|pattern| signals.contains(&pattern.signal)) {
+        for pattern in self
+            .patterns
+            .iter()
+            .filter(|pattern| signals.contains(&pattern.signal))
+        {
             let classes = pattern.elements.iter().flat_map(|element| &element.classes);
-            let words = classes.map(|class| vocabulary.anchors(*class)).filter(|words| !words.is_empty());
+            let words = classes
+                .map(|class| vocabulary.anchors(*class))
+                .filter(|words| !words.is_empty());
             let weight = |words: &Vec<String>| {
                 let is_heavy = |word: &&String| word.len() < MIN_ANCHOR_BYTES || vocabulary.has_common(word);
                 (words.iter().filter(is_heavy).count(), words.len())
             };
             let rarest = words.min_by_key(weight).into_iter().flatten();
-            anchors.extend(rarest.filter(|word| word.len() >= MIN_ANCHOR_BYTES && !vocabulary.has_common(word)));
+            anchors
+                .extend(rarest.filter(|word| word.len() >= MIN_ANCHOR_BYTES && !vocabulary.has_common(word)));
         }
         for (_, groups) in self.texts.iter().filter(|(signal, _)| signals.contains(signal)) {
-            anchors.extend(groups.iter().take(1).flatten().map(|part| self.part_texts[*part].clone()));
+            anchors.extend(
+                groups
+                    .iter()
+                    .take(1)
+                    .flatten()
+                    .map(|part| self.part_texts[*part].clone()),
+            );
         }
         anchors
     }
@@ -263,32 +283,58 @@ impl Signals {
         let allowed = masks.get(self.without) & !1_u128.checked_shl(first).unwrap_or_default();
         masks.of[usize::from(self.not)] &= !allowed;
         let forbidden = self.forbidden(tokens.len(), masks);
-        let mut sentence = Sentence { signals: Vec::new(), span };
-        for number in masks.touched.iter().flat_map(|class| &self.opened[usize::from(*class)]) {
+        let mut sentence = Sentence {
+            signals: Vec::new(),
+            span,
+        };
+        for number in masks
+            .touched
+            .iter()
+            .flat_map(|class| &self.opened[usize::from(*class)])
+        {
             let pattern = &self.patterns[*number];
             if sentence.has(pattern.signal) {
                 continue;
             }
             if let Some((first, last)) = pattern.find(masks, forbidden, self.not) {
-                let is_quoted = [first, last].iter().all(|index| tokens[*index].shapes.has(Shape::Quoted));
+                let is_quoted = [first, last]
+                    .iter()
+                    .all(|index| tokens[*index].shapes.has(Shape::Quoted));
                 let span = tokens[first].span.start..tokens[last].span.end;
-                sentence.signals.push(Signal { number: pattern.signal, span, is_quoted });
+                sentence.signals.push(Signal {
+                    number: pattern.signal,
+                    span,
+                    is_quoted,
+                });
             }
         }
         // Brackets stand beside the first and the last token.
         let from = text.floor_char_boundary(sentence.span.start.saturating_sub(BRACKET_BYTES));
         let to = text.ceil_char_boundary((sentence.span.end + BRACKET_BYTES).min(text.len()));
         let within = &text[from..to];
-        let mut said: Vec<usize> = self.parts.find_overlapping_iter(within).map(|part| part.pattern().as_usize()).collect();
+        let mut said: Vec<usize> = self
+            .parts
+            .find_overlapping_iter(within)
+            .map(|part| part.pattern().as_usize())
+            .collect();
         if said.is_empty() {
             return sentence;
         }
         said.sort_unstable();
         for (signal, groups) in &self.texts {
             let is_far_apart = within.len() > MAX_FOREIGN_BYTES && groups.len() > 1 && !within.is_ascii();
-            if !is_far_apart && !sentence.has(*signal) && groups.iter().all(|group| group.iter().any(|part| said.binary_search(part).is_ok())) {
+            if !is_far_apart
+                && !sentence.has(*signal)
+                && groups
+                    .iter()
+                    .all(|group| group.iter().any(|part| said.binary_search(part).is_ok()))
+            {
                 let span = sentence.span.clone();
-                sentence.signals.push(Signal { number: *signal, span, is_quoted: false });
+                sentence.signals.push(Signal {
+                    number: *signal,
+                    span,
+                    is_quoted: false,
+                });
             }
         }
         sentence
@@ -321,7 +367,12 @@ impl Signals {
 
 impl Pattern {
     fn parse(text: &str, signal: u16, negated: bool, vocabulary: &mut Vocabulary) -> Result<Self, String> {
-        let mut pattern = Self { signal, elements: Vec::new(), at_start: false, negated };
+        let mut pattern = Self {
+            signal,
+            elements: Vec::new(),
+            at_start: false,
+            negated,
+        };
         let mut gap = 0;
         for word in text.split_whitespace() {
             if word == "^" {
@@ -329,7 +380,11 @@ impl Pattern {
             } else if let Ok(number) = word.parse() {
                 gap = number;
             } else {
-                let mut element = Element { gap, classes: Vec::new(), is_not: Vec::new() };
+                let mut element = Element {
+                    gap,
+                    classes: Vec::new(),
+                    is_not: Vec::new(),
+                };
                 for part in word.split('&') {
                     let (is_not, part) = match part.strip_prefix('-') {
                         Some(part) => (true, part),
@@ -339,7 +394,11 @@ impl Pattern {
                         Some(name) if !name.contains('|') => vocabulary.known(name)?,
                         Some(_) | None => vocabulary.listed(part)?,
                     };
-                    if is_not { element.is_not.push(class) } else { element.classes.push(class) }
+                    if is_not {
+                        element.is_not.push(class)
+                    } else {
+                        element.classes.push(class)
+                    }
                 }
                 pattern.elements.push(element);
                 gap = 0;
@@ -352,14 +411,24 @@ impl Pattern {
     }
 
     fn find(&self, masks: &Masks, forbidden: Places, not: Class) -> Option<(usize, usize)> {
-        if self.elements.iter().any(|element| element.classes.iter().any(|class| masks.get(*class) == 0)) {
+        if self
+            .elements
+            .iter()
+            .any(|element| element.classes.iter().any(|class| masks.get(*class) == 0))
+        {
             return None;
         }
         let forbids = self.negated || self.elements.iter().any(|element| element.classes.contains(&not));
         let allowed = if forbids { Places::MAX } else { !forbidden };
         let places = |element: &Element| {
-            let here = element.classes.iter().fold(allowed, |mask, class| mask & masks.get(*class));
-            element.is_not.iter().fold(here, |mask, class| mask & !masks.get(*class))
+            let here = element
+                .classes
+                .iter()
+                .fold(allowed, |mask, class| mask & masks.get(*class));
+            element
+                .is_not
+                .iter()
+                .fold(here, |mask, class| mask & !masks.get(*class))
         };
         let (opener, rest) = self.elements.split_first()?;
         let mut starts = places(opener);
@@ -380,7 +449,10 @@ impl Pattern {
             let last = 127 - starts.leading_zeros();
             let reached = ends(1 << last);
             if reached != 0 {
-                return Some((usize::try_from(last).ok()?, usize::try_from(reached.trailing_zeros()).ok()?));
+                return Some((
+                    usize::try_from(last).ok()?,
+                    usize::try_from(reached.trailing_zeros()).ok()?,
+                ));
             }
             starts &= !(1 << last);
         }

@@ -152,7 +152,10 @@ impl Reader<'_> {
     /// A line ends a sentence where the next one is empty, an item of a list, a heading, or names what it describes.
     fn line_break(&mut self, at: usize) -> usize {
         let rest = &self.bytes[at + 1..];
-        let skipped = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+        let skipped = rest
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+            .count();
         let next = &rest[skipped..];
         let ends = match next.first() {
             None | Some(b'\n' | b'-' | b'*' | b'#' | b'>' | b'|' | b'<' | b'[' | b'=' | b'\xe2') => true,
@@ -161,9 +164,16 @@ impl Reader<'_> {
                 matches!(next.get(digits), Some(b'.' | b')'))
             }
             Some(_) => {
-                let name = next.iter().take_while(|byte| is_word(**byte) || **byte == b' ').count();
-                let words = next[..name].split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count();
-                words <= 3 && matches!(next.get(name), Some(b':')) || words == 1 && matches!(next.get(name), Some(b'('))
+                let name = next
+                    .iter()
+                    .take_while(|byte| is_word(**byte) || **byte == b' ')
+                    .count();
+                let words = next[..name]
+                    .split(|byte| *byte == b' ')
+                    .filter(|word| !word.is_empty())
+                    .count();
+                words <= 3 && matches!(next.get(name), Some(b':'))
+                    || words == 1 && matches!(next.get(name), Some(b'('))
             }
         };
         if ends {
@@ -180,13 +190,25 @@ impl Reader<'_> {
             || matches!(next, b'"' | b'\'' | b'`' | b')' | b']' | b'<' | b'*')
                 && self.bytes.get(at + 2).is_none_or(u8::is_ascii_whitespace);
         let is_abbreviation = self.bytes[at] == b'.' && {
-            let word = self.current.last().map_or("", |token| &self.text[token.span.clone()]);
-            matches!(word, "g" | "e" | "eg" | "i" | "ie" | "etc" | "vs" | "no" | "approx" | "incl")
-                && self.current.last().is_some_and(|token| token.span.end == at)
+            let word = self
+                .current
+                .last()
+                .map_or("", |token| &self.text[token.span.clone()]);
+            matches!(
+                word,
+                "g" | "e" | "eg" | "i" | "ie" | "etc" | "vs" | "no" | "approx" | "incl"
+            ) && self.current.last().is_some_and(|token| token.span.end == at)
         };
         if is_end && !is_abbreviation {
             self.end();
-        } else if self.bytes[at] == b'.' && is_word(next) && next != b'.' && self.bytes.get(at.wrapping_sub(1)).is_none_or(|before| !is_word(*before)) {
+        } else if self.bytes[at] == b'.'
+            && is_word(next)
+            && next != b'.'
+            && self
+                .bytes
+                .get(at.wrapping_sub(1))
+                .is_none_or(|before| !is_word(*before))
+        {
             // A dot file.
             return self.word(at);
         }
@@ -195,7 +217,10 @@ impl Reader<'_> {
 
     fn tag(&mut self, at: usize) -> usize {
         let rest = &self.bytes[at + 1..];
-        let length = rest.iter().take(60).position(|byte| matches!(byte, b'>' | b'\n' | b'<'));
+        let length = rest
+            .iter()
+            .take(60)
+            .position(|byte| matches!(byte, b'>' | b'\n' | b'<'));
         if let Some(length) = length
             && rest[length] == b'>'
             && length > 0
@@ -236,7 +261,22 @@ impl Reader<'_> {
             .iter()
             .take(400)
             .take_while(|byte| {
-                !byte.is_ascii_whitespace() && !matches!(byte, b'"' | b'`' | b'(' | b')' | b'<' | b'>' | b'|' | b',' | b'[' | b']' | b'{' | b'}' | b';')
+                !byte.is_ascii_whitespace()
+                    && !matches!(
+                        byte,
+                        b'"' | b'`'
+                            | b'('
+                            | b')'
+                            | b'<'
+                            | b'>'
+                            | b'|'
+                            | b','
+                            | b'['
+                            | b']'
+                            | b'{'
+                            | b'}'
+                            | b';'
+                    )
             })
             .count();
         let raw = &self.text[at..self.text.floor_char_boundary(at + chunk)];
@@ -252,7 +292,9 @@ impl Reader<'_> {
             .enumerate()
             .take_while(|(index, byte)| {
                 is_word(**byte) && !rest[*index..].starts_with("。".as_bytes())
-                    || **byte == b'\'' && *index > 0 && rest.get(index + 1).is_some_and(u8::is_ascii_alphabetic)
+                    || **byte == b'\''
+                        && *index > 0
+                        && rest.get(index + 1).is_some_and(u8::is_ascii_alphabetic)
             })
             .count();
         if length == 0 {
@@ -298,7 +340,9 @@ fn whole(run: &str) -> Option<Shape> {
     if let Some((local, host)) = run.split_once('@')
         && !local.is_empty()
         && host.contains('.')
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
     {
         return Some(Shape::Email);
     }
@@ -314,7 +358,12 @@ fn whole(run: &str) -> Option<Shape> {
     // A file or a host: letters on both sides of each dot.
     let mut parts = run.split('.');
     let is_dotted = run.contains('.')
-        && parts.all(|part| !part.is_empty() && part.bytes().all(|byte| is_word(byte) || matches!(byte, b'-' | b'/')))
+        && parts.all(|part| {
+            !part.is_empty()
+                && part
+                    .bytes()
+                    .all(|byte| is_word(byte) || matches!(byte, b'-' | b'/'))
+        })
         && run.bytes().any(|byte| byte.is_ascii_alphabetic());
     is_dotted.then_some(Shape::Path)
 }

@@ -66,7 +66,10 @@ impl Parts {
 
     /// The classes of a token; a part stands in it as something of its own.
     fn classes(&self, token: &str) -> impl Iterator<Item = Class> {
-        let found = self.found.iter().flat_map(move |found| found.find_overlapping_iter(token));
+        let found = self
+            .found
+            .iter()
+            .flat_map(move |found| found.find_overlapping_iter(token));
         let own = found.filter(move |found| stands_alone(token, found.range()));
         own.map(|found| self.all[found.pattern().as_usize()].1)
     }
@@ -115,7 +118,9 @@ impl Vocabulary {
                 vocabulary.add(entry, plain);
                 vocabulary.add(entry.split(' ').next().unwrap_or_default(), every_plain);
                 vocabulary.add(&plural(entry.split(' ').next().unwrap_or_default()), third);
-                let (verb, rest) = entry.split_once(' ').map_or((entry, ""), |(verb, rest)| (verb, rest));
+                let (verb, rest) = entry
+                    .split_once(' ')
+                    .map_or((entry, ""), |(verb, rest)| (verb, rest));
                 for form in forms(verb, file.irregular.get(verb).map(String::as_str)) {
                     vocabulary.add(format!("{form} {rest}").trim(), class);
                 }
@@ -149,10 +154,21 @@ impl Vocabulary {
     pub(crate) fn is_common(&self, class: Class) -> bool {
         let has = |class: Class| {
             self.shapes.iter().any(|(_, shape)| *shape == class)
-                || self.common.iter().any(|word| self.words.get(word).is_some_and(|entry| entry.classes.contains(&class)))
+                || self.common.iter().any(|word| {
+                    self.words
+                        .get(word)
+                        .is_some_and(|entry| entry.classes.contains(&class))
+                })
         };
-        let members = self.unions.iter().enumerate().filter(|(_, unions)| unions.contains(&class));
-        has(class) || members.into_iter().any(|(member, _)| Class::try_from(member).is_ok_and(has))
+        let members = self
+            .unions
+            .iter()
+            .enumerate()
+            .filter(|(_, unions)| unions.contains(&class));
+        has(class)
+            || members
+                .into_iter()
+                .any(|(member, _)| Class::try_from(member).is_ok_and(has))
     }
 
     /// A class, and those that contain it.
@@ -169,8 +185,14 @@ impl Vocabulary {
 
     /// Parts of texts of which each text with a word of `class` has one; none where that cannot be said.
     pub(crate) fn anchors(&self, class: Class) -> Vec<String> {
-        let members = self.unions.iter().enumerate().filter(|(_, unions)| unions.contains(&class));
-        let mut classes: Vec<Class> = members.filter_map(|(member, _)| Class::try_from(member).ok()).collect();
+        let members = self
+            .unions
+            .iter()
+            .enumerate()
+            .filter(|(_, unions)| unions.contains(&class));
+        let mut classes: Vec<Class> = members
+            .filter_map(|(member, _)| Class::try_from(member).ok())
+            .collect();
         classes.push(class);
         if classes.iter().any(|class| self.is_formed(*class)) {
             return Vec::new();
@@ -188,7 +210,12 @@ impl Vocabulary {
                 }
             }
         }
-        let parts = self.parts.all.iter().chain(&self.tags.all).filter(|(_, class)| classes.contains(class));
+        let parts = self
+            .parts
+            .all
+            .iter()
+            .chain(&self.tags.all)
+            .filter(|(_, class)| classes.contains(class));
         anchors.extend(parts.map(|(part, _)| part.to_string()));
         anchors
     }
@@ -196,7 +223,9 @@ impl Vocabulary {
     /// Whether tokens are of a class by what they look like or by who says so.
     fn is_formed(&self, class: Class) -> bool {
         self.shapes.iter().any(|(_, shape)| *shape == class)
-            || ["own", "others", "foreign", "opening", "third", "plain"].iter().any(|name| self.names.get(*name) == Some(&class))
+            || ["own", "others", "foreign", "opening", "third", "plain"]
+                .iter()
+                .any(|name| self.names.get(*name) == Some(&class))
     }
 
     /// How many classes there are.
@@ -206,7 +235,10 @@ impl Vocabulary {
 
     /// The class of a name that exists.
     pub(crate) fn known(&self, name: &str) -> Result<Class, String> {
-        self.names.get(name).copied().ok_or_else(|| format!("there is no class {name:?}"))
+        self.names
+            .get(name)
+            .copied()
+            .ok_or_else(|| format!("there is no class {name:?}"))
     }
 
     /// The class of this name, which is made if there is none.
@@ -267,14 +299,20 @@ impl Vocabulary {
                 }
             }
             let word = &text[token.span.clone()];
-            if [Shape::Url, Shape::Email, Shape::Path, Shape::Name].iter().any(|shape| token.shapes.has(*shape)) {
+            if [Shape::Url, Shape::Email, Shape::Path, Shape::Name]
+                .iter()
+                .any(|shape| token.shapes.has(*shape))
+            {
                 self.parts.classes(word).for_each(|class| tell(index, class));
             }
             if token.shapes.has(Shape::Tag) {
                 self.tags.classes(word).for_each(|class| tell(index, class));
             }
             let mut forms = [word, word, ""];
-            forms[2] = word.strip_suffix("'s").or_else(|| word.strip_suffix("s'")).unwrap_or_default();
+            forms[2] = word
+                .strip_suffix("'s")
+                .or_else(|| word.strip_suffix("s'"))
+                .unwrap_or_default();
             let unquoted;
             if word.contains('\u{2019}') {
                 unquoted = word.replace('\u{2019}', "'");
@@ -283,7 +321,9 @@ impl Vocabulary {
             let first = usize::from(forms[1] == forms[0]);
             let last = if forms[2].is_empty() { 2 } else { 3 };
             for form in &forms[first..last] {
-                let Some(entry) = self.words.get(*form) else { continue };
+                let Some(entry) = self.words.get(*form) else {
+                    continue;
+                };
                 for class in &entry.classes {
                     tell(index, *class);
                 }
@@ -306,13 +346,19 @@ impl Vocabulary {
 }
 
 fn entries_of(list: &str) -> impl Iterator<Item = &str> {
-    list.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty())
+    list.split([',', '\n'])
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
 }
 
 /// The words of an entry, as a text's are split.
 fn split(entry: &str) -> Vec<String> {
     let sentences = tokens::sentences(entry);
-    sentences.iter().flatten().map(|token| entry[token.span.clone()].to_owned()).collect()
+    sentences
+        .iter()
+        .flatten()
+        .map(|token| entry[token.span.clone()].to_owned())
+        .collect()
 }
 
 /// Whether a part of a token is something of its own.
@@ -320,7 +366,9 @@ fn stands_alone(token: &str, part: Range<usize>) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (bytes, own) = (token.as_bytes(), &token.as_bytes()[part.clone()]);
     let before = part.start.checked_sub(1).map(|before| bytes[before]);
-    let opens = !own.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'.')
+    let opens = !own
+        .first()
+        .is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'.')
         || before.is_none_or(|byte| !is_word(byte));
     let closes = !own.last().is_some_and(u8::is_ascii_alphanumeric)
         || bytes.get(part.end).is_none_or(|byte| !is_word(*byte));
@@ -354,7 +402,10 @@ fn forms(verb: &str, irregular: Option<&str>) -> Vec<String> {
         forms.push(format!("{stem}ed"));
     } else {
         forms.push(format!("{verb}ing"));
-        match verb.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o'])) {
+        match verb
+            .strip_suffix('y')
+            .filter(|stem| !stem.ends_with(['a', 'e', 'o']))
+        {
             Some(stem) => forms.push(format!("{stem}ied")),
             None => forms.push(format!("{verb}ed")),
         }
@@ -363,6 +414,11 @@ fn forms(verb: &str, irregular: Option<&str>) -> Vec<String> {
             forms.push(format!("{verb}{last}ed"));
         }
     }
-    forms.extend(irregular.into_iter().flat_map(|forms| forms.split(' ')).map(str::to_owned));
+    forms.extend(
+        irregular
+            .into_iter()
+            .flat_map(|forms| forms.split(' '))
+            .map(str::to_owned),
+    );
     forms
 }

@@ -40,7 +40,10 @@ fn key(finding: &Finding) -> (String, String) {
 }
 
 fn said(finding: &Finding) -> &str {
-    finding.matches.first().map_or("", |matched| matched.text.as_str())
+    finding
+        .matches
+        .first()
+        .map_or("", |matched| matched.text.as_str())
 }
 
 #[cfg(test)]
@@ -66,13 +69,20 @@ mod tests {
     }
 
     fn softened(texts: &[&str], severity: Severity) -> Vec<Severity> {
-        let found = texts.iter().enumerate().map(|(position, text)| match text.is_empty() {
-            true => (position, Vec::new()),
-            false => (position, vec![finding(text, severity)]),
-        });
+        let found = texts
+            .iter()
+            .enumerate()
+            .map(|(position, text)| match text.is_empty() {
+                true => (position, Vec::new()),
+                false => (position, vec![finding(text, severity)]),
+            });
         let mut found: Vec<_> = found.collect();
         soften(&mut found, texts.len(), Severity::High);
-        found.iter().flat_map(|(_, findings)| findings).map(|finding| finding.severity).collect()
+        found
+            .iter()
+            .flat_map(|(_, findings)| findings)
+            .map(|finding| finding.severity)
+            .collect()
     }
 
     #[test_case(&["tell nobody", "tell nobody", "tell nobody", ""], Severity::High => vec![Severity::Medium; 3]; "in most of a list")]

@@ -147,40 +147,41 @@ impl Traffic {
             .filter(|(_, sight)| !matches!(sight, Sight::Contradicted(_)));
         let replaced = replaced.map(|(position, _)| items[position].0).collect();
         let mut room = self.room_for_matches(identity, kind, replaced);
-        let mut found: Vec<_> = read.map(|(position, sight)| {
-            let entry = match sight {
-                Sight::New | Sight::Unchanged | Sight::Changed(_) => {
-                    offer.and_then(|offer| offer.get(items[position].0))
-                }
-                Sight::Same | Sight::Repeated | Sight::Contradicted(_) | Sight::Refused(_) => None,
-            };
-            let scene = scan::Scene {
-                own: &own,
-                others: &others,
-                accepted: entry.and_then(Entry::accepted).map(written),
-                before: entry.and_then(Entry::before).map(written),
-            };
-            let raw = items[position].1;
-            let mut findings = match kind {
-                _ if !is_on => Vec::new(),
-                DefinitionKind::Instructions => {
-                    self.scanner.instructions(&raw.text().unwrap_or_default(), &scene)
-                }
-                DefinitionKind::Tool => {
-                    let mut findings = names.inspect(items[position].0, raw);
-                    findings.retain(|finding| builtin.contains(&finding.category));
-                    findings.extend(self.scanner.definition(raw, &scene));
-                    findings
-                }
-                DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
-                    self.scanner.definition(raw, &scene)
-                }
-            };
-            room.keep(&mut findings);
-            (position, findings)
-        })
-        .collect();
-        boilerplate::soften(&mut found, items.len(), self.policy.inspection.act_threshold);
+        let mut found: Vec<_> = read
+            .map(|(position, sight)| {
+                let entry = match sight {
+                    Sight::New | Sight::Unchanged | Sight::Changed(_) => {
+                        offer.and_then(|offer| offer.get(items[position].0))
+                    }
+                    Sight::Same | Sight::Repeated | Sight::Contradicted(_) | Sight::Refused(_) => None,
+                };
+                let scene = scan::Scene {
+                    own: &own,
+                    others: &others,
+                    accepted: entry.and_then(Entry::accepted).map(written),
+                    before: entry.and_then(Entry::before).map(written),
+                };
+                let raw = items[position].1;
+                let mut findings = match kind {
+                    _ if !is_on => Vec::new(),
+                    DefinitionKind::Instructions => {
+                        self.scanner.instructions(&raw.text().unwrap_or_default(), &scene)
+                    }
+                    DefinitionKind::Tool => {
+                        let mut findings = names.inspect(items[position].0, raw);
+                        findings.retain(|finding| builtin.contains(&finding.category));
+                        findings.extend(self.scanner.definition(raw, &scene));
+                        findings
+                    }
+                    DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
+                        self.scanner.definition(raw, &scene)
+                    }
+                };
+                room.keep(&mut findings);
+                (position, findings)
+            })
+            .collect();
+        super::boilerplate::soften(&mut found, items.len(), self.policy.inspection.act_threshold);
         found
     }
 

@@ -194,6 +194,7 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
         severity: match matched.outcome {
             Outcome::Note => Severity::Low,
             Outcome::Alert => Severity::Medium,
+            Outcome::Act if matched.rule.critical => Severity::Critical,
             Outcome::Act => Severity::High,
         },
         standing: match matched.is_mention {
@@ -227,7 +228,9 @@ static ANCHORS: LazyLock<Literals> = LazyLock::new(|| {
 /// Where anchors stand, in order.
 fn anchored(text: &str) -> Vec<Range<usize>> {
     let found = ANCHORS.find(text.as_bytes()).into_iter();
-    found.map(|(at, anchor)| at..at + ANCHORS.text(anchor).len()).collect()
+    found
+        .map(|(at, anchor)| at..at + ANCHORS.text(anchor).len())
+        .collect()
 }
 
 /// Whether a text can hold anything at all: a quick look that is never wrong when it says no.

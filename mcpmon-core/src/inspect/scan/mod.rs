@@ -17,7 +17,13 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 
 use memchr::memmem::Finder;
 
-use self::{change::Past, custom::Custom, field::{Place, Setting}, finding::raised, seam::Seam};
+use self::{
+    change::Past,
+    custom::Custom,
+    field::{Place, Setting},
+    finding::raised,
+    seam::Seam,
+};
 use super::{
     normalise::decode,
     walk::{self, Part},
