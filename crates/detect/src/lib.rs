@@ -237,7 +237,7 @@ pub fn explain(text: &str, context: &Context<'_>) -> Vec<(Range<usize>, Vec<Stri
 /// The parts of a text that are read.
 fn regions(lower: &str, place: Place, anchored: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     if place != Place::Output || lower.len() <= MAX_UNANCHORED_BYTES {
-        return vec![0..lower.len()];
+        return std::iter::once(0..lower.len()).collect();
     }
     let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| tokens::is_word(*byte) && *byte != b'_');
     let mut regions: Vec<Range<usize>> = Vec::new();

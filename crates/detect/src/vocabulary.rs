@@ -184,6 +184,7 @@ impl Vocabulary {
     }
 
     /// Parts of texts of which each text with a word of `class` has one; none where that cannot be said.
+    #[expect(clippy::iter_over_hash_type, reason = "the caller sorts them")]
     pub(crate) fn anchors(&self, class: Class) -> Vec<String> {
         let members = self
             .unions

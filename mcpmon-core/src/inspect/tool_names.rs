@@ -99,7 +99,7 @@ impl<'a> ToolNames<'a> {
         let other = other.filter(|_| !key.is_empty())?;
         let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_graphic());
         let severity = match (is_plain(name), is_plain(other)) {
-            (true, true) => Severity::Medium,
+            (true, true) => Severity::Low,
             // The one that imitates is the one with characters that others are taken for.
             (false, _) => Severity::High,
             (true, false) => return None,
@@ -123,7 +123,7 @@ fn is_empty(name: &str) -> Option<Finding> {
 
 fn of_a_client(name: &str) -> Option<Finding> {
     let is_clients = name.starts_with(CLIENT_PREFIX) || CLIENT_TOOLS.contains(&name);
-    is_clients.then(|| finding("client_tool_name", Severity::Medium, "name", name))
+    is_clients.then(|| finding("client_tool_name", Severity::Low, "name", name))
 }
 
 /// Clients let tools that only read run without asking.
@@ -137,7 +137,7 @@ fn false_hint(name: &str, definition: RawJson<'_>) -> Option<Finding> {
     (hint.as_str() == "true" && deletes).then(|| {
         finding(
             "false_read_only_hint",
-            Severity::Medium,
+            Severity::Low,
             "annotations.readOnlyHint",
             name,
         )
@@ -179,8 +179,8 @@ mod tests {
     #[test_case("ｒｅａｄ_file" => Some(Severity::High); "full width")]
     #[test_case("read\u{200b}_file" => Some(Severity::High); "something between that is not seen")]
     #[test_case(" read_file" => Some(Severity::High); "a space before")]
-    #[test_case("read.file" => Some(Severity::Medium); "a dot")]
-    #[test_case("readFile" => Some(Severity::Medium); "another case")]
+    #[test_case("read.file" => Some(Severity::Low); "a dot")]
+    #[test_case("readFile" => Some(Severity::Low); "another case")]
     #[test_case("read_files" => None; "of several")]
     #[test_case("read_file_2" => None; "a number")]
     #[test_case("lire_le_fichier_é" => None; "another language")]
@@ -205,7 +205,7 @@ mod tests {
     #[test_case("mcp_status", false; "about MCP")]
     #[test_case("Reader", false; "a longer word")]
     fn names_of_clients(name: &str, is_found: bool) {
-        let expected = is_found.then(|| ("client_tool_name".to_owned(), Severity::Medium));
+        let expected = is_found.then(|| ("client_tool_name".to_owned(), Severity::Low));
         assert_eq!(
             found(&[name], name, "{}"),
             expected.into_iter().collect::<Vec<_>>()
@@ -221,7 +221,7 @@ mod tests {
     #[test_case("get_delete_policy", r#"{"readOnlyHint":true}"#, false; "tells")]
     #[test_case("dropbox_search", r#"{"readOnlyHint":true}"#, false; "a name with the word in it")]
     fn hints(name: &str, annotations: &str, is_found: bool) {
-        let expected = is_found.then(|| ("false_read_only_hint".to_owned(), Severity::Medium));
+        let expected = is_found.then(|| ("false_read_only_hint".to_owned(), Severity::Low));
         assert_eq!(
             found(&[name], name, annotations),
             expected.into_iter().collect::<Vec<_>>()

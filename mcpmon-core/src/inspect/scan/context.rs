@@ -74,7 +74,7 @@ fn asked(definition: RawJson<'_>) -> Vec<Finding> {
         let severity = match (is_described(field), required.contains(&*name), is_about_models) {
             (true, ..) | (false, false, true) => return None,
             (false, true, false) => Severity::High,
-            (false, false, false) => Severity::Medium,
+            (false, false, false) => Severity::Low,
             (false, true, true) => Severity::Low,
         };
         Some(Finding {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test_case("add", "Adds two numbers.", json!({"type": "string"}), true => Some(Severity::High); "required and undescribed")]
-    #[test_case("add", "Adds two numbers.", json!({"type": "string"}), false => Some(Severity::Medium); "undescribed")]
+    #[test_case("add", "Adds two numbers.", json!({"type": "string"}), false => Some(Severity::Low); "undescribed")]
     #[test_case("add", "Adds two numbers.", json!({"type": "string", "description": "Notes for the log"}), true => None; "described")]
     #[test_case("ask_llm", "Asks a language model.", json!({"type": "string"}), true => Some(Severity::Low); "a tool that talks to a model")]
     #[test_case("complete", "Text completion.", json!({"type": "string"}), false => None; "the same, not required")]

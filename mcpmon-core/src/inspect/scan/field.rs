@@ -98,13 +98,13 @@ fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Optio
     let severity = match (place, kind) {
         (Place::Definition, _) => Severity::High,
         (Place::Output, Unseen::Tags) if run.chars().nth(2).is_some() => Severity::High,
-        (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Medium,
+        (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Low,
         (Place::Output, Unseen::Ansi) => {
             // The last of several escapes in a row begins a command.
             let last = run.char_indices().next_back().map_or(0, |(at, _)| at);
             match raw::terminal_write(&text[span.start + last..])? {
                 TerminalWrite::Stored => Severity::High,
-                TerminalWrite::Shown => Severity::Medium,
+                TerminalWrite::Shown => Severity::Low,
             }
         }
         (Place::Output, _) => return None,
