@@ -257,8 +257,13 @@ impl Engines {
     }
 
     fn signals<'f>(&self, findings: impl IntoIterator<Item = &'f Finding>) -> Vec<Signal> {
-        let threshold = self.policy.inspection.alert_threshold;
+        let inspection = &self.policy.inspection;
         let signals = findings.into_iter().map(|finding| {
+            // Nothing is reported of a secret about which nothing is done.
+            let threshold = match finding.category == Category::Secret {
+                true => inspection.act_threshold,
+                false => inspection.alert_threshold,
+            };
             let texts: Vec<&str> = finding.matches.iter().map(|found| found.text.as_str()).collect();
             Signal {
                 name: finding.pattern.clone(),

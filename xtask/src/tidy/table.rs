@@ -53,6 +53,7 @@ pub(super) static UNITS: [Unit; 19] = [
         crates: &[
             "std",
             "idna",
+            "mcpmon_detect",
             "memchr",
             "regex",
             "serde_json",
