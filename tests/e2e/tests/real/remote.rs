@@ -292,10 +292,16 @@ fn a_remote_server_is_inspected(transport: Transport) -> Result<()> {
         found.iter().any(|object| object["tool_name"] == "echo"),
         "{found:?}"
     );
-    // The instructions of this server speak to the model.
+    // Nobody need look at anything of this server, unless a pattern of the configuration finds it.
     let run = program::run(["inspect", "--server", &server.url, "--threshold", "medium"])?;
-    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("mcp-servers/everything"), "{run:?}");
+    let pattern = json!({"name": "echoes", "pattern": "Echoes back"});
+    let policy = json!({"version": 1, "mcp": {"detection": {"custom_patterns": [pattern]}}});
+    let policy = scene.configuration(&policy.to_string())?;
+    let run = program::run(["inspect", "--server", &server.url, "--config", &policy])?;
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stdout.contains("echoes"), "{run:?}");
     Ok(())
 }
 
