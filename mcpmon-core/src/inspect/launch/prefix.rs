@@ -322,6 +322,13 @@ const PREFIXES: &[Prefix] = &[
         Operands(0),
     ),
     verb(&["bundle"], &["exec"], &[], Operands(0)),
+    // `ip netns exec NAME COMMAND`; other forms have too few words for a command.
+    verb(
+        &["ip"],
+        &["netns"],
+        &[("-n", Value), ("-netns", Value)],
+        Operands(2),
+    ),
     verb(
         &[
             "op",

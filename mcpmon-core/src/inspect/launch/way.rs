@@ -99,6 +99,7 @@ mod tests {
     #[test_case("node /usr/bin/npx -y pkg", "/usr/bin/node" => Some("/usr/bin/npx".to_owned()); "a launcher that is a script")]
     #[test_case("/usr/bin/env node /usr/bin/npx -y pkg", "/usr/bin/npx" => None; "what env executes next")]
     #[test_case("python3 -m mcp_server_time", "/usr/bin/python3" => None; "a module")]
+    #[test_case("ip netns exec lab npx -y pkg", "/usr/sbin/ip" => None; "a network namespace")]
     #[test_case("sh start.sh", "/bin/sh" => None; "a relative path")]
     #[test_case("sh -c npx", "/bin/sh" => None; "a line")]
     #[test_case("uvx mcp-server-time", "/usr/bin/uvx" => Some("/usr/bin/uvx".to_owned()); "a program")]
@@ -109,6 +110,8 @@ mod tests {
     }
 
     #[test_case("env A=b npx -y pkg" => "npx"; "env")]
+    #[test_case("ip netns exec lab npx -y pkg" => "npx"; "a network namespace")]
+    #[test_case("ip netns add lab" => ""; "no command")]
     #[test_case("timeout 5 nice python3 server.py" => "nice python3"; "one behind another")]
     #[test_case("npx -y pkg" => ""; "a launcher looks up by itself")]
     fn searched(line: &str) -> String {
