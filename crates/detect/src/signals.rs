@@ -61,6 +61,8 @@ pub(crate) struct Signals {
     /// All parts of text signals.
     part_texts: Vec<String>,
     parts: AhoCorasick,
+    /// The class of words about attacks.
+    attack: Class,
     /// The class of words that forbid.
     not: Class,
     /// The class of `without`, which after another prohibition allows.
@@ -88,6 +90,8 @@ pub(crate) struct Sentence {
     pub(crate) signals: Vec<Signal>,
     /// Where it stands in the text.
     pub(crate) span: Range<usize>,
+    /// Words and phrases about attacks in it.
+    pub(crate) attacks: u32,
 }
 
 impl Signal {
@@ -168,6 +172,7 @@ impl Signals {
             patterns: Vec::new(),
             opened: Vec::new(),
             texts: Vec::new(),
+            attack: vocabulary.known("attack")?,
             not: vocabulary.known("not")?,
             without: vocabulary.known("without")?,
             none: vocabulary.known("none")?,
@@ -283,9 +288,12 @@ impl Signals {
         let allowed = masks.get(self.without) & !1_u128.checked_shl(first).unwrap_or_default();
         masks.of[usize::from(self.not)] &= !allowed;
         let forbidden = self.forbidden(tokens.len(), masks);
+        let attacks = masks.get(self.attack);
         let mut sentence = Sentence {
             signals: Vec::new(),
             span,
+            // Those that follow one another are one phrase.
+            attacks: (attacks & !(attacks << 1)).count_ones(),
         };
         for number in masks
             .touched

@@ -81,6 +81,7 @@ pub(crate) fn sentences(text: &str) -> Vec<Vec<Token>> {
         sentences: Vec::new(),
         current: Vec::new(),
         quote: None,
+        run: (0, 0),
     };
     reader.read();
     reader.sentences
@@ -88,6 +89,10 @@ pub(crate) fn sentences(text: &str) -> Vec<Vec<Token>> {
 
 /// Most tokens of a sentence; a longer one is cut.
 pub(crate) const MAX_TOKENS: usize = 128;
+/// Longest run without spaces that is looked at as a whole, bytes.
+const MAX_RUN: usize = 400;
+/// Places of one run from which it is looked at as a whole: each look reads the rest of it.
+const MAX_LOOKS: usize = 16;
 /// Bytes after which an opened quotation mark is taken for an apostrophe.
 const MAX_QUOTATION: usize = 160;
 
@@ -98,6 +103,8 @@ struct Reader<'t> {
     current: Vec<Token>,
     /// Where a quotation began, and its closing mark.
     quote: Option<(usize, u8)>,
+    /// End of the run that was looked at last, and how often it was.
+    run: (usize, usize),
 }
 
 impl Reader<'_> {
@@ -257,35 +264,11 @@ impl Reader<'_> {
 
     fn word(&mut self, at: usize) -> usize {
         let rest = &self.bytes[at..];
-        let chunk = rest
-            .iter()
-            .take(400)
-            .take_while(|byte| {
-                !byte.is_ascii_whitespace()
-                    && !matches!(
-                        byte,
-                        b'"' | b'`'
-                            | b'('
-                            | b')'
-                            | b'<'
-                            | b'>'
-                            | b'|'
-                            | b','
-                            | b'['
-                            | b']'
-                            | b'{'
-                            | b'}'
-                            | b';'
-                    )
-            })
-            .count();
-        let raw = &self.text[at..self.text.floor_char_boundary(at + chunk)];
-        let trimmed = raw.trim_end_matches(['.', ':', '!', '?', '\'', '*', '/', ')']);
         let mut shapes = Shapes::default();
-        if let Some(shape) = whole(trimmed) {
+        if let Some((length, shape)) = self.whole_run(at) {
             shapes.add(shape);
-            self.push(at..at + trimmed.len(), shapes);
-            return at + trimmed.len();
+            self.push(at..at + length, shapes);
+            return at + length;
         }
         let length = rest
             .iter()
@@ -311,6 +294,24 @@ impl Reader<'_> {
         at + length
     }
 
+    /// Length and shape of what stands at `at` without spaces, where that is one token.
+    fn whole_run(&mut self, at: usize) -> Option<(usize, Shape)> {
+        if at >= self.run.0 {
+            let length = self.bytes[at..]
+                .iter()
+                .take(MAX_RUN)
+                .take_while(|byte| is_in_run(**byte));
+            self.run = (at + length.count(), 0);
+        }
+        if self.run.1 >= MAX_LOOKS {
+            return None;
+        }
+        self.run.1 += 1;
+        let run = &self.text[at..self.text.floor_char_boundary(self.run.0).max(at)];
+        let run = run.trim_end_matches(['.', ':', '!', '?', '\'', '*', '/', ')']);
+        whole(run).map(|shape| (run.len(), shape))
+    }
+
     /// Articles are left out.
     fn push(&mut self, span: Range<usize>, mut shapes: Shapes) {
         if matches!(&self.text[span.clone()], "the" | "a" | "an") {
@@ -327,6 +328,15 @@ impl Reader<'_> {
         }
         self.current.push(Token { span, shapes });
     }
+}
+
+/// Whether a byte is part of a run without spaces and brackets.
+const fn is_in_run(byte: u8) -> bool {
+    !byte.is_ascii_whitespace()
+        && !matches!(
+            byte,
+            b'"' | b'`' | b'(' | b')' | b'<' | b'>' | b'|' | b',' | b'[' | b']' | b'{' | b'}' | b';'
+        )
 }
 
 /// The shape of a run without spaces that is one token, whatever stands in it.
