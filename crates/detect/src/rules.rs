@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::signals::{Sentence, Signal, Signals};
+use crate::signals::{Sentence, Set, Signal, Signals};
 
 /// What follows from a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -84,9 +84,9 @@ pub struct Rule {
     /// A text like it that is harmless.
     pub miss: String,
     #[serde(skip)]
-    groups: Vec<Vec<u16>>,
+    groups: Vec<Set>,
     #[serde(skip)]
-    never: Vec<u16>,
+    never: Set,
 }
 
 const fn beside() -> usize {
@@ -107,20 +107,25 @@ pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<Str
                 .known(name)
                 .ok_or_else(|| format!("{id}: there is no signal {name:?}"))
         };
-        rule.groups = rule
-            .all
-            .iter()
-            .map(|group| group.iter().map(number).collect())
-            .collect::<Result<_, _>>()?;
-        rule.never = rule.none.iter().map(number).collect::<Result<_, _>>()?;
+        let any = |names: &Vec<String>| {
+            names
+                .iter()
+                .try_fold(0, |set, name| Ok::<Set, String>(set | number(name)?))
+        };
+        rule.groups = rule.all.iter().map(any).collect::<Result<_, _>>()?;
+        rule.never = any(&rule.none)?;
     }
     Ok((file.rule, file.anchors))
 }
 
 impl Rule {
     /// What opens it in a sentence.
-    fn opening<'s>(&'s self, sentence: &'s Sentence) -> impl Iterator<Item = &'s Signal> {
-        self.openers().filter_map(|signal| sentence.find(signal))
+    fn opening<'s>(&self, sentence: &'s Sentence) -> impl Iterator<Item = &'s Signal> + use<'s> {
+        let openers = self.openers();
+        sentence
+            .signals
+            .iter()
+            .filter(move |signal| signal.bit() & openers != 0)
     }
 
     /// Whether what opens it in a sentence is only quoted.
@@ -140,25 +145,19 @@ impl Rule {
     }
 
     /// The signals that open it.
-    pub(crate) fn openers(&self) -> impl Iterator<Item = u16> {
-        self.groups.first().into_iter().flatten().copied()
+    pub(crate) fn openers(&self) -> Set {
+        self.groups.first().copied().unwrap_or_default()
     }
 
     /// Whether it holds in the sentence at `index`.
     pub(crate) fn holds(&self, sentences: &[Sentence], index: usize) -> bool {
         let sentence = &sentences[index];
-        let Some((first, rest)) = self.groups.split_first() else {
-            return false;
-        };
-        if !first.iter().any(|signal| sentence.has(*signal)) {
+        if !sentence.has(self.openers()) || sentence.has(self.never) {
             return false;
         }
         let from = index.saturating_sub(self.beside);
         let around = &sentences[from..(index + self.beside + 1).min(sentences.len())];
-        rest.iter().all(|group| {
-            group
-                .iter()
-                .any(|signal| around.iter().any(|sentence| sentence.has(*signal)))
-        }) && !self.never.iter().any(|signal| sentence.has(*signal))
+        let said = around.iter().fold(0, |said, sentence| said | sentence.said);
+        self.groups.iter().all(|group| said & group != 0)
     }
 }

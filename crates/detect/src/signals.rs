@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::Deserialize;
 
 use crate::{
@@ -42,11 +42,21 @@ struct Element {
 
 #[derive(Debug)]
 struct Pattern {
-    signal: u16,
+    signal: u8,
     elements: Vec<Element>,
     at_start: bool,
     /// Whether what is forbidden counts.
     negated: bool,
+}
+
+/// Most classes of a pattern that are looked for before it is.
+const MAX_NEEDED: usize = 5;
+
+/// A pattern that is looked for where a class stands, as far as most sentences need it: few have all its classes.
+#[derive(Clone, Debug)]
+struct Opened {
+    pattern: u16,
+    needed: [Class; MAX_NEEDED],
 }
 
 /// All signals.
@@ -55,12 +65,14 @@ pub(crate) struct Signals {
     names: Vec<String>,
     patterns: Vec<Pattern>,
     /// For each class the patterns that are looked for where it stands: each of them has it.
-    opened: Vec<Vec<usize>>,
+    opened: Vec<Vec<Opened>>,
     /// For each text signal, the numbers of the parts of each group.
-    texts: Vec<(u16, Vec<Vec<usize>>)>,
+    texts: Vec<(u8, Vec<Vec<usize>>)>,
     /// All parts of text signals.
     part_texts: Vec<String>,
     parts: AhoCorasick,
+    /// Those of the first groups: without any of them nothing is said.
+    firsts: AhoCorasick,
     /// The class of words about attacks.
     attack: Class,
     /// The class of words that forbid.
@@ -73,10 +85,13 @@ pub(crate) struct Signals {
     resume: Class,
 }
 
+/// Signals, one bit each.
+pub(crate) type Set = u128;
+
 /// A signal in a sentence.
 #[derive(Debug)]
 pub(crate) struct Signal {
-    number: u16,
+    number: u8,
     /// Where it stands in the text.
     pub(crate) span: Range<usize>,
     /// Whether it stands in quotation marks.
@@ -88,6 +103,8 @@ pub(crate) struct Signal {
 pub(crate) struct Sentence {
     /// Signals in it, each with its first match.
     pub(crate) signals: Vec<Signal>,
+    /// The same as a set.
+    pub(crate) said: Set,
     /// Where it stands in the text.
     pub(crate) span: Range<usize>,
     /// Words and phrases about attacks in it.
@@ -95,8 +112,9 @@ pub(crate) struct Sentence {
 }
 
 impl Signal {
-    pub(crate) const fn number(&self) -> u16 {
-        self.number
+    /// The signal, as a set of one.
+    pub(crate) const fn bit(&self) -> Set {
+        1 << self.number
     }
 
     pub(crate) const fn is_quoted(&self) -> bool {
@@ -105,13 +123,18 @@ impl Signal {
 }
 
 impl Sentence {
-    /// The first match of a signal.
-    pub(crate) fn find(&self, signal: u16) -> Option<&Signal> {
-        self.signals.iter().find(|known| known.number == signal)
+    /// Whether it has one of these signals.
+    pub(crate) const fn has(&self, signals: Set) -> bool {
+        self.said & signals != 0
     }
 
-    pub(crate) fn has(&self, signal: u16) -> bool {
-        self.find(signal).is_some()
+    fn add(&mut self, number: u8, span: Range<usize>, is_quoted: bool) {
+        self.said |= 1 << number;
+        self.signals.push(Signal {
+            number,
+            span,
+            is_quoted,
+        });
     }
 }
 
@@ -119,7 +142,7 @@ impl Sentence {
 const MIN_ANCHOR_BYTES: usize = 4;
 
 /// How far before and after the tokens of a sentence parts of its text stand.
-const BRACKET_BYTES: usize = 4;
+pub(crate) const BRACKET_BYTES: usize = 4;
 
 /// Longest sentence in which parts of texts stand together, where it has no spaces to tell words by.
 const MAX_FOREIGN_BYTES: usize = 300;
@@ -167,7 +190,8 @@ impl Signals {
         let mut parts: Vec<String> = Vec::new();
         let mut signals = Self {
             part_texts: Vec::new(),
-            parts: AhoCorasick::new(&parts).map_err(|error| error.to_string())?,
+            parts: automaton(&parts)?,
+            firsts: automaton(&parts)?,
             names: Vec::new(),
             patterns: Vec::new(),
             opened: Vec::new(),
@@ -186,7 +210,10 @@ impl Signals {
                     signals.names.len() - 1
                 }
             };
-            let number = u16::try_from(number).map_err(|error| error.to_string())?;
+            let number = u8::try_from(number)
+                .ok()
+                .filter(|number| u32::from(*number) < Set::BITS);
+            let number = number.ok_or("there are more signals than bits of a set")?;
             for pattern in &entry.patterns {
                 let parsed = Pattern::parse(pattern, number, entry.negated, vocabulary);
                 signals
@@ -203,80 +230,106 @@ impl Signals {
             }
         }
         signals.opened.resize(vocabulary.len(), Vec::new());
+        let common = vocabulary.common();
         for (number, pattern) in signals.patterns.iter().enumerate() {
             let classes = || pattern.elements.iter().flat_map(|element| &element.classes);
             let opener = classes()
-                .find(|class| !vocabulary.is_common(**class))
+                .find(|class| !common[usize::from(**class)])
                 .or_else(|| classes().next_back());
             let opener = opener.ok_or("a pattern has only what it must not be")?;
-            signals.opened[usize::from(*opener)].push(number);
+            let mut needed = [*opener; MAX_NEEDED];
+            needed
+                .iter_mut()
+                .zip(classes())
+                .for_each(|(needed, class)| *needed = *class);
+            let pattern = u16::try_from(number).map_err(|error| error.to_string())?;
+            signals.opened[usize::from(*opener)].push(Opened { pattern, needed });
         }
-        signals.parts = AhoCorasick::new(&parts).map_err(|error| error.to_string())?;
+        signals.parts = automaton(&parts)?;
+        let firsts = signals
+            .texts
+            .iter()
+            .flat_map(|(_, groups)| groups.first().into_iter().flatten());
+        let firsts: Vec<&String> = firsts.map(|part: &usize| &parts[*part]).collect();
+        let dfa = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(firsts);
+        signals.firsts = dfa.map_err(|error| error.to_string())?;
         signals.part_texts = parts;
         Ok(signals)
     }
 
-    /// Words of which every text has one that has one of `signals`, but for the shortest.
-    pub(crate) fn anchors(&self, signals: &BTreeSet<u16>, vocabulary: &Vocabulary) -> BTreeSet<String> {
-        let mut anchors = BTreeSet::new();
+    /// For each class, whether anything asks for it.
+    pub(crate) fn used(&self, classes: usize) -> Vec<bool> {
+        let mut used = vec![false; classes];
+        let elements = self.patterns.iter().flat_map(|pattern| &pattern.elements);
+        let asked = elements.flat_map(|element| element.classes.iter().chain(&element.is_not));
+        for class in asked.chain(&[self.attack, self.not, self.without, self.none, self.resume]) {
+            used[usize::from(*class)] = true;
+        }
+        used
+    }
+
+    /// Words of which every text has one that has one of `signals`, but for the shortest; and parts of texts.
+    pub(crate) fn anchors(
+        &self,
+        signals: Set,
+        vocabulary: &Vocabulary,
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
+        let of_classes = vocabulary.anchors();
+        let mut words = BTreeSet::new();
         for pattern in self
             .patterns
             .iter()
-            .filter(|pattern| signals.contains(&pattern.signal))
+            .filter(|pattern| signals & 1 << pattern.signal != 0)
         {
             let classes = pattern.elements.iter().flat_map(|element| &element.classes);
-            let words = classes
-                .map(|class| vocabulary.anchors(*class))
+            let anchors = classes
+                .map(|class| &of_classes[usize::from(*class)])
                 .filter(|words| !words.is_empty());
-            let weight = |words: &Vec<String>| {
-                let is_heavy = |word: &&String| word.len() < MIN_ANCHOR_BYTES || vocabulary.has_common(word);
-                (words.iter().filter(is_heavy).count(), words.len())
-            };
-            let rarest = words.min_by_key(weight).into_iter().flatten();
-            anchors
-                .extend(rarest.filter(|word| word.len() >= MIN_ANCHOR_BYTES && !vocabulary.has_common(word)));
+            let is_heavy = |word: &str| word.len() < MIN_ANCHOR_BYTES || vocabulary.has_common(word);
+            let weight =
+                |words: &&BTreeSet<&str>| (words.iter().filter(|word| is_heavy(word)).count(), words.len());
+            let rarest = anchors.min_by_key(weight).into_iter().flatten();
+            words.extend(rarest.filter(|word| !is_heavy(word)).map(ToString::to_string));
         }
-        for (_, groups) in self.texts.iter().filter(|(signal, _)| signals.contains(signal)) {
-            anchors.extend(
-                groups
-                    .iter()
-                    .take(1)
-                    .flatten()
-                    .map(|part| self.part_texts[*part].clone()),
-            );
-        }
-        anchors
+        let texts = self.texts.iter().filter(|(signal, _)| signals & 1 << signal != 0);
+        let firsts = texts.flat_map(|(_, groups)| groups.first().into_iter().flatten());
+        (words, firsts.map(|part| self.part_texts[*part].clone()).collect())
     }
 
-    /// The number of a signal.
-    pub(crate) fn known(&self, name: &str) -> Option<u16> {
+    /// A signal, as a set of one.
+    pub(crate) fn known(&self, name: &str) -> Option<Set> {
         let number = self.names.iter().position(|known| known == name)?;
-        u16::try_from(number).ok()
+        Some(1 << number)
     }
 
-    pub(crate) fn name(&self, signal: u16) -> &str {
-        self.names.get(usize::from(signal)).map_or("", String::as_str)
+    pub(crate) fn name(&self, signal: &Signal) -> &str {
+        self.names
+            .get(usize::from(signal.number))
+            .map_or("", String::as_str)
     }
 
-    /// What a sentence says. `own` are names that are the server's own.
+    /// What a sentence says. `named` tells the class of words that are names.
     pub(crate) fn read(
         &self,
         text: &str,
         tokens: &[Token],
         vocabulary: &Vocabulary,
         masks: &mut Masks,
-        named: &dyn Fn(&str) -> Option<Class>,
+        named: impl Fn(&str) -> Option<Class>,
         opening: Option<Class>,
     ) -> Sentence {
         masks.clear();
         if let Some(class) = opening {
             masks.add(0, class);
         }
-        vocabulary.classify(text, tokens, |index, class| masks.add(index, class));
+        let mut add =
+            |index: usize, classes: &[Class]| classes.iter().for_each(|class| masks.add(index, *class));
+        vocabulary.classify(text, tokens, &mut add);
         for (index, token) in tokens.iter().enumerate() {
-            let word = &text[token.span.clone()];
-            if let Some(class) = named(word) {
-                vocabulary.unions(class).for_each(|class| masks.add(index, class));
+            if let Some(class) = named(&text[token.span.clone()]) {
+                add(index, vocabulary.told(class));
             }
         }
         let span = match (tokens.first(), tokens.last()) {
@@ -290,18 +343,18 @@ impl Signals {
         let forbidden = self.forbidden(tokens.len(), masks);
         let attacks = masks.get(self.attack);
         let mut sentence = Sentence {
-            signals: Vec::new(),
             span,
             // Those that follow one another are one phrase.
             attacks: (attacks & !(attacks << 1)).count_ones(),
+            ..Sentence::default()
         };
-        for number in masks
+        let opened = masks
             .touched
             .iter()
-            .flat_map(|class| &self.opened[usize::from(*class)])
-        {
-            let pattern = &self.patterns[*number];
-            if sentence.has(pattern.signal) {
+            .flat_map(|class| &self.opened[usize::from(*class)]);
+        for opened in opened.filter(|opened| opened.needed.iter().all(|class| masks.get(*class) != 0)) {
+            let pattern = &self.patterns[usize::from(opened.pattern)];
+            if sentence.has(1 << pattern.signal) {
                 continue;
             }
             if let Some((first, last)) = pattern.find(masks, forbidden, self.not) {
@@ -309,40 +362,31 @@ impl Signals {
                     .iter()
                     .all(|index| tokens[*index].shapes.has(Shape::Quoted));
                 let span = tokens[first].span.start..tokens[last].span.end;
-                sentence.signals.push(Signal {
-                    number: pattern.signal,
-                    span,
-                    is_quoted,
-                });
+                sentence.add(pattern.signal, span, is_quoted);
             }
         }
         // Brackets stand beside the first and the last token.
         let from = text.floor_char_boundary(sentence.span.start.saturating_sub(BRACKET_BYTES));
         let to = text.ceil_char_boundary((sentence.span.end + BRACKET_BYTES).min(text.len()));
         let within = &text[from..to];
+        if !self.firsts.is_match(within) {
+            return sentence;
+        }
         let mut said: Vec<usize> = self
             .parts
             .find_overlapping_iter(within)
             .map(|part| part.pattern().as_usize())
             .collect();
-        if said.is_empty() {
-            return sentence;
-        }
         said.sort_unstable();
         for (signal, groups) in &self.texts {
             let is_far_apart = within.len() > MAX_FOREIGN_BYTES && groups.len() > 1 && !within.is_ascii();
             if !is_far_apart
-                && !sentence.has(*signal)
+                && !sentence.has(1 << signal)
                 && groups
                     .iter()
                     .all(|group| group.iter().any(|part| said.binary_search(part).is_ok()))
             {
-                let span = sentence.span.clone();
-                sentence.signals.push(Signal {
-                    number: *signal,
-                    span,
-                    is_quoted: false,
-                });
+                sentence.add(*signal, sentence.span.clone(), false);
             }
         }
         sentence
@@ -354,6 +398,9 @@ impl Signals {
         let none = masks.get(self.none);
         let resume = masks.get(self.resume);
         let mut forbidden = 0;
+        if not | none == 0 {
+            return forbidden;
+        }
         let mut governed = 0_u32;
         for index in 0..length.min(128) {
             let bit = 1 << index;
@@ -373,8 +420,12 @@ impl Signals {
     }
 }
 
+fn automaton(parts: &[String]) -> Result<AhoCorasick, String> {
+    AhoCorasick::new(parts).map_err(|error| error.to_string())
+}
+
 impl Pattern {
-    fn parse(text: &str, signal: u16, negated: bool, vocabulary: &mut Vocabulary) -> Result<Self, String> {
+    fn parse(text: &str, signal: u8, negated: bool, vocabulary: &mut Vocabulary) -> Result<Self, String> {
         let mut pattern = Self {
             signal,
             elements: Vec::new(),

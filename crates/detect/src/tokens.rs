@@ -73,18 +73,87 @@ pub(crate) struct Token {
     pub(crate) shapes: Shapes,
 }
 
-/// Splits `text`, which is in lower case, into sentences of tokens.
-pub(crate) fn sentences(text: &str) -> Vec<Vec<Token>> {
+/// Tells of the sentences of a text in lower case, one after another. `part` of it is read, which begins and ends where a
+/// sentence does.
+pub(crate) fn sentences(text: &str, part: Range<usize>, tell: impl FnMut(&[Token])) {
     let mut reader = Reader {
         text,
         bytes: text.as_bytes(),
-        sentences: Vec::new(),
+        tell,
         current: Vec::new(),
         quote: None,
-        run: (0, 0),
+        run: (part.start, 0),
+        is_marked: false,
     };
-    reader.read();
-    reader.sentences
+    reader.read(part);
+}
+
+/// The nearest place at or before `at` where a sentence certainly begins, but not before `floor`.
+pub(crate) fn start_before(text: &str, at: usize, floor: usize) -> usize {
+    let mut places = (floor + 1..=at).rev();
+    places
+        .find(|place| is_border(text.as_bytes(), *place))
+        .unwrap_or(floor)
+}
+
+/// The nearest place at or after `at` where a sentence certainly begins, or the end of the text.
+pub(crate) fn start_after(text: &str, at: usize) -> usize {
+    let mut places = at.max(1)..text.len();
+    places
+        .find(|place| is_border(text.as_bytes(), *place))
+        .unwrap_or(text.len())
+}
+
+/// A part of a text, with `count` sentences more before it and after it where there are as many.
+pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usize> {
+    let counted = |part: Range<usize>| {
+        let mut counted = 0;
+        sentences(text, part, |_| counted += 1);
+        counted
+    };
+    let mut around = part;
+    let mut before = 0;
+    while before < count && around.start > 0 {
+        let start = start_before(text, around.start - 1, 0);
+        before += counted(start..around.start);
+        around.start = start;
+    }
+    let mut after = 0;
+    while after < count && around.end < text.len() {
+        let end = start_after(text, around.end + 1);
+        after += counted(around.end..end);
+        around.end = end;
+    }
+    around
+}
+
+/// Whether a sentence certainly begins at a place other than a text's first: one that is read from there on is read as it
+/// is after all that stands before it.
+fn is_border(bytes: &[u8], at: usize) -> bool {
+    let before = &bytes[..at - 1];
+    match (bytes[at - 1], bytes[at]) {
+        (b'\n', _) => ends_line(&bytes[at..]),
+        (b'!' | b'?', b' ') => true,
+        (b'.', b' ') => {
+            let word = before
+                .iter()
+                .rev()
+                .take_while(|byte| byte.is_ascii_alphanumeric())
+                .count();
+            // A longer run is cut, anywhere.
+            let run = before
+                .iter()
+                .rev()
+                .take(MAX_RUN)
+                .take_while(|byte| is_in_run(**byte))
+                .count();
+            run < MAX_RUN - 1
+                && !ABBREVIATIONS
+                    .iter()
+                    .any(|known| known.as_bytes() == &before[before.len() - word..])
+        }
+        _ => false,
+    }
 }
 
 /// Most tokens of a sentence; a longer one is cut.
@@ -96,21 +165,27 @@ const MAX_LOOKS: usize = 16;
 /// Bytes after which an opened quotation mark is taken for an apostrophe.
 const MAX_QUOTATION: usize = 160;
 
-struct Reader<'t> {
+/// Words whose full stop ends no sentence.
+const ABBREVIATIONS: [&str; 10] = ["g", "e", "eg", "i", "ie", "etc", "vs", "no", "approx", "incl"];
+
+struct Reader<'t, T> {
     text: &'t str,
     bytes: &'t [u8],
-    sentences: Vec<Vec<Token>>,
+    tell: T,
     current: Vec<Token>,
     /// Where a quotation began, and its closing mark.
     quote: Option<(usize, u8)>,
     /// End of the run that was looked at last, and how often it was.
     run: (usize, usize),
+    /// Whether that run has a sign without which it is nothing as a whole.
+    is_marked: bool,
 }
 
-impl Reader<'_> {
-    fn read(&mut self) {
-        let mut at = 0;
-        while let Some(&byte) = self.bytes.get(at) {
+impl<T: FnMut(&[Token])> Reader<'_, T> {
+    fn read(&mut self, part: Range<usize>) {
+        let mut at = part.start;
+        while at < part.end {
+            let byte = self.bytes[at];
             at = match byte {
                 b'\n' => self.line_break(at),
                 b'.' | b'!' | b'?' | b';' => self.full_stop(at),
@@ -152,38 +227,13 @@ impl Reader<'_> {
     fn end(&mut self) {
         self.quote = None;
         if !self.current.is_empty() {
-            self.sentences.push(std::mem::take(&mut self.current));
+            (self.tell)(&self.current);
+            self.current.clear();
         }
     }
 
-    /// A line ends a sentence where the next one is empty, an item of a list, a heading, or names what it describes.
     fn line_break(&mut self, at: usize) -> usize {
-        let rest = &self.bytes[at + 1..];
-        let skipped = rest
-            .iter()
-            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
-            .count();
-        let next = &rest[skipped..];
-        let ends = match next.first() {
-            None | Some(b'\n' | b'-' | b'*' | b'#' | b'>' | b'|' | b'<' | b'[' | b'=' | b'\xe2') => true,
-            Some(byte) if byte.is_ascii_digit() => {
-                let digits = next.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                matches!(next.get(digits), Some(b'.' | b')'))
-            }
-            Some(_) => {
-                let name = next
-                    .iter()
-                    .take_while(|byte| is_word(**byte) || **byte == b' ')
-                    .count();
-                let words = next[..name]
-                    .split(|byte| *byte == b' ')
-                    .filter(|word| !word.is_empty())
-                    .count();
-                words <= 3 && matches!(next.get(name), Some(b':'))
-                    || words == 1 && matches!(next.get(name), Some(b'('))
-            }
-        };
-        if ends {
+        if ends_line(&self.bytes[at + 1..]) {
             self.end();
         }
         at + 1
@@ -201,10 +251,7 @@ impl Reader<'_> {
                 .current
                 .last()
                 .map_or("", |token| &self.text[token.span.clone()]);
-            matches!(
-                word,
-                "g" | "e" | "eg" | "i" | "ie" | "etc" | "vs" | "no" | "approx" | "incl"
-            ) && self.current.last().is_some_and(|token| token.span.end == at)
+            ABBREVIATIONS.contains(&word) && self.current.last().is_some_and(|token| token.span.end == at)
         };
         if is_end && !is_abbreviation {
             self.end();
@@ -274,7 +321,7 @@ impl Reader<'_> {
             .iter()
             .enumerate()
             .take_while(|(index, byte)| {
-                is_word(**byte) && !rest[*index..].starts_with("。".as_bytes())
+                is_word(**byte) && !(**byte == b'\xe3' && rest[*index..].starts_with("。".as_bytes()))
                     || **byte == b'\''
                         && *index > 0
                         && rest.get(index + 1).is_some_and(u8::is_ascii_alphabetic)
@@ -297,13 +344,14 @@ impl Reader<'_> {
     /// Length and shape of what stands at `at` without spaces, where that is one token.
     fn whole_run(&mut self, at: usize) -> Option<(usize, Shape)> {
         if at >= self.run.0 {
-            let length = self.bytes[at..]
-                .iter()
-                .take(MAX_RUN)
-                .take_while(|byte| is_in_run(**byte));
-            self.run = (at + length.count(), 0);
+            let rest = &self.bytes[at..];
+            let mut kinds = 0;
+            let run = rest.iter().take(MAX_RUN).take_while(|byte| is_in_run(**byte));
+            let length = run.inspect(|byte| kinds |= KINDS[usize::from(**byte)]).count();
+            self.run = (at + length, 0);
+            self.is_marked = kinds & MARK != 0;
         }
-        if self.run.1 >= MAX_LOOKS {
+        if !self.is_marked || self.run.1 >= MAX_LOOKS {
             return None;
         }
         self.run.1 += 1;
@@ -314,7 +362,7 @@ impl Reader<'_> {
 
     /// Articles are left out.
     fn push(&mut self, span: Range<usize>, mut shapes: Shapes) {
-        if matches!(&self.text[span.clone()], "the" | "a" | "an") {
+        if matches!(&self.bytes[span.clone()], b"the" | b"a" | b"an") {
             return;
         }
         if self.current.len() >= MAX_TOKENS {
@@ -330,13 +378,73 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a byte is part of a run without spaces and brackets.
+/// Whether a line ends a sentence before `rest`: where the next one is empty, an item of a list, a heading, or names what it
+/// describes.
+fn ends_line(rest: &[u8]) -> bool {
+    let skipped = rest
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+        .count();
+    let next = &rest[skipped..];
+    match next.first() {
+        None | Some(b'\n' | b'-' | b'*' | b'#' | b'>' | b'|' | b'<' | b'[' | b'=' | b'\xe2') => true,
+        Some(byte) if byte.is_ascii_digit() => {
+            let digits = next.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            matches!(next.get(digits), Some(b'.' | b')'))
+        }
+        Some(_) => {
+            let name = next
+                .iter()
+                .take_while(|byte| is_word(**byte) || **byte == b' ')
+                .count();
+            let words = next[..name]
+                .split(|byte| *byte == b' ')
+                .filter(|word| !word.is_empty())
+                .count();
+            words <= 3 && matches!(next.get(name), Some(b':'))
+                || words == 1 && matches!(next.get(name), Some(b'('))
+        }
+    }
+}
+
+/// Part of a word; letters of other scripts are.
+const WORD: u8 = 1;
+/// Part of a run without spaces and brackets.
+const RUN: u8 = 2;
+/// A sign that each run has that is something as a whole.
+const MARK: u8 = 4;
+
+/// What each byte is.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let this = byte as u8;
+        if this.is_ascii_alphanumeric() || this == b'_' || this >= 0x80 {
+            kinds[byte] |= WORD;
+        }
+        if !this.is_ascii_whitespace()
+            && !matches!(
+                this,
+                b'"' | b'`' | b'(' | b')' | b'<' | b'>' | b'|' | b',' | b'[' | b']' | b'{' | b'}' | b';'
+            )
+        {
+            kinds[byte] |= RUN;
+        }
+        if matches!(this, b'/' | b'@' | b'.') {
+            kinds[byte] |= MARK;
+        }
+        byte += 1;
+    }
+    kinds
+};
+
 const fn is_in_run(byte: u8) -> bool {
-    !byte.is_ascii_whitespace()
-        && !matches!(
-            byte,
-            b'"' | b'`' | b'(' | b')' | b'<' | b'>' | b'|' | b',' | b'[' | b']' | b'{' | b'}' | b';'
-        )
+    KINDS[byte as usize] & RUN != 0
+}
+
+const fn is_word(byte: u8) -> bool {
+    KINDS[byte as usize] & WORD != 0
 }
 
 /// The shape of a run without spaces that is one token, whatever stands in it.
@@ -378,7 +486,52 @@ fn whole(run: &str) -> Option<Shape> {
     is_dotted.then_some(Shape::Path)
 }
 
-/// Whether a byte is part of a word; letters of other scripts are.
-pub(crate) const fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str, part: Range<usize>) -> Vec<Vec<Token>> {
+        let mut read = Vec::new();
+        sentences(text, part, |tokens| read.push(tokens.to_vec()));
+        read
+    }
+
+    #[test]
+    fn a_full_stop_ends_a_sentence_and_an_abbreviation_does_not() {
+        let text = "one etc. two. three\n- four";
+        let starts: Vec<usize> = (1..text.len())
+            .filter(|at| start_after(text, *at) == *at)
+            .collect();
+        assert_eq!(
+            starts,
+            [text.find(" three").unwrap(), text.find("- four").unwrap()]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn from_the_start_of_a_sentence_on_a_text_is_read_as_it_is_after_what_stands_before_it(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    prop::sample::select(&[
+                        ". ", "! ", "? ", "; ", "\n", "\n\n", "\n- ", "\n1. ", "\nname: ", "etc", "e.g. ", "no", ".", "/", "~",
+                        "@", "://", "'", "\"", "`", "<", ">", "(", ")", ",", ":", "。", "é", "_", "word", "the", " ", "\t",
+                    ][..]).prop_map(str::to_owned),
+                    "[a-z]{1,4} ",
+                    (1..450_usize).prop_map(|length| "x".repeat(length)),
+                    (60..140_usize).prop_map(|count| "w ".repeat(count)),
+                ],
+                0..40,
+            ),
+        ) {
+            let text = parts.concat();
+            let all = read(&text, 0..text.len());
+            for at in (1..text.len()).filter(|at| start_after(&text, *at) == *at) {
+                let split = [read(&text, 0..at), read(&text, at..text.len())].concat();
+                prop_assert_eq!(&split, &all, "{}", at);
+            }
+        }
+    }
 }

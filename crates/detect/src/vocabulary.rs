@@ -1,7 +1,7 @@
 //! Words: each token belongs to classes, by what it says and by what it looks like.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Range,
 };
 
@@ -9,7 +9,7 @@ use aho_corasick::AhoCorasick;
 use foldhash::fast::RandomState;
 use serde::Deserialize;
 
-use crate::tokens::{self, Shape, Token};
+use crate::tokens::{self, Shape, Shapes, Token};
 
 /// Number of a class.
 pub(crate) type Class = u16;
@@ -46,6 +46,8 @@ pub(crate) struct Vocabulary {
     tags: Parts,
     /// For each class those that contain it.
     unions: Vec<Vec<Class>>,
+    /// For each class what a token of it is told to be of: the class and those that contain it, as far as patterns use them.
+    told: Vec<Vec<Class>>,
     shapes: Vec<(Shape, Class)>,
     common: HashSet<Box<str>, RandomState>,
 }
@@ -150,29 +152,52 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Whether a class is one of words that most texts have, or of a shape.
-    pub(crate) fn is_common(&self, class: Class) -> bool {
-        let has = |class: Class| {
-            self.shapes.iter().any(|(_, shape)| *shape == class)
-                || self.common.iter().any(|word| {
-                    self.words
-                        .get(word)
-                        .is_some_and(|entry| entry.classes.contains(&class))
-                })
+    /// For each class, whether it is one of words that most texts have, or of a shape.
+    pub(crate) fn common(&self) -> Vec<bool> {
+        let mut own = vec![false; self.len()];
+        let words = self.common.iter().filter_map(|word| self.words.get(word));
+        let classes = words.flat_map(|entry| &entry.classes);
+        for class in classes.chain(self.shapes.iter().map(|(_, class)| class)) {
+            own[usize::from(*class)] = true;
+        }
+        let mut common = own.clone();
+        for (_, unions) in self.unions.iter().enumerate().filter(|(member, _)| own[*member]) {
+            unions.iter().for_each(|class| common[usize::from(*class)] = true);
+        }
+        common
+    }
+
+    /// Prepares for reading, once all classes are known: tokens are told to be of classes that are `used`, and of no others.
+    pub(crate) fn settle(&mut self, used: &[bool]) {
+        let mut words = std::mem::take(&mut self.words);
+        let told = |classes: &[Class]| {
+            let mut told: Vec<Class> = Vec::new();
+            for class in classes.iter().flat_map(|class| self.unions(*class)) {
+                if used[usize::from(class)] && !told.contains(&class) {
+                    told.push(class);
+                }
+            }
+            told
         };
-        let members = self
-            .unions
-            .iter()
-            .enumerate()
-            .filter(|(_, unions)| unions.contains(&class));
-        has(class)
-            || members
-                .into_iter()
-                .any(|(member, _)| Class::try_from(member).is_ok_and(has))
+        #[expect(clippy::iter_over_hash_type, reason = "each is changed by itself")]
+        for entry in words.values_mut() {
+            entry.classes = told(&entry.classes);
+        }
+        self.told = self.classes().map(|class| told(&[class])).collect();
+        self.words = words;
+    }
+
+    /// The classes that a token of a class is told to be of.
+    pub(crate) fn told(&self, class: Class) -> &[Class] {
+        self.told.get(usize::from(class)).map_or(&[], Vec::as_slice)
+    }
+
+    fn classes(&self) -> impl Iterator<Item = Class> + use<> {
+        0..Class::try_from(self.names.len()).unwrap_or(Class::MAX)
     }
 
     /// A class, and those that contain it.
-    pub(crate) fn unions(&self, class: Class) -> impl Iterator<Item = Class> {
+    fn unions(&self, class: Class) -> impl Iterator<Item = Class> {
         let of = |class: Class| self.unions.get(usize::from(class)).into_iter().flatten().copied();
         let outer = of(class).flat_map(of);
         std::iter::once(class).chain(of(class)).chain(outer)
@@ -183,41 +208,36 @@ impl Vocabulary {
         self.common.contains(word)
     }
 
-    /// Parts of texts of which each text with a word of `class` has one; none where that cannot be said.
-    #[expect(clippy::iter_over_hash_type, reason = "the caller sorts them")]
-    pub(crate) fn anchors(&self, class: Class) -> Vec<String> {
-        let members = self
-            .unions
-            .iter()
-            .enumerate()
-            .filter(|(_, unions)| unions.contains(&class));
-        let mut classes: Vec<Class> = members
-            .filter_map(|(member, _)| Class::try_from(member).ok())
-            .collect();
-        classes.push(class);
-        if classes.iter().any(|class| self.is_formed(*class)) {
-            return Vec::new();
-        }
-        let mut anchors = Vec::new();
+    /// For each class, parts of texts of which each text with a word of it has one; none where that cannot be said.
+    #[expect(clippy::iter_over_hash_type, reason = "sets are in order")]
+    pub(crate) fn anchors(&self) -> Vec<BTreeSet<&str>> {
+        let mut own = vec![BTreeSet::new(); self.len()];
         for (first, entry) in &self.words {
-            if entry.classes.iter().any(|class| classes.contains(class)) {
-                anchors.push(first.to_string());
+            for class in &entry.classes {
+                own[usize::from(*class)].insert(&**first);
             }
             for (rest, class) in &entry.phrases {
-                if classes.contains(class) {
-                    // The longest word, for any signs stand between them.
-                    let longest = std::iter::once(first).chain(rest).max_by_key(|word| word.len());
-                    anchors.extend(longest.map(ToString::to_string));
-                }
+                // The longest word, for any signs stand between them.
+                let longest = std::iter::once(first).chain(rest).max_by_key(|word| word.len());
+                own[usize::from(*class)].extend(longest.map(|word| &**word));
             }
         }
-        let parts = self
-            .parts
-            .all
-            .iter()
-            .chain(&self.tags.all)
-            .filter(|(_, class)| classes.contains(class));
-        anchors.extend(parts.map(|(part, _)| part.to_string()));
+        for (part, class) in self.parts.all.iter().chain(&self.tags.all) {
+            own[usize::from(*class)].insert(part);
+        }
+        let mut anchors = vec![BTreeSet::new(); self.len()];
+        for member in self.classes() {
+            for class in self.unions(member) {
+                anchors[usize::from(class)].extend(&own[usize::from(member)]);
+            }
+        }
+        for class in self
+            .classes()
+            .filter(|class| self.is_formed(*class))
+            .flat_map(|class| self.unions(class))
+        {
+            anchors[usize::from(class)].clear();
+        }
         anchors
     }
 
@@ -291,43 +311,37 @@ impl Vocabulary {
     }
 
     /// Tells of every token of a sentence what classes it is of.
-    pub(crate) fn classify(&self, text: &str, sentence: &[Token], mut tell: impl FnMut(usize, Class)) {
-        let mut tell = |index: usize, class: Class| self.unions(class).for_each(|class| tell(index, class));
+    pub(crate) fn classify(&self, text: &str, sentence: &[Token], mut tell: impl FnMut(usize, &[Class])) {
         for (index, token) in sentence.iter().enumerate() {
-            for (shape, class) in &self.shapes {
-                if token.shapes.has(*shape) {
-                    tell(index, *class);
+            let word = &text[token.span.clone()];
+            if token.shapes != Shapes::default() {
+                for (shape, class) in &self.shapes {
+                    if token.shapes.has(*shape) {
+                        tell(index, self.told(*class));
+                    }
+                }
+                if [Shape::Url, Shape::Email, Shape::Path, Shape::Name]
+                    .iter()
+                    .any(|shape| token.shapes.has(*shape))
+                {
+                    self.parts
+                        .classes(word)
+                        .for_each(|class| tell(index, self.told(class)));
+                }
+                if token.shapes.has(Shape::Tag) {
+                    self.tags
+                        .classes(word)
+                        .for_each(|class| tell(index, self.told(class)));
                 }
             }
-            let word = &text[token.span.clone()];
-            if [Shape::Url, Shape::Email, Shape::Path, Shape::Name]
-                .iter()
-                .any(|shape| token.shapes.has(*shape))
-            {
-                self.parts.classes(word).for_each(|class| tell(index, class));
-            }
-            if token.shapes.has(Shape::Tag) {
-                self.tags.classes(word).for_each(|class| tell(index, class));
-            }
-            let mut forms = [word, word, ""];
-            forms[2] = word
-                .strip_suffix("'s")
-                .or_else(|| word.strip_suffix("s'"))
-                .unwrap_or_default();
-            let unquoted;
-            if word.contains('\u{2019}') {
-                unquoted = word.replace('\u{2019}', "'");
-                forms[1] = &unquoted;
-            }
-            let first = usize::from(forms[1] == forms[0]);
-            let last = if forms[2].is_empty() { 2 } else { 3 };
-            for form in &forms[first..last] {
-                let Some(entry) = self.words.get(*form) else {
+            let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("s'"));
+            let has_quote = !word.is_ascii() && word.contains('\u{2019}');
+            let unquoted = has_quote.then(|| word.replace('\u{2019}', "'"));
+            for form in std::iter::once(word).chain(unquoted.as_deref()).chain(owner) {
+                let Some(entry) = self.words.get(form) else {
                     continue;
                 };
-                for class in &entry.classes {
-                    tell(index, *class);
-                }
+                tell(index, &entry.classes);
                 for (rest, class) in &entry.phrases {
                     let follows = rest.iter().enumerate().all(|(offset, expected)| {
                         sentence.get(index + 1 + offset).is_some_and(|token| {
@@ -337,7 +351,7 @@ impl Vocabulary {
                     });
                     if follows {
                         for offset in 0..=rest.len() {
-                            tell(index + offset, *class);
+                            tell(index + offset, self.told(*class));
                         }
                     }
                 }
@@ -354,12 +368,11 @@ fn entries_of(list: &str) -> impl Iterator<Item = &str> {
 
 /// The words of an entry, as a text's are split.
 fn split(entry: &str) -> Vec<String> {
-    let sentences = tokens::sentences(entry);
-    sentences
-        .iter()
-        .flatten()
-        .map(|token| entry[token.span.clone()].to_owned())
-        .collect()
+    let mut words = Vec::new();
+    tokens::sentences(entry, 0..entry.len(), |tokens| {
+        words.extend(tokens.iter().map(|token| entry[token.span.clone()].to_owned()));
+    });
+    words
 }
 
 /// Whether a part of a token is something of its own.

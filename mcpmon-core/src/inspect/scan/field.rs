@@ -1,12 +1,8 @@
 //! One text: what is unseen in it, what it says, and what its encodings say.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-    sync::LazyLock,
-};
+use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
-use mcpmon_detect::{Kind, Outcome};
+use mcpmon_detect::{Kind, Names, Outcome};
 use regex::Regex;
 
 use crate::model::{Category, Severity, Standing};
@@ -42,9 +38,11 @@ pub(super) struct Setting<'a> {
     /// Where it stands.
     pub(super) place: Place,
     /// Tools of the server itself.
-    pub(super) own: &'a [&'a str],
+    pub(super) own: &'a Names<'a>,
+    /// Names in the schemas of the definition, where the text stands in one.
+    pub(super) parameters: &'a Names<'a>,
     /// Tools of others.
-    pub(super) others: &'a [&'a str],
+    pub(super) others: &'a Names<'a>,
     /// Whether it is said to be a document by its name.
     pub(super) is_document: bool,
     /// Whether it describes a parameter.
@@ -179,12 +177,13 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let context = mcpmon_detect::Context {
         place,
         own: setting.own,
+        parameters: setting.parameters,
         others: setting.others,
         is_document: setting.is_document,
     };
     let is_long = text.len() > mcpmon_detect::MAX_UNANCHORED_BYTES;
     let anchored = match setting.place {
-        Place::Output if is_long => anchored(text),
+        Place::Output if is_long => ANCHORS.find(text.as_bytes()),
         Place::Output | Place::Definition => Vec::new(),
     };
     let matches = mcpmon_detect::matches(text, &context, anchored);
@@ -220,18 +219,7 @@ const fn category(kind: Kind) -> Category {
 }
 
 /// What outputs that say anything have; found by vectors, for most outputs are long and say nothing.
-static ANCHORS: LazyLock<Literals> = LazyLock::new(|| {
-    let anchors: BTreeSet<&'static str> = mcpmon_detect::anchors().collect();
-    Literals::new(anchors.into_iter().collect())
-});
-
-/// Where anchors stand, in order.
-fn anchored(text: &str) -> Vec<Range<usize>> {
-    let found = ANCHORS.find(text.as_bytes()).into_iter();
-    found
-        .map(|(at, anchor)| at..at + ANCHORS.text(anchor).len())
-        .collect()
-}
+static ANCHORS: LazyLock<Literals> = LazyLock::new(|| Literals::new(mcpmon_detect::anchors().collect()));
 
 /// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
 pub(super) fn may_say(text: &str) -> bool {

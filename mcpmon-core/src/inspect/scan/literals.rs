@@ -177,11 +177,6 @@ impl Literals {
         }
     }
 
-    /// The literal of this number.
-    pub(super) fn text(&self, literal: usize) -> &'static str {
-        self.texts[literal]
-    }
-
     /// Whether any literal stands in `text`.
     pub(in crate::inspect) fn is_in(&self, text: &[u8]) -> bool {
         self.visit(text, &mut |_, _| ControlFlow::Break(())).is_break()

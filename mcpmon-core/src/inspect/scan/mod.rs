@@ -15,6 +15,7 @@ mod tests;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
 
+use mcpmon_detect::Names;
 use memchr::memmem::Finder;
 
 use self::{
@@ -100,7 +101,21 @@ impl Scanner {
     /// What is found in a server's instructions; a previous text is a JSON string.
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
-        self.changed(&walk::Path::default(), Part::Value, text, scene, &Past::of(scene))
+        let setting = Setting {
+            place: Place::Definition,
+            own: &scene.own.iter().copied().collect(),
+            parameters: &Names::default(),
+            others: &scene.others.iter().copied().collect(),
+            is_document: false,
+            is_parameter: false,
+        };
+        self.changed(
+            &walk::Path::default(),
+            Part::Value,
+            text,
+            &setting,
+            &Past::of(scene),
+        )
     }
 
     /// What is found in the result of a call, a read or a prompt.
@@ -140,22 +155,23 @@ impl Scanner {
     fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
         let past = Past::of(scene);
         let words = schema_words(definition);
-        let own: Vec<&str> = scene
-            .own
-            .iter()
-            .copied()
-            .chain(
-                words
-                    .iter()
-                    .map(AsRef::as_ref)
-                    .filter(|word| !scene.others.contains(word)),
-            )
-            .collect();
-        let in_schema = Scene { own: &own, ..*scene };
+        let around = Setting {
+            place: Place::Definition,
+            own: &scene.own.iter().copied().collect(),
+            parameters: &Names::default(),
+            others: &scene.others.iter().copied().collect(),
+            is_document: false,
+            is_parameter: false,
+        };
+        let in_schema = Setting {
+            parameters: &words.iter().map(AsRef::as_ref).collect(),
+            is_parameter: true,
+            ..around
+        };
         let mut found = Findings::default();
         walk::strings(definition, |path, part, text| {
-            let scene = if is_schema(path) { &in_schema } else { scene };
-            found.extend(self.changed(path, part, &text, scene, &past));
+            let setting = if is_schema(path) { &in_schema } else { &around };
+            found.extend(self.changed(path, part, &text, setting, &past));
         });
         if self.builtin.contains(&Category::Exfiltration) {
             found.extend(context::parameters(definition, scene.accepted));
@@ -169,7 +185,7 @@ impl Scanner {
         path: &walk::Path<'_>,
         part: Part,
         text: &str,
-        scene: &Scene<'_>,
+        setting: &Setting<'_>,
         past: &Past,
     ) -> Vec<Finding> {
         let added = past.texts().and_then(|texts| match part {
@@ -179,25 +195,18 @@ impl Scanner {
         if past.excuses() && added.is_none() {
             return Vec::new();
         }
-        let setting = Setting {
-            place: Place::Definition,
-            own: scene.own,
-            others: scene.others,
-            is_document: false,
-            is_parameter: is_schema(path),
-        };
         let mut hits = match is_text(part, text) {
-            true => self.hits(text, &setting),
+            true => self.hits(text, setting),
             false => Vec::new(),
         };
-        hits.extend(self.named(path, text, &setting));
+        hits.extend(self.named(path, text, setting));
         if let Some(added) = added {
             let is_new = |hit: &finding::Hit<'_>| field::touches(&hit.span, &added);
             hits.retain(|hit| is_new(hit) || !past.excuses());
             let known = match past {
                 Past::Listed(texts) if hits.iter().any(is_new) => {
                     let before = texts.get(path).unwrap_or_default();
-                    let known = self.hits(before, &setting);
+                    let known = self.hits(before, setting);
                     known.iter().map(|hit| hit.said(before)).collect()
                 }
                 Past::None | Past::Listed(_) | Past::Accepted(_) => BTreeSet::new(),
@@ -220,8 +229,9 @@ impl Scanner {
         }
         let setting = Setting {
             place: Place::Output,
-            own: &[],
-            others: &[],
+            own: &Names::default(),
+            parameters: &Names::default(),
+            others: &Names::default(),
             is_document,
             is_parameter: false,
         };
