@@ -219,8 +219,14 @@ fn file_claims(path: &str, directory: Option<&str>) -> Vec<Claim> {
 }
 
 fn program_claims(path: &str) -> Vec<Claim> {
+    let file = FileName::read(path, None);
+    let is_script = file.stem != program_name(path);
+    if let (Part::Installed | Part::Cached, true) = (file.part, is_script) {
+        // The command of a package is a link to a script, which an interpreter runs.
+        return file_claims(path, None);
+    }
     let own = by_name(Name::bare(program_name(path)), Kind::Package);
-    let owner = entry_claim(&FileName::read(path, None)).filter(|owner| owner.name != own.name);
+    let owner = entry_claim(&file).filter(|owner| owner.name != own.name);
     match owner {
         Some(owner) if says_nothing(&own.name.bare) => vec![owner, own],
         Some(owner) => vec![own, owner],

@@ -9,7 +9,7 @@ use super::{
     identity::{Claim, claims, server_id, subject_text},
     interpreter::is_shell,
     known::BRIDGES,
-    target::{Step, Target, step},
+    target::{Step, Subject, Target, step},
     walk::Budget,
 };
 use crate::model::{NameGlob, ServerId};
@@ -39,6 +39,19 @@ struct Found {
     role: Role,
     pattern: String,
     name: String,
+    /// The file that runs, where a glob of the configuration made it a server.
+    configured_file: Option<String>,
+}
+
+impl Found {
+    /// Whether a glob of the configuration named a link, so that no name of what it leads to need match.
+    fn is_followed<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> bool {
+        let Some(file) = &self.configured_file else {
+            return false;
+        };
+        let mut words = argv.iter().map(AsRef::as_ref).zip(linked);
+        words.any(|(word, linked)| word == file && word != linked)
+    }
 }
 
 /// What the process that was found does.
@@ -101,7 +114,16 @@ impl LaunchRules {
             budget: Budget::default(),
         };
         let named = self.find(Command::from_argv(argv), above()).ok()?;
-        let led_to = self.find(Command::from_argv(linked), above()).ok()?;
+        let mut led_to = self.find(Command::from_argv(linked), above()).ok()?;
+        if let (Some(named), None) = (&named, &led_to)
+            && named.is_followed(argv, linked)
+        {
+            let glob = NameGlob::new(&named.pattern);
+            let custom = Some(&glob);
+            led_to = self
+                .find(Command::from_argv(linked), Above { custom, ..above() })
+                .ok()?;
+        }
         let (found, is_named_whole) = match (named, led_to) {
             (Some(named), Some(led_to)) => (
                 Found {
@@ -218,21 +240,27 @@ impl LaunchRules {
             return Err(Excluded);
         }
         if let Some(glob) = above.custom.cloned().or_else(|| matching(&self.custom)) {
-            return Ok(Some(self.found(
-                target,
-                claims.first(),
-                glob.to_string(),
-                above.budget,
-            )));
+            let found = self.found(target, claims.first(), glob.to_string(), above.budget);
+            return Ok(Some(Found {
+                configured_file: file(target),
+                ..found
+            }));
         }
-        let by_rule = match &self.patterns {
-            Patterns::BuiltIn(globs) => built_in(globs, target, &claims),
+        let (by_rule, configured_file) = match &self.patterns {
+            Patterns::BuiltIn(globs) => (built_in(globs, target, &claims), None),
             Patterns::Configured(globs) => {
-                configured(globs, &claims, line).map(|(claim, pattern)| (claim, pattern, None))
+                let matching = configured(globs, target, &claims, line);
+                (
+                    matching.map(|(claim, pattern)| (claim, pattern, None)),
+                    file(target),
+                )
             }
         };
         Ok(by_rule.map(|(claim, pattern, id)| {
-            let found = self.found(target, Some(claim), pattern, above.budget);
+            let found = Found {
+                configured_file,
+                ..self.found(target, Some(claim), pattern, above.budget)
+            };
             match id.and_then(|id| ServerId::new(id).ok()) {
                 Some(server) if !is_bridge(&found.name) => Found { server, ..found },
                 Some(_) | None => found,
@@ -252,6 +280,7 @@ impl LaunchRules {
             role,
             pattern,
             name,
+            configured_file: None,
         }
     }
 
@@ -292,21 +321,39 @@ impl LaunchRules {
 
 fn configured<'c>(
     globs: &[NameGlob],
+    target: &Target<'_>,
     claims: &'c [Claim],
     line: Option<&str>,
 ) -> Option<(&'c Claim, String)> {
     if claims.iter().any(Claim::is_of_a_tool) {
         return None;
     }
+    let path = subject_text(&target.subject);
     claims.iter().find_map(|claim| {
         let full = claim.name.full();
-        let glob = globs.iter().find(|glob| {
-            glob.matches(&full)
-                || glob.matches(&claim.name.bare)
-                || line.is_some_and(|line| glob.matches(line))
-        })?;
-        Some((claim, glob.to_string()))
+        let texts = [full.as_str(), &claim.name.bare, path, basename(path)];
+        let is_matching = |glob: &&NameGlob| {
+            let is_short = |text: &&str| !text.is_empty() && text.len() <= MAX_NAME;
+            texts
+                .iter()
+                .filter(|text| is_short(text))
+                .chain(&line)
+                .any(|text| glob.matches(text))
+        };
+        Some((claim, globs.iter().find(is_matching)?.to_string()))
     })
+}
+
+/// The file that a command runs.
+fn file(target: &Target<'_>) -> Option<String> {
+    match &target.subject {
+        Subject::File(path) | Subject::Served(path) | Subject::Program(path) => Some(path.to_string()),
+        Subject::Package { .. }
+        | Subject::Module(_)
+        | Subject::Image(_)
+        | Subject::Task(_)
+        | Subject::Code => None,
+    }
 }
 
 fn is_bridge(name: &str) -> bool {

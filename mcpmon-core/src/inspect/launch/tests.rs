@@ -887,3 +887,33 @@ fn a_link_makes_no_excluded_command_a_server() {
     let launch = rules.detect_linked(&argv("node /p/node_modules/.bin/mcp-server-memory"), &linked);
     assert_eq!(launch, None);
 }
+
+/// A pattern of the configuration says that a command is a server; the package behind the command says which.
+#[test_case("/usr/bin/env node /p/node_modules/.bin/mcp-server-memory --x", 2, "@modelcontextprotocol/server-memory/dist/index.js" => ("server-memory", "@modelcontextprotocol/server-memory"); "by its interpreter")]
+#[test_case("/p/node_modules/.bin/mcp-server-memory --x", 0, "@modelcontextprotocol/server-memory/dist/mcp-main.js" => ("server-memory", "@modelcontextprotocol/server-memory"); "as a program")]
+#[test_case("node /p/node_modules/.bin/mcp-server-memory --x", 1, "@modelcontextprotocol/server-memory/dist/mcp-main.js" => ("server-memory", "@modelcontextprotocol/server-memory"); "another entry")]
+#[test_case("/usr/bin/nice /p/node_modules/.bin/mcp-server-memory --x", 1, "@modelcontextprotocol/server-memory/dist/index.js" => ("server-memory", "@modelcontextprotocol/server-memory"); "behind another program")]
+#[test_case("/p/node_modules/.bin/mcp-remote https://mcp.example.com/sse", 0, "mcp-remote/dist/proxy.js" => ("mcp.example.com", "mcp-remote"); "what stands for another server")]
+#[test_case("/p/node_modules/.bin/mcp-dotenv -- node /srv/notes-mcp.js", 3, "other/index.js" => ("mcp-dotenv", "mcp-dotenv"); "a link among the arguments")]
+fn a_configured_pattern_knows_the_package(
+    line: &str,
+    link: usize,
+    target: &str,
+) -> (&'static str, &'static str) {
+    let argv = argv(line);
+    let mut linked = argv.clone();
+    linked[link] = format!("/p/node_modules/{target}");
+    let names = |patterns: Option<&str>, custom: Option<&str>| {
+        let globs = |glob: &str| vec![NameGlob::new(glob)];
+        let rules = LaunchRules::new(
+            patterns.map(globs),
+            custom.map(globs).unwrap_or_default(),
+            Vec::new(),
+        );
+        let launch = rules.detect_linked(&argv, &linked).expect("a server");
+        (launch.server.to_string(), launch.name)
+    };
+    let by_path = names(Some("*/node_modules/.bin/mcp-*"), None);
+    assert_eq!(by_path, names(None, Some("/p/node_modules/.bin/mcp-*")));
+    (by_path.0.leak(), by_path.1.leak())
+}

@@ -9,9 +9,14 @@ use mcpmon_e2e::{
     real::{Origin, Real, SERVERS, Scene, Sdk},
 };
 
-/// The built-in patterns: a command is then called as its package, by the daemon and by the wrapper. With patterns of the
-/// daemon's alone, which name the command by its path, the two differ in what they call it.
-const POLICY: &str = "version: 1\nmcp: {version_pinning: {on_change: alert}}\n";
+/// Only the installed servers are looked for, wherever they are started from.
+fn policy(real: &Real) -> String {
+    let npm = real.npm("mcp-*").display().to_string();
+    let python = real.python("mcp-*").display().to_string();
+    format!(
+        "version: 1\nmcp:\n  version_pinning: {{on_change: alert}}\n  detection: {{server_patterns: [\"{npm}\", \"{python}\"]}}\n"
+    )
+}
 
 #[test]
 fn real_servers_with_a_daemon() -> Result<()> {
@@ -21,7 +26,7 @@ fn real_servers_with_a_daemon() -> Result<()> {
     let Some(host) = Host::take(&["node", "python3"])? else {
         return Ok(());
     };
-    let daemon = Daemon::start(&host, POLICY)?;
+    let daemon = Daemon::start(&host, &policy(&real))?;
     let chosen = [
         ("mcp-server-everything", Origin::Npm, Sdk::TypeScript),
         ("mcp-server-time", Origin::Python, Sdk::Python),
