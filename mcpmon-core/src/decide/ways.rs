@@ -33,10 +33,32 @@ pub(super) struct Ways {
 #[derive(Debug)]
 struct Way {
     parent: ProcessId,
-    files: Vec<String>,
+    files: Vec<ExecutedFile>,
     has_ended: bool,
     /// It may have executed more, which was forgotten.
     is_partial: bool,
+}
+
+/// A file that a process executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ExecutedFile {
+    /// Its path as the process gave it.
+    given: String,
+    /// The same from the root on, where the working directory is known.
+    path: String,
+}
+
+impl ExecutedFile {
+    fn new(mut given: String, directory: Option<&str>) -> Self {
+        let mut path = match directory {
+            Some(directory) if !given.starts_with('/') => format!("{directory}/{given}"),
+            Some(_) | None => given.clone(),
+        };
+        for text in [&mut given, &mut path] {
+            text.truncate(text.floor_char_boundary(MAX_PATH));
+        }
+        Self { given, path }
+    }
 }
 
 /// A process on the way to a server was forgotten: more were started meanwhile than are remembered.
@@ -48,8 +70,8 @@ impl Ways {
     pub(super) fn executes(&mut self, exec: &Exec) {
         let file = LaunchRules::executed_file(&exec.argv, &exec.filename);
         let way = self.entry(exec.process, exec.parent);
-        let Some(mut file) = file else { return };
-        file.truncate(file.floor_char_boundary(MAX_PATH));
+        let Some(file) = file else { return };
+        let file = ExecutedFile::new(file, exec.directory.as_deref());
         if way.files.len() < MAX_FILES && !way.files.contains(&file) {
             way.files.push(file);
         }
@@ -123,13 +145,13 @@ impl Ways {
         if *process == serving {
             match stage {
                 Stage::Script { path } | Stage::Shell { script: Some(path) } => {
-                    files.retain(|file| file != path)
+                    files.retain(|file| file.given != *path)
                 }
                 Stage::Program | Stage::Container { .. } => drop(files.pop()),
                 Stage::Module { .. } | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => {}
             }
         }
-        Ok(files)
+        Ok(files.into_iter().map(|file| file.path).collect())
     }
 
     fn entry(&mut self, process: ProcessId, parent: ProcessId) -> &mut Way {
@@ -212,7 +234,28 @@ mod tests {
         (4, 2, "/cache/bin/time", "/cache/bin/python /cache/bin/time"),
     ];
 
+    const RELATIVE_NPX: Execs = &[
+        (
+            2,
+            1,
+            "./node_modules/.bin/npx",
+            "/usr/bin/env node ./node_modules/.bin/npx -y pkg",
+        ),
+        (2, 1, "/usr/bin/node", "node ./node_modules/.bin/npx -y pkg"),
+        (4, 2, "/cache/.bin/pkg", "node /cache/.bin/pkg"),
+    ];
+    const RELATIVE_UVX: Execs = &[
+        (2, 1, "../bin/uvx", "uvx time"),
+        (4, 2, "/cache/bin/time", "/cache/bin/python /cache/bin/time"),
+    ];
+    const RELATIVE_SERVER: Execs = &[(4, 1, "/usr/bin/python3", "python3 server.py")];
+    const RELATIVE_PROGRAM: Execs = &[(4, 1, "./server", "./server")];
+
     #[test_case(NPX => "/usr/bin/npx"; "npx")]
+    #[test_case(RELATIVE_NPX => "/work/./node_modules/.bin/npx"; "npx of the working directory")]
+    #[test_case(RELATIVE_UVX => "/work/../bin/uvx"; "uvx beside the working directory")]
+    #[test_case(RELATIVE_SERVER => ""; "a script of the working directory")]
+    #[test_case(RELATIVE_PROGRAM => ""; "a program of the working directory")]
     #[test_case(NPX_WRAPPED => "/usr/bin/npx"; "npx behind a wrapper")]
     #[test_case(PLANTED_NODE => "/home/me/bin/node /usr/bin/npx"; "a script in the place of node")]
     #[test_case(PLANTED_PYTHON => "/home/me/bin/python3"; "a script in the place of python")]
@@ -228,6 +271,7 @@ mod tests {
                 process: process(*pid),
                 parent: process(*parent),
                 filename: (*filename).to_owned(),
+                directory: Some("/work".to_owned()),
                 argv,
                 ..Exec::default()
             });
@@ -282,7 +326,7 @@ mod tests {
         assert!(
             ways.of
                 .values()
-                .all(|way| way.files.iter().all(|file| file.len() <= MAX_PATH))
+                .all(|way| way.files.iter().all(|file| file.path.len() <= MAX_PATH))
         );
     }
 

@@ -45,8 +45,10 @@ pub struct Exec {
     pub argv: Vec<String>,
     /// The same with links into installed packages followed; empty where there are none.
     pub linked: Vec<String>,
-    /// Path given to `execve`.
+    /// Path given to `execve`; empty where it is not known.
     pub filename: String,
+    /// Working directory of the process inside its root; `None` where nobody asked, or where it is not known.
+    pub directory: Option<String>,
     /// Command name.
     pub comm: String,
     /// Real user id.

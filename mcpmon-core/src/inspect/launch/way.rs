@@ -23,14 +23,10 @@ impl LaunchRules {
     }
 
     /// The file that a process executes, where it is one that can stand before a server: the script of a shell or
-    /// interpreter, or the program that `execve` was given. Only absolute paths: a launcher may change its directory
-    /// before anybody looks a relative one up.
+    /// interpreter, or the program that `execve` was given. A path that is not absolute is relative to the working
+    /// directory of the process.
     #[must_use]
     pub fn executed_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
-        Self::named_file(argv, filename).filter(|path| path.starts_with('/'))
-    }
-
-    fn named_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
         let command = Command::from_argv(argv);
         let name = command.program();
         if is_shell(name) {
@@ -53,9 +49,10 @@ impl LaunchRules {
         if prefix::find(name).is_some() {
             return None;
         }
-        // A wrapper executes by descriptor.
-        let is_path = |path: &&str| path.starts_with('/') && !path.starts_with("/dev/fd/");
-        let path = [filename, command.word(0)].into_iter().find(is_path)?;
+        // A wrapper executes by descriptor. What `execve` was given is a path, even without a slash; a first argument need
+        // not be one.
+        let filename = Some(filename).filter(|path| !path.is_empty() && !path.starts_with("/dev/fd/"));
+        let path = filename.or_else(|| Some(command.word(0)).filter(|word| word.contains('/')))?;
         Some(path.to_owned())
     }
 
@@ -100,7 +97,11 @@ mod tests {
     #[test_case("/usr/bin/env node /usr/bin/npx -y pkg", "/usr/bin/npx" => None; "what env executes next")]
     #[test_case("python3 -m mcp_server_time", "/usr/bin/python3" => None; "a module")]
     #[test_case("ip netns exec lab npx -y pkg", "/usr/sbin/ip" => None; "a network namespace")]
-    #[test_case("sh start.sh", "/bin/sh" => None; "a relative path")]
+    #[test_case("sh start.sh", "/bin/sh" => Some("start.sh".to_owned()); "a relative script")]
+    #[test_case("node ./node_modules/.bin/npx -y pkg", "/usr/bin/node" => Some("./node_modules/.bin/npx".to_owned()); "a relative launcher that is a script")]
+    #[test_case("uvx mcp-server-time", "../bin/uvx" => Some("../bin/uvx".to_owned()); "a relative program")]
+    #[test_case("uvx mcp-server-time", "uvx" => Some("uvx".to_owned()); "a program in the working directory")]
+    #[test_case("../bin/uvx mcp-server-time", "/dev/fd/7" => Some("../bin/uvx".to_owned()); "a relative program by descriptor")]
     #[test_case("sh -c npx", "/bin/sh" => None; "a line")]
     #[test_case("uvx mcp-server-time", "/usr/bin/uvx" => Some("/usr/bin/uvx".to_owned()); "a program")]
     #[test_case("/usr/bin/uvx mcp-server-time", "/dev/fd/7" => Some("/usr/bin/uvx".to_owned()); "by descriptor")]

@@ -9,6 +9,7 @@ use mcpmon_common::{
 };
 use mcpmon_core::{
     decide::{Judgement, Order, proxied},
+    inspect::launch::LaunchRules,
     model::{
         Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
         ProcessId, Timestamp, Transport,
@@ -19,6 +20,7 @@ use super::{Core, MAX_HANDED};
 use crate::{
     agent::{clock, hashing::Handed, host},
     intercept::{
+        hash::Process,
         kernel::records::{self, Record},
         tree::descendants,
     },
@@ -78,6 +80,7 @@ impl Core {
             instance: instance(record.entry),
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
             linked: self.linked(process.pid, &argv),
+            directory: directory(process.pid, &argv, &exec.filename),
             argv,
             filename: exec.filename.clone(),
             comm: exec.comm.clone(),
@@ -315,9 +318,10 @@ impl Found {
             parent: self.parent,
             instance: instance(entry),
             pending: entry.has(ProcessEntry::FLAG_PENDING),
+            directory: directory(self.process.pid, &self.argv, ""),
             argv: self.argv.clone(),
             linked,
-            filename: self.argv.first().cloned().unwrap_or_default(),
+            filename: String::new(),
             comm: self.comm.clone(),
             uid: self.uid,
             file: FileId::default(),
@@ -327,6 +331,13 @@ impl Found {
             wrapped_as: None,
         }
     }
+}
+
+/// The working directory of a process, where what it executes is relative to that.
+fn directory(pid: u32, argv: &[String], filename: &str) -> Option<String> {
+    LaunchRules::executed_file(argv, filename).filter(|file| !file.starts_with('/'))?;
+    let directory = Process::open(pid).and_then(|process| process.working_directory());
+    directory.ok()?.into_os_string().into_string().ok()
 }
 
 /// Whether a connection goes to a declared server.

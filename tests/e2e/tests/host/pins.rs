@@ -1,6 +1,11 @@
 //! Changed servers: reported, stopped before they serve, and let run again when they are pinned anew.
 
-use std::{fs, os::unix::process::ExitStatusExt as _, path::PathBuf};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
+    path::PathBuf,
+    process::Command,
+};
 
 use anyhow::Result;
 use mcpmon_e2e::{
@@ -90,6 +95,41 @@ fn a_dependency_changed_behind_the_same_npx() -> Result<()> {
     let (version, fifth) = serve(&daemon, &server.name, 5, start()?)?;
     assert_eq!((version.as_str(), text(&fifth, "pin")), ("1.0.1", "pinned"));
     assert_eq!(fifth["package_sha256"], mismatch["actual_hash"]);
+    Ok(())
+}
+
+/// What the command names is relative to a working directory, which is not the daemon's.
+#[test]
+fn a_changed_launcher_of_the_working_directory() -> Result<()> {
+    let Some(host) = Host::take(&["node", "npm", "npx"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("on_change: block"))?;
+    let server = NpmServer::install()?;
+    let launcher = server.project.join("bin/npx");
+    fs::create_dir(server.project.join("bin"))?;
+    let write = |text: &str| {
+        fs::write(&launcher, text)?;
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
+    };
+    let start = || {
+        let mut command = Command::new("./bin/npx");
+        command.args(["--no-install", &server.name]);
+        Client::start(command.current_dir(&server.project))
+    };
+    write("#!/bin/sh\nexec npx \"$@\"\n")?;
+    let (_, first) = serve(&daemon, &server.name, 1, start()?)?;
+    assert_eq!(text(&first, "pin"), "pinned", "{first}");
+    let (_, second) = serve(&daemon, &server.name, 2, start()?)?;
+    assert_eq!(text(&second, "pin"), "match", "{second}");
+
+    write("#!/bin/sh\nexec npx  \"$@\"\n")?;
+    let mut client = start()?;
+    client.initialize().expect_err("it must not serve");
+    let mismatch = daemon.event_of("mcp_server_binary_mismatch", &server.name)?;
+    assert_eq!(text(&mismatch, "part"), "launcher", "{mismatch}");
+    assert!(text(&mismatch, "path").ends_with("/bin/npx"), "{mismatch}");
+    assert_eq!(text(&mismatch, "action"), "block", "{mismatch}");
     Ok(())
 }
 
@@ -215,7 +255,7 @@ fn a_changed_script_that_a_shell_serves() -> Result<()> {
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default();
-    let start = || Client::start(std::process::Command::new(&script).arg(daemon.site.path("mark")));
+    let start = || Client::start(Command::new(&script).arg(daemon.site.path("mark")));
     for (number, pin) in [(1, "pinned"), (2, "match")] {
         let (_, started) = serve(&daemon, name, number, start()?)?;
         assert_eq!(text(&started, "pin"), pin);
@@ -243,7 +283,7 @@ fn an_upgraded_interpreter() -> Result<()> {
         .unwrap_or_default();
     let shell = SystemShell::make()?;
     let start = || {
-        let mut command = std::process::Command::new(shell.path());
+        let mut command = Command::new(shell.path());
         Client::start(command.arg(&script).arg(daemon.site.path("mark")))
     };
     let (_, first) = serve(&daemon, name, 1, start()?)?;
