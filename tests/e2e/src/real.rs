@@ -159,6 +159,26 @@ impl Real {
         self.npm("node")
     }
 
+    /// Bun, which runs packages where it is called `bunx`.
+    #[must_use]
+    pub fn bun(&self) -> PathBuf {
+        let architecture = match env::consts::ARCH {
+            "x86_64" => "x64",
+            other => other,
+        };
+        self.npm("../@oven")
+            .join(format!("bun-linux-{architecture}/bin/bun"))
+    }
+
+    /// A server written in Go with an SDK (1.3.1) that takes `"method\u0000"` for `"method"` (GHSA-q382-vc8q-7jhj). `None`
+    /// where there is none for this architecture.
+    #[must_use]
+    pub fn go_server(&self) -> Option<PathBuf> {
+        let program = "podman-mcp-server-linux-amd64";
+        let program = self.npm("..").join(program).join("bin").join(program);
+        cfg!(target_arch = "x86_64").then_some(program)
+    }
+
     /// The Inspector without its pages.
     #[must_use]
     pub fn inspector(&self) -> Command {

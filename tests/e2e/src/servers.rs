@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -109,6 +109,29 @@ impl NpmServer {
             .args(["--no-install", &self.name])
             .current_dir(&self.project);
         command
+    }
+
+    /// The installed server with all that it needs, packed for a launcher that installs it.
+    ///
+    /// # Errors
+    /// Where npm fails.
+    pub fn pack(&self) -> Result<PathBuf> {
+        let package = self.project.join("packed");
+        let code = JAVASCRIPT
+            .replace("@NAME@", &self.name)
+            .replace("@DEPENDENCY@", "./version.js");
+        let about = json!({"name": self.name, "version": "1.0.0", "bin": "index.js"});
+        write(&package.join("package.json"), &about.to_string())?;
+        write(&package.join("version.js"), "exports.version = \"1.0.0\";\n")?;
+        write_program(&package.join("index.js"), &code)?;
+        let status = Command::new("npm")
+            .args(["pack", "--silent"])
+            .current_dir(&package)
+            .stdout(Stdio::null())
+            .status()
+            .context("cannot run npm")?;
+        ensure!(status.success(), "npm pack ended with {status}");
+        Ok(package.join(format!("{}-1.0.0.tgz", self.name)))
     }
 
     /// The script that serves.

@@ -10,6 +10,7 @@
 mod attacks;
 mod clients;
 mod differentials;
+mod go;
 mod listings;
 mod remote;
 mod shims;

@@ -1,6 +1,11 @@
 //! Servers that a launcher starts, without a daemon: what serves is pinned, and what was looked up on PATH with it.
 
-use std::{env, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -69,13 +74,22 @@ fn path_with(directory: &Path) -> Result<String> {
 
 #[test_case(&["npx", "--no-install", "@"]; "npx")]
 #[test_case(&["npm", "exec", "--no-install", "--", "@"]; "npm exec")]
+#[test_case(&["bunx", "--no-install", "@"]; "bunx")]
 fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
     let server = NpmServer::install()?;
     let home = Home::new()?;
+    let bunx = home.path("bunx");
+    std::os::unix::fs::symlink(real.bun(), &bunx)?;
     let wrap = |command: &[&str]| -> Result<Command> {
         let words: Vec<String> = command
             .iter()
-            .map(|word| word.replace('@', &server.name))
+            .map(|word| match *word {
+                "bunx" => bunx.display().to_string(),
+                word => word.replace('@', &server.name),
+            })
             .collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut wrap = home.wrap(&[], &words)?;
@@ -104,6 +118,58 @@ fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
     fs::write(&script, text_before)?;
     server.change_dependency()?;
     refuse(&mut wrap(command)?, "its package")
+}
+
+/// pnpm installs into a store and a cache of its own.
+#[test]
+fn a_changed_byte_behind_pnpm_dlx() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let server = NpmServer::install()?;
+    let home = Home::new()?;
+    let words = [
+        real.npm("pnpm").display().to_string(),
+        format!("--package={}", server.pack()?.display()),
+        "dlx".to_owned(),
+        server.name.clone(),
+    ];
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let wrap = || -> Result<Command> {
+        let mut wrap = home.wrap(&[], &words)?;
+        wrap.current_dir(&server.project)
+            .env("PNPM_HOME", home.path("pnpm"))
+            .env("XDG_DATA_HOME", home.path("data"));
+        Ok(wrap)
+    };
+    let first = serve(&home, 1, &mut wrap()?)?;
+    assert_eq!(text(&first, "server_id"), server.name, "{first}");
+    let script = PathBuf::from(text(&first, "script"));
+    assert!(script.starts_with(home.path("cache")), "{first}");
+    assert!(text(&first, "package_sha256").starts_with("sha256:"), "{first}");
+    let second = serve(&home, 2, &mut wrap()?)?;
+    assert_eq!(text(&second, "pin"), "match", "{second}");
+
+    let package = home.path("cache").join("pnpm/dlx");
+    let changed = change_below(&package, "version.js", "exports.version = \"1.0.0\"; \n")?;
+    assert!(changed > 0, "it is installed below the cache");
+    refuse(&mut wrap()?, "/version.js) changed since it was pinned")
+}
+
+/// Writes over every file of this name below a directory, and says how many there are.
+fn change_below(directory: &Path, name: &str, text: &str) -> Result<usize> {
+    let mut changed = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        // Links lead to what is found otherwise.
+        if entry.file_type()?.is_dir() {
+            changed += change_below(&entry.path(), name, text)?;
+        } else if entry.file_name() == name {
+            fs::write(entry.path(), text)?;
+            changed += 1;
+        }
+    }
+    Ok(changed)
 }
 
 #[test_case(&["uvx", "--from", "WHEEL", "NAME"]; "uvx")]
