@@ -14,7 +14,7 @@ use super::Judge;
 /// How long a daemon that is away is left alone.
 const RETRY: Duration = Duration::from_secs(5);
 /// The rule by which uses are refused meanwhile.
-const RULE: &str = "mcp.fail_closed";
+pub(super) const RULE: &str = "mcp.fail_closed";
 
 /// Whether what is shared can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

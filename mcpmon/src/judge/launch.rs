@@ -1,7 +1,13 @@
 //! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
 //! a daemon its kernel sense sees the start itself, compares and records it.
 
-use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::fd::AsRawFd as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use mcpmon_core::{
     decide::{
@@ -12,19 +18,63 @@ use mcpmon_core::{
         },
     },
     inspect::mask::mask_arguments,
-    model::{Action, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
+    model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict},
     policy::{Admission, Gate, Mode, OnChange, Pinning},
 };
 
 use super::{
-    Judge, pins, process,
-    protocol::{Hear, Say},
+    Judge, daemon,
+    link::Link,
+    pins, process,
+    protocol::{Hear, Say, Started},
     shared::SharedState,
 };
 use crate::record::{Entry, REFUSED_SET};
 
 /// The rule that compares files with pins.
 const RULE: &str = "mcp.version_pinning";
+
+/// How long the daemon may take to compare a server's files with its pins. Nothing that the server says passes meanwhile.
+const MAX_COMPARISON: Duration = Duration::from_secs(60);
+
+/// A question to the daemon: whether a server may go on.
+#[derive(Debug)]
+pub struct Comparison {
+    link: Link,
+    process: Started,
+}
+
+/// What became of the daemon's comparison of a server's files with its pins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// The server may go on.
+    Passed,
+    /// The daemon refuses it.
+    Refused(Denial),
+    /// The comparison takes too long.
+    Late,
+    /// The daemon does not answer, for this reason.
+    Unanswered(String),
+}
+
+impl Comparison {
+    /// Waits for it.
+    #[must_use]
+    pub fn wait(self) -> Compared {
+        let begun = Instant::now();
+        let Self { link, process } = self;
+        while begun.elapsed() < MAX_COMPARISON {
+            match link.say(&Say::Fate { process }) {
+                Ok(Hear::Undecided) => {}
+                Ok(Hear::Fate(None)) => return Compared::Passed,
+                Ok(Hear::Fate(Some(denial))) => return Compared::Refused(denial),
+                Ok(heard) => return Compared::Unanswered(format!("it answers something else: {heard:?}")),
+                Err(error) => return Compared::Unanswered(error.to_string()),
+            }
+        }
+        Compared::Late
+    }
+}
 
 /// A server that was started.
 #[derive(Clone, Debug)]
@@ -94,13 +144,18 @@ impl Judge {
         if self.is_remote() {
             return false;
         }
+        self.can_refuse_start()
+            && (book.contains(&self.conversation.identity) || !self.policy().pinning.auto_trust_first)
+    }
+
+    /// Whether a start can be refused for what the server's files are.
+    fn can_refuse_start(&self) -> bool {
         let policy = self.policy();
         let pinning = policy.pinning;
         pinning.enabled
             && pinning.on_change == OnChange::Block
             && policy.mode == Mode::Enforce
             && policy.exec.gate == Gate::Auto
-            && (book.contains(&self.conversation.identity) || !pinning.auto_trust_first)
     }
 
     /// Compares what the server would be started from with its pins; a block says that it may not be.
@@ -190,6 +245,53 @@ impl Judge {
                 Verdict::Allow
             }
         }
+    }
+
+    /// Asks the daemon whether the server may go on, where its pins can keep it from that. To be called once it
+    /// [`serves`](Self::serves); the answer is for [`compared`](Self::compared).
+    #[must_use]
+    pub fn comparison(&self) -> Option<Comparison> {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+            return None;
+        };
+        self.can_refuse_start().then(|| Comparison {
+            link: link.clone(),
+            process: process.into(),
+        })
+    }
+
+    /// What the daemon's comparison of the server's files came to: a block says that it may not go on.
+    pub fn compared(&mut self, now: Timestamp, outcome: Compared) -> Verdict {
+        let denial = match outcome {
+            Compared::Passed => return Verdict::Allow,
+            // The daemon has recorded it.
+            Compared::Refused(denial) => return Verdict::Block(denial),
+            Compared::Unanswered(cause) => {
+                self.tell_away(now, &cause);
+                if !self.policy().fail_closed {
+                    return Verdict::Allow;
+                }
+                let (reason, remedy) = self.shared.absence();
+                Denial {
+                    rule: daemon::RULE.to_owned(),
+                    reason: reason.to_owned(),
+                    remedy: Some(remedy.to_owned()),
+                    event: None,
+                }
+            }
+            Compared::Late => Denial {
+                rule: RULE.to_owned(),
+                reason: format!(
+                    "the daemon has not compared the files of `{}` with its pins within {} s",
+                    self.conversation.identity.server,
+                    MAX_COMPARISON.as_secs()
+                ),
+                remedy: Some("mcpmon status".to_owned()),
+                event: None,
+            },
+        };
+        let reason = denial.reason.clone();
+        self.refuse_start(now, reason.clone(), reason, denial)
     }
 
     /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
@@ -337,21 +439,26 @@ impl Judge {
             .reason(server)
             .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
         let (cause, denial) = (verdict.cause(), verdict.denial(server));
-        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
-        event.action = Action::Block;
-        event.severity = Severity::Critical;
-        event.rule = Some(RULE.to_owned());
-        event.reason = Some(reason);
-        event.remedy.clone_from(&denial.remedy);
-        let verdict = self.carry_out(Judgement {
-            verdict: Verdict::Block(denial),
-            events: vec![event],
-            ..Judgement::default()
-        });
+        let refused = self.refuse_start(now, cause, reason, denial);
         if let Some(files) = files {
             self.remember_refused(now, files);
         }
-        verdict
+        refused
+    }
+
+    /// Refuses a start, and records it.
+    fn refuse_start(&mut self, now: Timestamp, cause: String, reason: String, denial: Denial) -> Verdict {
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.action = Action::Block;
+        event.severity = Severity::Critical;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(reason);
+        event.remedy.clone_from(&denial.remedy);
+        self.carry_out(Judgement {
+            verdict: Verdict::Block(denial),
+            events: vec![event],
+            ..Judgement::default()
+        })
     }
 
     /// Pins what is accepted without approval.

@@ -184,6 +184,7 @@ impl Link {
             | Hear::Unkept(_)
             | Hear::Checked(_)
             | Hear::Fate(_)
+            | Hear::Undecided
             | Hear::Challenge(_)
             | Hear::Error(_) => {
                 *stream = None;

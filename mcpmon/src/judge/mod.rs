@@ -55,7 +55,7 @@ use self::{
 };
 pub use self::{
     hosted::{Hosting, recorder},
-    launch::{Ended, Launch},
+    launch::{Compared, Comparison, Ended, Launch},
     note::note,
     policies::Policies,
     protocol::Hello,

@@ -83,7 +83,7 @@ pub(crate) enum Say {
         /// Names of all that it gets.
         names: Vec<String>,
     },
-    /// Asks why this process was killed, which was started to serve.
+    /// Asks why this process, which was started to serve, was killed or is to be. Answered when its files are compared.
     Fate {
         /// Its number and start.
         process: Started,
@@ -130,8 +130,10 @@ pub(crate) enum Hear {
     State(Box<State>),
     /// To [`Say::Check`].
     Checked(Box<Checked>),
-    /// To [`Say::Fate`]: why the daemon killed it, where it did.
+    /// To [`Say::Fate`]: why the daemon kills it, where it does.
     Fate(Option<Denial>),
+    /// To [`Say::Fate`]: its files are not compared with its pins yet.
+    Undecided,
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),
     /// It is kept, or noted.

@@ -194,6 +194,19 @@ impl Monitor {
         self.instances.get(instance).is_some()
     }
 
+    /// The server that a process belongs to.
+    #[must_use]
+    pub fn server_of(&self, process: ProcessId) -> Option<InstanceId> {
+        self.instances.of(process)
+    }
+
+    /// Whether a server is held until its files are compared with its pins.
+    #[must_use]
+    pub fn holds(&self, instance: InstanceId) -> bool {
+        let instance = self.instances.get(instance);
+        instance.is_some_and(|instance| matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held))
+    }
+
     /// A program was started.
     pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let known = exec

@@ -480,11 +480,22 @@ fn an_unchanged_program_is_released() {
         orders(&world.exec(10, 9, "mcp-server-git"))[2..],
         ["hold 10", "hash 10"]
     );
+    assert_eq!(world.monitor.server_of(process(10)), Some(FIRST));
+    assert!(world.monitor.holds(FIRST));
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&judgement), orders(&judgement)),
         (vec!["mcp_server_started"], vec!["release 10".to_owned()])
     );
+    assert!(!world.monitor.holds(FIRST));
+}
+
+#[test]
+fn a_first_start_is_not_held() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "mcp-server-git");
+    assert!(!world.monitor.holds(FIRST));
+    assert_eq!(world.monitor.server_of(process(11)), None);
 }
 
 /// A pinned program, and how it is started once it has changed.

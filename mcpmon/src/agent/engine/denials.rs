@@ -9,6 +9,7 @@ use mcpmon_core::model::{Denial, ProcessId};
 use tokio::sync::oneshot;
 
 use super::{Core, answer};
+use crate::agent::host;
 
 /// Denials that are remembered; the oldest is forgotten first.
 const MAX_DENIALS: usize = 256;
@@ -20,15 +21,20 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 pub(crate) enum Question {
     /// This process was started by a wrapper: it is looked at, unless its start was seen.
     Wrapped(ProcessId),
-    /// Why this process was killed; nothing where it was not, or where the wrapper is not above it.
-    Fate {
-        /// The process that ended.
-        process: ProcessId,
-        /// The wrapper that asks.
-        wrapper: ProcessId,
-        /// Takes the answer.
-        reply: oneshot::Sender<Option<Denial>>,
-    },
+    /// Why this process may not run.
+    Fate(FateQuestion),
+}
+
+/// Why a process was killed, or is to be; nothing where it may run, or where the wrapper is not above it. Answered when
+/// the files of its server are compared with its pins, if they are to be.
+#[derive(Debug)]
+pub(crate) struct FateQuestion {
+    /// The process.
+    pub(crate) process: ProcessId,
+    /// The wrapper that asks.
+    pub(crate) wrapper: ProcessId,
+    /// Takes the answer.
+    pub(crate) reply: oneshot::Sender<Option<Denial>>,
 }
 
 /// The latest denials.
@@ -61,12 +67,31 @@ impl Core {
         for question in std::mem::take(&mut self.questions) {
             match question {
                 Question::Wrapped(process) => self.look_at(process),
-                Question::Fate {
-                    process,
-                    wrapper,
-                    reply,
-                } => answer(reply, self.denials.of(process, wrapper)),
+                Question::Fate(question) => self.uncompared.push(question),
             }
+        }
+    }
+
+    /// Answers what was asked of servers whose files are compared by now.
+    pub(super) fn answer_compared(&mut self) {
+        for question in std::mem::take(&mut self.uncompared) {
+            match self.fate(&question) {
+                Some(fate) => answer(question.reply, fate),
+                // Whoever gave up asks again.
+                None if question.reply.is_closed() => {}
+                None => self.uncompared.push(question),
+            }
+        }
+    }
+
+    /// Why a process may not run, where it may not; `None` as long as that is to be found out.
+    fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
+        let denial = || self.denials.of(question.process, question.wrapper);
+        match self.monitor.server_of(question.process) {
+            _ if !host::is_alive(question.process) => Some(denial()),
+            Some(server) if self.doomed.contains(&server) => Some(denial()),
+            Some(server) if self.monitor.holds(server) => None,
+            Some(_) | None => Some(None),
         }
     }
 }

@@ -31,7 +31,10 @@ use tokio::sync::{oneshot, watch};
 
 pub use self::wrapped::Coverage;
 use self::{coalesce::Coalescer, denials::Denials, losses::Losses, troubles::Troubles, wrapped::Starts};
-pub(crate) use self::{denials::Question, troubles::Degraded};
+pub(crate) use self::{
+    denials::{FateQuestion, Question},
+    troubles::Degraded,
+};
 use super::{
     clock,
     describe::Describer,
@@ -188,6 +191,7 @@ impl Engine {
             handed: BTreeMap::new(),
             denials: Denials::default(),
             questions: Vec::new(),
+            uncompared: Vec::new(),
             counters,
             losses: Losses::default(),
             troubles: Troubles::default(),
@@ -237,13 +241,16 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
     let mut next_tick = Instant::now() + TICK;
     let mut next_reconcile = Instant::now() + RECONCILE;
     loop {
-        if let Err(error) = rings.wait(Some(inbox.wakes())) {
+        if core.questions.is_empty()
+            && let Err(error) = rings.wait(Some(inbox.wakes()))
+        {
             tracing::error!(%error, "failed to wait for records from the kernel");
             thread::sleep(TICK);
         }
         core.boot_to_wall = host::boot_to_wall();
-        rings.drain(|record| core.record(record));
-        core.answer_questions();
+        if rings.drain(|record| core.record(record)) {
+            core.answer_questions();
+        }
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
@@ -251,6 +258,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
             }
             core.message(message, &rings);
         }
+        core.answer_compared();
         let now = Instant::now();
         core.tell_repeats(now);
         if now >= next_tick {
@@ -288,6 +296,8 @@ struct Core {
     denials: Denials,
     /// What was asked since records were read last.
     questions: Vec<Question>,
+    /// What is asked of servers that are held until their files are compared.
+    uncompared: Vec<FateQuestion>,
     counters: Counters,
     losses: Losses,
     troubles: Troubles,

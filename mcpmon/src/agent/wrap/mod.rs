@@ -26,7 +26,7 @@ use mcpmon_core::{
         session::{is_name, session},
         starter::Ancestor,
     },
-    model::{Conversation, Denial, Event, Layer, ServerId, ServerType, Verdict},
+    model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict},
     policy::{Limits, Policy, variable_names},
 };
 
@@ -45,7 +45,7 @@ use crate::{
             Server, StartError, Verification,
         },
     },
-    judge::{self, Ended, Judge},
+    judge::{self, Compared, Ended, Judge},
     record,
 };
 
@@ -168,7 +168,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     let Running {
         server: running,
         mut launch,
-        verification,
+        mut verification,
         mut certificates,
         unconfined,
     } = match running {
@@ -176,6 +176,14 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         Err(error) => return Err(refused::instead(error, guarded, judge)),
     };
     judge.serves(clock::now(), launch.process.clone());
+    if let Some(comparison) = judge.comparison() {
+        let wait = || Checked::ByDaemon(comparison.wait());
+        verification = Some(Verification::new(
+            Begins::WithFirstWord,
+            Holds::FirstMessage,
+            wait,
+        ));
+    }
     if let Some(event) = unconfined {
         judge.tell(event);
     }
@@ -189,17 +197,18 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         // Nothing of it is still to be read.
         let _verdict = judge.started(clock::now(), &launch);
     }
-    let mut seen = |now, seen: Seen<'_>| match seen {
+    let mut seen = |now, seen: Seen<'_, Checked>| match seen {
         Seen::Message(message) => judge.message(now, message),
         Seen::Incident(incident) => {
             judge.incident(now, incident);
             Verdict::Allow
         }
-        Seen::Files(files) => {
+        Seen::Checked(Checked::Files(files)) => {
             told = true;
             launch.files = *files;
             judge.started(now, &launch)
         }
+        Seen::Checked(Checked::ByDaemon(compared)) => judge.compared(now, compared),
         Seen::Killed => judge.killed(now),
         Seen::Tool(tool, is_known) => {
             *is_known = judge.knows(tool);
@@ -253,11 +262,19 @@ fn own_lists() -> OwnLists {
     }
 }
 
+/// What the look at a server brought.
+enum Checked {
+    /// What it runs from.
+    Files(Box<ServerFiles>),
+    /// What the daemon says of that.
+    ByDaemon(Compared),
+}
+
 /// A server that was started.
 struct Running {
     server: Server,
     launch: judge::Launch,
-    verification: Option<Verification>,
+    verification: Option<Verification<Checked>>,
     /// What is told of a remote server's certificate.
     certificates: Option<Certificates>,
     /// What is told of a server that was to start in a domain and did not.
@@ -315,9 +332,12 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
         Begun::Server(_) => Begins::AtOnce,
         Begun::Launcher(_) => Begins::WithFirstWord,
     };
-    let measure = move || match begun {
-        Begun::Server(planned) => planned.measure(&mut lock(&hasher)),
-        Begun::Launcher(launcher) => files::running(&mut lock(&hasher), pid, &launcher),
+    let measure = move || {
+        let files = match begun {
+            Begun::Server(planned) => planned.measure(&mut lock(&hasher)),
+            Begun::Launcher(launcher) => files::running(&mut lock(&hasher), pid, &launcher),
+        };
+        Checked::Files(Box::new(files))
     };
     let verification = judge
         .compares()

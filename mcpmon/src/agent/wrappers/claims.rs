@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::{Left, REMEMBERED, Wrappers, lock};
 use crate::{
     agent::{
-        engine::{Message, Question},
+        engine::{FateQuestion, Message, Question},
         host,
     },
     intercept::hash::{HeldProgram, PLACE_VARIABLES, Process},
@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 32 << 10;
 /// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
 const MAX_HELD: usize = 64;
-/// How long the engine may take to say why a process was killed; the wrapper waits two seconds.
+/// How long the engine may take to say what becomes of a process; the wrapper waits two seconds, and may ask again.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What a wrapper is about to start.
@@ -95,17 +95,18 @@ impl Wrappers {
         }
     }
 
-    /// Why the daemon killed a process that `wrapper` started, where it did.
-    pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
+    /// Why the daemon killed a process that `wrapper` started, or is about to, where it does. `None` as long as its files
+    /// are not compared with its pins.
+    pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
-        let question = Question::Fate {
+        let question = Question::Fate(FateQuestion {
             process,
             wrapper,
             reply,
-        };
+        });
         engine.send(Message::AfterRecords(question)).ok()?;
-        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()?
+        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
     }
 }
 

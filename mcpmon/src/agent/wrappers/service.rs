@@ -226,7 +226,10 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
         }
         Say::Fate { process } => {
             let process = ProcessId::from(process);
-            Hear::Fate(wrappers.fate(process, member.process).await)
+            match wrappers.fate(process, member.process).await {
+                Some(fate) => Hear::Fate(fate),
+                None => Hear::Undecided,
+            }
         }
         Say::Repeat { .. } => Hear::Error("nothing was asked".to_owned()),
     }

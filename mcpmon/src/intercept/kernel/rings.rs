@@ -60,8 +60,9 @@ impl Rings {
     }
 
     /// Hands the records that are there to `take`: all of processes before each batch of connections. Returns
-    /// after some of either, so that a flood leaves the caller time for other work.
-    pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+    /// after some of either, so that a flood leaves the caller time for other work, and then whether those of
+    /// processes were all read.
+    pub fn drain(&mut self, mut take: impl FnMut(Record)) -> bool {
         let Self {
             processes,
             connections,
@@ -76,7 +77,7 @@ impl Rings {
             let Some(item) = item else { return Read::Empty };
             accept(Record::parse(&item), gaps, malformed, &mut take);
             Read::One
-        });
+        })
     }
 
     /// Records that were written or attempted but never read, as the sequence numbers show.
@@ -106,7 +107,8 @@ enum Read {
     Empty,
 }
 
-fn drain(mut read: impl FnMut(Ring) -> Read) {
+/// Whether the ring of processes was read to its end.
+fn drain(mut read: impl FnMut(Ring) -> Read) -> bool {
     let mut of_processes = 0;
     for _ in 0..MAX_BATCHES {
         while of_processes < MAX_PROCESSES && read(Ring::Processes) == Read::One {
@@ -114,12 +116,13 @@ fn drain(mut read: impl FnMut(Ring) -> Read) {
         }
         // Connections are not told before the starts that came before them.
         if of_processes == MAX_PROCESSES {
-            return;
+            return false;
         }
         if (0..BATCH).any(|_| read(Ring::Connections) == Read::Empty) {
-            return;
+            return true;
         }
     }
+    true
 }
 
 fn accept(
@@ -168,10 +171,10 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    /// Reads rings with this many records; what was read, in runs.
-    fn drained(mut processes: usize, mut connections: usize) -> Vec<(Ring, usize)> {
+    /// Reads rings with this many records; what was read, in runs, and whether that was all of processes.
+    fn drained(mut processes: usize, mut connections: usize) -> (Vec<(Ring, usize)>, bool) {
         let mut runs: Vec<(Ring, usize)> = Vec::new();
-        drain(|ring| {
+        let is_complete = drain(|ring| {
             let left = match ring {
                 Ring::Processes => &mut processes,
                 Ring::Connections => &mut connections,
@@ -186,16 +189,17 @@ mod tests {
             }
             Read::One
         });
-        runs
+        (runs, is_complete)
     }
 
     #[test]
     fn processes_come_first_and_no_flood_keeps_the_caller() {
         use Ring::{Connections, Processes};
-        assert_eq!(drained(0, 0), []);
-        assert_eq!(drained(3, 2), [(Processes, 3), (Connections, 2)]);
-        assert_eq!(drained(0, usize::MAX), [(Connections, MAX_BATCHES * BATCH)]);
-        assert_eq!(drained(usize::MAX, 9), [(Processes, MAX_PROCESSES)]);
+        assert_eq!(drained(0, 0), (vec![], true));
+        assert_eq!(drained(3, 2), (vec![(Processes, 3), (Connections, 2)], true));
+        let flood = vec![(Connections, MAX_BATCHES * BATCH)];
+        assert_eq!(drained(0, usize::MAX), (flood, true));
+        assert_eq!(drained(usize::MAX, 9), (vec![(Processes, MAX_PROCESSES)], false));
     }
 
     #[test]

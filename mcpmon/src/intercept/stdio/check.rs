@@ -1,4 +1,4 @@
-//! The look at what a server runs from, away from the relay.
+//! The look at what a server runs from, away from the relay. `T` is what it brings.
 
 use std::{
     io,
@@ -6,12 +6,11 @@ use std::{
     thread::JoinHandle,
 };
 
-use mcpmon_core::model::ServerFiles;
 use nix::{fcntl::OFlag, unistd::pipe2};
 
-/// Reads what the server runs from, away from the relay.
-pub struct Verification {
-    measure: Box<dyn FnOnce() -> ServerFiles + Send>,
+/// Reads what the server runs from, or asks who does, away from the relay.
+pub struct Verification<T> {
+    measure: Box<dyn FnOnce() -> T + Send>,
     holds: Holds,
     begins: Begins,
 }
@@ -25,7 +24,7 @@ pub enum Begins {
     WithFirstWord,
 }
 
-/// What waits while the server's files are read.
+/// What waits for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Whatever the server says: it may turn out that it may not run.
@@ -34,15 +33,15 @@ pub enum Holds {
     Nothing,
 }
 
-impl std::fmt::Debug for Verification {
+impl<T> std::fmt::Debug for Verification<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Verification").finish_non_exhaustive()
     }
 }
 
-impl Verification {
+impl<T> Verification<T> {
     /// `measure` runs once, in a thread of its own.
-    pub fn new(begins: Begins, holds: Holds, measure: impl FnOnce() -> ServerFiles + Send + 'static) -> Self {
+    pub fn new(begins: Begins, holds: Holds, measure: impl FnOnce() -> T + Send + 'static) -> Self {
         Self {
             measure: Box::new(measure),
             holds,
@@ -52,19 +51,19 @@ impl Verification {
 }
 
 /// How far the look at the server's files is.
-pub(super) enum Check {
-    Due(Verification),
+pub(super) enum Check<T> {
+    Due(Verification<T>),
     Running {
-        measuring: JoinHandle<ServerFiles>,
+        measuring: JoinHandle<T>,
         done: OwnedFd,
         holds: Holds,
     },
     Done,
 }
 
-impl Check {
+impl<T: Send + 'static> Check<T> {
     /// What is to be done, if anything is; begun, if it can be.
-    pub(super) fn new(verification: Option<Verification>) -> io::Result<Self> {
+    pub(super) fn new(verification: Option<Verification<T>>) -> io::Result<Self> {
         let at_once = verification
             .as_ref()
             .is_some_and(|verification| verification.begins == Begins::AtOnce);
@@ -103,9 +102,9 @@ impl Check {
                 let (done, tell) = pipe2(OFlag::O_CLOEXEC)?;
                 let thread = std::thread::Builder::new().name("verify".to_owned());
                 let measuring = thread.spawn(move || {
-                    let files = measure();
+                    let found = measure();
                     drop(tell);
-                    files
+                    found
                 })?;
                 *self = Self::Running {
                     measuring,
@@ -119,7 +118,7 @@ impl Check {
     }
 
     /// What was found, where it was running. Waits for it.
-    pub(super) fn finish(&mut self) -> Option<ServerFiles> {
+    pub(super) fn finish(&mut self) -> Option<T> {
         let Self::Running { measuring, .. } = std::mem::replace(self, Self::Done) else {
             return None;
         };

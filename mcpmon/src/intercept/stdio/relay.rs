@@ -11,7 +11,7 @@ use std::{
 
 use mcpmon_core::{
     filter::stdio::{Filter, Judge, Knows, Output},
-    model::{Denial, Incident, ListKind, Message, ServerFiles, Side, Timestamp, Verdict},
+    model::{Denial, Incident, ListKind, Message, Side, Timestamp, Verdict},
 };
 use nix::{
     errno::Errno,
@@ -52,15 +52,15 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of noise that standard error takes without waiting.
 const NOISE: usize = 4096;
 
-/// What is to be judged.
+/// What is to be judged; `T` is what the look at the server brought.
 #[derive(Debug)]
-pub enum Seen<'a> {
+pub enum Seen<'a, T> {
     /// A message of either side.
     Message(&'a Message<'a>),
     /// Something on the wire that is no message; its verdict does not matter.
     Incident(&'a Incident),
-    /// What the server runs from.
-    Files(Box<ServerFiles>),
+    /// What the look at the server brought.
+    Checked(T),
     /// The server was killed by `SIGKILL`; a block says that its client is to be told why.
     Killed,
     /// A tool that is called; put in is whether it was on a list of the server. The verdict does not matter.
@@ -97,7 +97,7 @@ impl From<Errno> for RelayError {
 }
 
 /// A conversation of the client that started this process with a server.
-pub struct Relay<'a> {
+pub struct Relay<'a, T> {
     guarded: Box<Guarded>,
     client_in: Option<OwnedFd>,
     client_out: Option<Sink>,
@@ -107,7 +107,7 @@ pub struct Relay<'a> {
     ended: Option<End>,
     /// When the server closed the first of its pipes.
     hung_up: Option<Instant>,
-    check: Check,
+    check: Check<T>,
     abandoned: Option<Instant>,
     ticked: Instant,
     /// Time at the latest look, so that the clock is read once for each.
@@ -122,10 +122,10 @@ pub struct Relay<'a> {
     buffer: Box<[u8]>,
     started: Instant,
     clock: fn() -> Timestamp,
-    judge: &'a mut dyn FnMut(Timestamp, Seen<'_>) -> Verdict,
+    judge: &'a mut dyn FnMut(Timestamp, Seen<'_, T>) -> Verdict,
 }
 
-impl std::fmt::Debug for Relay<'_> {
+impl<T> std::fmt::Debug for Relay<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Relay")
             .field("server", &self.server)
@@ -134,7 +134,7 @@ impl std::fmt::Debug for Relay<'_> {
     }
 }
 
-impl<'a> Relay<'a> {
+impl<'a, T: Send + 'static> Relay<'a, T> {
     /// Takes this process's standard input and output, which lead nowhere from then on.
     ///
     /// # Errors
@@ -142,10 +142,10 @@ impl<'a> Relay<'a> {
     pub fn new(
         guarded: Box<Guarded>,
         server: Server,
-        verification: Option<Verification>,
+        verification: Option<Verification<T>>,
         filter: Filter,
         clock: fn() -> Timestamp,
-        judge: &'a mut dyn FnMut(Timestamp, Seen<'_>) -> Verdict,
+        judge: &'a mut dyn FnMut(Timestamp, Seen<'_, T>) -> Verdict,
     ) -> Result<Self, RelayError> {
         let client_in = io::stdin().as_fd().try_clone_to_owned()?;
         let client_out = io::stdout().as_fd().try_clone_to_owned()?;
@@ -412,8 +412,8 @@ impl<'a> Relay<'a> {
 
     /// Judges what the server runs from; why it may not go on, where it may not.
     fn settle(&mut self) -> Option<Denial> {
-        let files = self.check.finish()?;
-        match (self.judge)((self.clock)(), Seen::Files(Box::new(files))) {
+        let found = self.check.finish()?;
+        match (self.judge)((self.clock)(), Seen::Checked(found)) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         }
