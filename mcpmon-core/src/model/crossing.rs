@@ -393,15 +393,15 @@ pub enum EvidenceKind {
 }
 
 impl EvidenceKind {
-    /// In a sentence: what was read.
+    /// What the earlier call did, as the predicate of a sentence whose subject is its tool.
     #[must_use]
-    pub const fn phrase(self) -> &'static str {
+    pub const fn predicate(self) -> &'static str {
         match self {
-            Self::Secret => "a secret was in what was read",
-            Self::SensitivePath => "a file that holds secrets was read",
-            Self::SecretTool => "a tool that hands out secrets was called",
-            Self::Overlap => "a part of what was read is in the arguments",
-            Self::Unread => "what was read came too fast to be looked at",
+            Self::Secret => "returned a secret",
+            Self::SensitivePath => "read a file that holds secrets",
+            Self::SecretTool => "was asked for a secret",
+            Self::Overlap => "returned text that is in the arguments now",
+            Self::Unread => "returned more than could be inspected in time",
         }
     }
 }

@@ -12,7 +12,10 @@ mod tests;
 #[cfg(test)]
 mod tightened;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 pub(super) use self::shadow::{Visible, naming, shadowed};
 pub use self::window::Window;
@@ -40,16 +43,16 @@ fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
     if !rules.enabled || !call.several {
         return Vec::new();
     }
-    let scene = Scene { policy, window, call };
+    let context = CrossServerContext { policy, window, call };
     let found = [
         rules
             .burst
             .filter(|_| !call.resumes)
-            .and_then(|burst| scene.burst(burst)),
+            .and_then(|burst| context.burst(burst)),
         rules
             .read_then_send
-            .and_then(|within| scene.read_then_send(within)),
-        rules.flow.as_ref().and_then(|flow| scene.flow(flow)),
+            .and_then(|within| context.read_then_send(within)),
+        rules.flow.as_ref().and_then(|flow| context.flow(flow)),
     ];
     let is_told = |crossing: &Crossing| {
         let rule = crossing.rule.as_str();
@@ -87,14 +90,14 @@ pub(super) fn blocks(decision: CrossServerDecision, evidence: &[Evidence]) -> bo
     }
 }
 
-/// A call among those before it.
-struct Scene<'a> {
+/// A call with those before it.
+struct CrossServerContext<'a> {
     policy: &'a Policy,
     window: &'a Window,
     call: &'a SharedCall,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> CrossServerContext<'a> {
     /// More calls of one server than are usual. Those that were refused count: they were asked for.
     fn burst(&self, burst: Burst) -> Option<Crossing> {
         let server = &self.call.server;
@@ -104,7 +107,7 @@ impl<'a> Scene<'a> {
         }
         let own = self.within(burst.window).filter(|known| known.server == *server);
         let reason = format!(
-            "server {server} was called {count} times within {}",
+            "server `{server}` was called {count} times within {}",
             seconds(burst.window)
         );
         Some(self.crossing(CrossServerRule::Burst, reason, &latest(own), Vec::new()))
@@ -118,15 +121,8 @@ impl<'a> Scene<'a> {
         let reads = latest(self.within(within).filter(|known| self.is_read(known)));
         let since = |at: Timestamp| self.call.at.since(at) <= within;
         let evidence = self.evidence(since);
-        let reason = |of: &str| {
-            format!(
-                "tool {} of {} sends, and {of} within {}",
-                shown(&self.call.tool),
-                self.call.server,
-                seconds(within)
-            )
-        };
-        self.passed_on(CrossServerRule::ReadThenSend, &reads, evidence, reason)
+        let when = format!("within {} after", seconds(within));
+        self.passed_on(CrossServerRule::ReadThenSend, &reads, evidence, &when)
     }
 
     /// Another server was read in the same turn, or a short while ago, and now something is changed or sent.
@@ -159,54 +155,39 @@ impl<'a> Scene<'a> {
             None => self.evidence(is_near),
         };
         let when = match flow.same_turn_only {
-            true => "in the same turn".to_owned(),
-            false => format!("within {}", seconds(flow.window)),
+            true => "in the same turn in which".to_owned(),
+            false => format!("within {} after", seconds(flow.window)),
         };
-        let reason = |of: &str| {
-            format!(
-                "tool {} of {} ({}) follows, and {of} {when}",
-                shown(&self.call.tool),
-                self.call.server,
-                self.call.category.as_str()
-            )
-        };
-        self.passed_on(CrossServerRule::CrossServerFlow, &told, evidence, reason)
+        self.passed_on(CrossServerRule::CrossServerFlow, &told, evidence, &when)
     }
 
-    /// Something of another server can have been passed on.
+    /// Something of another server can have been passed on; `when` leads from this call to the earlier ones.
     fn passed_on(
         &self,
         rule: CrossServerRule,
         reads: &[&RecentCall],
         evidence: Vec<Evidence>,
-        reason: impl Fn(&str) -> String,
+        when: &str,
     ) -> Option<Crossing> {
-        // What was read is told by its content too, whatever the tool that read it is taken to do.
+        // Evidence shows that something was read, whatever the tool that read it is taken to do.
         let is_by_content =
             self.policy.cross_server.decision != CrossServerDecision::Block && !evidence.is_empty();
         if reads.is_empty() && !is_by_content {
             return None;
         }
-        let of = match (reads.first(), evidence.first()) {
-            (Some(read), _) => was_read(&read.server, &read.tool),
-            (None, Some(evidence)) => was_read(&evidence.server_id, &evidence.tool_name),
-            (None, None) => return None,
-        };
-        let mut reason = reason(&of);
-        let mut kinds: Vec<EvidenceKind> = evidence.iter().map(|evidence| evidence.kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for kind in kinds {
-            reason.push_str("; ");
-            reason.push_str(kind.phrase());
-        }
+        let reason = format!(
+            "{} would {} {when} {}",
+            tool_of_server(&self.call.tool, &self.call.server),
+            purpose(self.call.category),
+            earlier_calls(reads, &evidence)
+        );
         Some(self.crossing(rule, reason, reads, evidence))
     }
 
     /// What speaks for it that something sensitive, or just what was read, is passed on. What is near is so from some
     /// time on.
     fn evidence(&self, is_near: impl Fn(Timestamp) -> bool) -> Vec<Evidence> {
-        let mut found = Found::default();
+        let mut found = EvidenceList::default();
         let outputs = self.window.outputs().take_while(|output| is_near(output.at));
         for output in outputs.filter(|output| output.server != self.call.server) {
             if found.is_full() {
@@ -284,14 +265,14 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What speaks for a match: each thing once, and no more than are told.
+/// The evidence for a match: each piece once, and at most [`MAX_RELATED`].
 #[derive(Default)]
-struct Found {
+struct EvidenceList {
     evidence: Vec<Evidence>,
     seen: BTreeSet<(EvidenceKind, ServerId, String)>,
 }
 
-impl Found {
+impl EvidenceList {
     const fn is_full(&self) -> bool {
         self.evidence.len() >= MAX_RELATED
     }
@@ -313,8 +294,44 @@ fn latest<'a>(calls: impl Iterator<Item = &'a RecentCall>) -> Vec<&'a RecentCall
     calls.take(MAX_RELATED).collect()
 }
 
-fn was_read(server: &ServerId, tool: &str) -> String {
-    format!("server {server} was read with {}", shown(tool))
+/// What the earlier calls did, as a clause: one of each kind of evidence or, without evidence, the latest read.
+fn earlier_calls(reads: &[&RecentCall], evidence: &[Evidence]) -> String {
+    let mut by_kind: BTreeMap<EvidenceKind, &Evidence> = BTreeMap::new();
+    for evidence in evidence {
+        by_kind.entry(evidence.kind).or_insert(evidence);
+    }
+    let mut text = String::new();
+    let mut subject = None;
+    for evidence in by_kind.into_values() {
+        if !text.is_empty() {
+            text.push_str(" and ");
+        }
+        let tool = (&evidence.tool_name, &evidence.server_id);
+        if subject.replace(tool) != Some(tool) {
+            text.push_str(&tool_of_server(tool.0, tool.1));
+            text.push(' ');
+        }
+        text.push_str(evidence.kind.predicate());
+    }
+    if let (true, Some(read)) = (text.is_empty(), reads.first()) {
+        text = format!("{} read data", tool_of_server(&read.tool, &read.server));
+    }
+    text
+}
+
+fn tool_of_server(tool: &str, server: &ServerId) -> String {
+    format!("`{}` (server `{server}`)", shown(tool))
+}
+
+/// What a tool of a category does, as a verb with its object.
+const fn purpose(category: ToolCategory) -> &'static str {
+    match category {
+        ToolCategory::Send => "send data",
+        ToolCategory::Write => "change data",
+        ToolCategory::Read => "read data",
+        ToolCategory::Compute => "run something",
+        ToolCategory::Unknown => "do something that its name does not tell",
+    }
 }
 
 fn related_call(call: &RecentCall) -> RelatedCall {

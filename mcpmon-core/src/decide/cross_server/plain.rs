@@ -38,7 +38,7 @@ impl<'a> Plain<'a> {
         let own = self
             .calls(|known| known.server == self.call.server && self.call.at.since(known.at) <= burst.window);
         let reason = format!(
-            "server {} was called {} times within {}",
+            "server `{}` was called {} times within {}",
             self.call.server,
             own.len(),
             seconds(burst.window)
@@ -50,15 +50,14 @@ impl<'a> Plain<'a> {
     fn read_then_send(&self, within: Duration) -> Option<Crossing> {
         let is_near = |at| self.call.at.since(at) <= within;
         let reads = self.calls(|known| self.is_read(known) && is_near(known.at));
-        let start = format!("tool {} of {} sends, and ", self.call.tool, self.call.server);
-        let end = format!(" within {}", seconds(within));
+        let when = format!("send data within {} after", seconds(within));
         (self.call.category == ToolCategory::Send)
             .then(|| {
                 self.passed_on(
                     CrossServerRule::ReadThenSend,
                     &reads,
                     self.evidence(is_near),
-                    (start, end),
+                    &when,
                 )
             })
             .flatten()
@@ -91,16 +90,18 @@ impl<'a> Plain<'a> {
             (Some(_), Some(first)) if flow.same_turn_only => self.evidence(|at| at >= first.at),
             _ => self.evidence(is_near),
         };
-        let category = self.call.category.as_str();
-        let start = format!(
-            "tool {} of {} ({category}) follows, and ",
-            self.call.tool, self.call.server
-        );
-        let end = match flow.same_turn_only {
-            true => " in the same turn".to_owned(),
-            false => format!(" within {}", seconds(flow.window)),
+        let purpose = match self.call.category {
+            ToolCategory::Send => "send data",
+            ToolCategory::Write => "change data",
+            ToolCategory::Read => "read data",
+            ToolCategory::Compute => "run something",
+            ToolCategory::Unknown => "do something that its name does not tell",
         };
-        self.passed_on(CrossServerRule::CrossServerFlow, &reads, evidence, (start, end))
+        let when = match flow.same_turn_only {
+            true => format!("{purpose} in the same turn in which"),
+            false => format!("{purpose} within {} after", seconds(flow.window)),
+        };
+        self.passed_on(CrossServerRule::CrossServerFlow, &reads, evidence, &when)
     }
 
     fn passed_on(
@@ -108,18 +109,31 @@ impl<'a> Plain<'a> {
         rule: CrossServerRule,
         reads: &[&RecentCall],
         evidence: Vec<Evidence>,
-        (start, end): (String, String),
+        what: &str,
     ) -> Option<Crossing> {
-        let of = match (reads.first(), evidence.first()) {
-            (Some(read), _) => was_read(&read.server, &read.tool),
-            (None, Some(evidence)) if self.policy.cross_server.decision != CrossServerDecision::Block => {
-                was_read(&evidence.server_id, &evidence.tool_name)
-            }
-            (None, _) => return None,
-        };
+        let is_by_content = self.policy.cross_server.decision != CrossServerDecision::Block;
+        if reads.is_empty() && (evidence.is_empty() || !is_by_content) {
+            return None;
+        }
+        let tool = |tool: &str, server: &ServerId| format!("`{tool}` (server `{server}`)");
         let kinds: BTreeSet<EvidenceKind> = evidence.iter().map(|evidence| evidence.kind).collect();
-        let phrases: Vec<String> = kinds.iter().map(|kind| format!("; {}", kind.phrase())).collect();
-        let reason = format!("{start}{of}{end}{}", phrases.concat());
+        let told = kinds.iter().filter_map(|kind| {
+            let first = evidence.iter().find(|evidence| evidence.kind == *kind)?;
+            Some((tool(&first.tool_name, &first.server_id), kind.predicate()))
+        });
+        let mut clauses: Vec<(String, &str)> = told.collect();
+        if let (true, Some(read)) = (clauses.is_empty(), reads.first()) {
+            clauses.push((tool(&read.tool, &read.server), "read data"));
+        }
+        let words = clauses.iter().enumerate().map(|(place, (tool, did))| {
+            match place > 0 && clauses[place - 1].0 == *tool {
+                true => (*did).to_owned(),
+                false => format!("{tool} {did}"),
+            }
+        });
+        let words: Vec<String> = words.collect();
+        let own = tool(&self.call.tool, &self.call.server);
+        let reason = format!("{own} would {what} {}", words.join(" and "));
         Some(self.crossing(rule, reason, reads, evidence))
     }
 

@@ -98,7 +98,7 @@ pub(in crate::decide) fn shadowed(
         rule: CrossServerRule::ShadowTool,
         blocks: stops,
         reason: format!(
-            "tool {} of {server} has the name of a tool of {other}, {order}",
+            "`{}` (server `{server}`) has the name of a tool of server `{other}`, {order}",
             shown(tool)
         ),
         related: Vec::new(),

@@ -137,7 +137,7 @@ fn the_match_says_by_what_it_goes() {
     let crossing = &checked.crossings[0];
     assert_eq!(
         crossing.reason,
-        "tool send_email of mail sends, and server db was read with query_database within 30 s"
+        "`send_email` (server `mail`) would send data within 30 s after `query_database` (server `db`) read data"
     );
     let related = &crossing.related[0];
     assert_eq!(
@@ -152,6 +152,30 @@ fn the_match_says_by_what_it_goes() {
     assert_eq!(
         (related.tool_name.as_str(), related.request_id.as_deref()),
         ("query_database", Some("7"))
+    );
+}
+
+#[test_case(&[Label::SecretTool], "`read_secret` (server `secrets`) was asked for a secret"; "by its name")]
+#[test_case(&[Label::Secret, Label::Unread], "`read_secret` (server `secrets`) returned a secret and returned more than could be inspected in time"; "by its result")]
+#[test_case(&[], "`read_secret` (server `secrets`) read data"; "without evidence")]
+fn the_reason_names_both_tools_and_what_the_earlier_one_did(labels: &[Label], earlier: &str) {
+    let mut world = World::new(CrossServerDecision::Evidence);
+    let mut read = call(0.0, "secrets", "read_secret");
+    read.labels = labels.to_vec();
+    world.ask(read);
+    let checked = world.ask(call(1.0, "mail", "send_email"));
+    let reasons: Vec<&str> = checked
+        .crossings
+        .iter()
+        .map(|crossing| crossing.reason.as_str())
+        .collect();
+    let sends = "`send_email` (server `mail`) would send data";
+    assert_eq!(
+        reasons,
+        [
+            format!("{sends} within 30 s after {earlier}"),
+            format!("{sends} in the same turn in which {earlier}"),
+        ]
     );
 }
 

@@ -130,7 +130,9 @@ fn a_file_that_holds_secrets_is_evidence() {
         panic!("it is blocked");
     };
     assert!(
-        denial.reason.contains("a file that holds secrets was read"),
+        denial.reason.contains(
+            "`send_email` (server `mail`) would send data within 30 s after `read_file` (server `files`) read a file that holds secrets"
+        ),
         "{}",
         denial.reason
     );
