@@ -23,7 +23,7 @@ pub(crate) enum Bench {
     Llm(LlmOptions),
     /// An MCP server's pipes with `mcpmon wrap` between, against plain relays
     Stdio(StdioOptions),
-    /// Recording against plain SQLite, and hashing against plain SHA-256
+    /// Recording against plain SQLite, hashing against plain SHA-256, and listings of a million events
     Store(Options),
 }
 
@@ -68,11 +68,19 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
 
 fn connect(options: &Options) -> Result<ExitCode> {
     build_ebpf::run()?;
-    run::as_root(alone("connect", options)?)
+    build(&["mcpmon-bench"])?;
+    let mut bench = shell::command(program("connect"));
+    measured(&mut bench, "connect", options);
+    run::as_root(bench)
 }
 
 fn store(options: &Options) -> Result<ExitCode> {
-    run::exit_code_of(alone("store", options)?)
+    build_ebpf::run()?;
+    build(&["mcpmon-bench", "mcpmon"])?;
+    let mut bench = shell::command(program("store"));
+    bench.arg("--mcpmon").arg(mcpmon());
+    measured(&mut bench, "store", options);
+    run::exit_code_of(bench)
 }
 
 fn http(options: &Options) -> Result<ExitCode> {
@@ -103,23 +111,18 @@ fn stdio(options: &StdioOptions) -> Result<ExitCode> {
     run::exit_code_of(bench)
 }
 
-/// The benchmark of this name, which has what it measures within itself.
-fn alone(name: &str, options: &Options) -> Result<Command> {
-    build(&["mcpmon-bench"])?;
-    let mut bench = shell::command(program(name));
-    measured(&mut bench, name, options);
-    Ok(bench)
-}
-
 /// The benchmark of this name, which starts mcpmon itself.
 fn against_mcpmon(name: &str, options: &Options) -> Result<Command> {
     build_ebpf::run()?;
     build(&["mcpmon-bench", "mcpmon"])?;
     let mut bench = shell::command(program(name));
-    bench.arg("run").arg("--mcpmon");
-    bench.arg(shell::target().join("release/mcpmon"));
+    bench.arg("run").arg("--mcpmon").arg(mcpmon());
     measured(&mut bench, name, options);
     Ok(bench)
+}
+
+fn mcpmon() -> PathBuf {
+    shell::target().join("release/mcpmon")
 }
 
 fn program(name: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! From rounds to figures, and how they are shown.
+//! Figures from rounds, and how they are shown.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use mcpmon_bench::{
 };
 use serde::Serialize;
 
-use crate::Taken;
+use crate::{ListingMemory, Taken};
 
 /// What a run found.
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 /// What it is about, what it must not exceed, and its figure in one round.
 type Promise = (&'static str, f64, fn(&Taken) -> f64);
 
-const PROMISES: [Promise; 3] = [
+const PROMISES: [Promise; 5] = [
     ("an event in a batch of 100, to plain SQLite", 1.25, |taken| {
         taken.recorded / taken.plain
     }),
@@ -32,15 +32,34 @@ const PROMISES: [Promise; 3] = [
         taken.cold / taken.digest
     }),
     ("a file that is known, µs", 10.0, |taken| taken.warm),
+    ("`events` by any filter, of a million, s", 0.2, |taken| {
+        taken.listed_events
+    }),
+    ("`calls` by any filter, of a million, s", 0.2, |taken| {
+        taken.listed_calls
+    }),
 ];
 
+/// Megabytes that a listing of a million events may take.
+const MAX_LISTING_MEGABYTES: f64 = 64.0;
+
 impl Report {
-    pub(crate) fn new(rounds: &[Taken]) -> Self {
+    pub(crate) fn new(rounds: &[Taken], memory: ListingMemory) -> Self {
         let figures = |figure: fn(&Taken) -> f64| rounds.iter().map(figure).collect::<Vec<_>>();
         let mut rows = Rows::default();
         for (what, target, figure) in PROMISES {
             rows.push(what, &figures(figure), target);
         }
+        rows.push(
+            "`events --json` of a million, MB",
+            &[memory.events],
+            MAX_LISTING_MEGABYTES,
+        );
+        rows.push(
+            "`calls --json` of a million, MB",
+            &[memory.calls],
+            MAX_LISTING_MEGABYTES,
+        );
         Self {
             rounds: rounds.len(),
             plain_ns_per_event: median(&figures(|taken| taken.plain)),
@@ -61,7 +80,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "recording and hashing: {} rounds, medians\n\nan event, plain SQLite {:.0} ns, the store {:.0} ns; SHA-256 \
+            "recording, listing and hashing: {} rounds, medians\n\nan event, plain SQLite {:.0} ns, the store {:.0} ns; SHA-256 \
              {:.0} MB/s",
             self.rounds, self.plain_ns_per_event, self.store_ns_per_event, self.plain_mb_per_second
         )?;
@@ -81,11 +100,17 @@ mod tests {
         digest: 0.1,
         cold: 0.1,
         warm: 5.0,
+        listed_events: 0.1,
+        listed_calls: 0.1,
+    };
+    const SMALL: ListingMemory = ListingMemory {
+        events: 40.0,
+        calls: 50.0,
     };
 
     #[test]
     fn each_promise_is_kept_or_missed_by_itself() {
-        assert!(!Report::new(&[GOOD; 9]).is_missed());
+        assert!(!Report::new(&[GOOD; 9], SMALL).is_missed());
         for bad in [
             Taken {
                 recorded: 7_000.0,
@@ -93,8 +118,25 @@ mod tests {
             },
             Taken { cold: 0.2, ..GOOD },
             Taken { warm: 20.0, ..GOOD },
+            Taken {
+                listed_events: 0.3,
+                ..GOOD
+            },
+            Taken {
+                listed_calls: 0.3,
+                ..GOOD
+            },
         ] {
-            assert!(Report::new(&[bad; 9]).is_missed(), "{bad:?}");
+            assert!(Report::new(&[bad; 9], SMALL).is_missed(), "{bad:?}");
+        }
+        for large in [
+            ListingMemory {
+                events: 80.0,
+                ..SMALL
+            },
+            ListingMemory { calls: 80.0, ..SMALL },
+        ] {
+            assert!(Report::new(&[GOOD; 9], large).is_missed(), "{large:?}");
         }
     }
 }

@@ -125,11 +125,11 @@ pub(super) struct Rows<'t> {
 }
 
 /// Rows that are held at most.
-const MOST_HELD: usize = 10_000;
+const MAX_HELD_ROWS: usize = 10_000;
 
 impl<'t> Rows<'t> {
     pub(super) fn new(table: &'t Table, count: usize, output: &mut Output<'_>) -> Result<Self, CliError> {
-        let held = (count <= MOST_HELD).then(|| Vec::with_capacity(count));
+        let held = (count <= MAX_HELD_ROWS).then(|| Vec::with_capacity(count));
         if held.is_none() {
             output.growing_table(table, &[])?;
         }

@@ -24,6 +24,7 @@ mod page;
 mod pins;
 mod places;
 mod query;
+mod positions;
 mod queue;
 mod reader;
 mod recent;
@@ -46,7 +47,7 @@ pub use bodies::{
     BodyKey, BodySettings, BodyStorage, Gathered, Keeper, KeptBodies, KeyError, Label, SealedBody, Side,
     Unsealed,
 };
-pub use calls::{CallPlaces, LONGEST_WAIT, ToolCall};
+pub use calls::{CallPlaces, MAX_WAIT, ToolCall};
 pub use copy::CopyError;
 pub use definitions::{Approved, Selection};
 pub use entry::{ClaimedPosts, Destination, Entry, Progress, Pruned, Unposted};
@@ -59,7 +60,7 @@ pub use names::{EVENT_TYPES, name, parse_name};
 pub use outlets::{OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
-pub use query::{Filter, Found};
+pub use query::{EventPositions, Filter};
 pub use queue::Refused;
 pub use reader::{OpenError, QueryError, Reader};
 pub use recorder::{Recorder, RecorderStatus, Settings, Unkept, Unsettled};

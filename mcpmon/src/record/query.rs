@@ -6,7 +6,11 @@ use mcpmon_core::model::{Action, Severity, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter, types::Value};
 use uuid::Uuid;
 
-use super::{StoredEvent, row};
+use super::{
+    StoredEvent,
+    positions::{CommonPositions, Condition, Order},
+    row,
+};
 
 /// What an event must be to be listed; an empty filter lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,11 +53,11 @@ pub(super) struct Position {
     pub(super) at: Timestamp,
 }
 
-/// Events that were found and not read yet: a million of them take little room.
+/// The positions of events that match and were not read yet: a million of them take 16 MB.
 #[derive(Clone, Debug, Default)]
-pub struct Found(pub(super) Vec<Position>);
+pub struct EventPositions(pub(super) Vec<Position>);
 
-impl Found {
+impl EventPositions {
     /// How many.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -143,36 +147,23 @@ pub(super) fn find(
     let Some(within) = within(connection, filter)? else {
         return Ok(Vec::new());
     };
-    let (after, order, limit) = match window {
-        Window::Newest { limit } => (None, "DESC", limit),
-        Window::After { seq, limit } => (Some(seq), "ASC", limit),
+    let (first, last) = within.unwrap_or((i64::MIN, i64::MAX));
+    let (order, first, limit) = match window {
+        Window::Newest { limit } => (Order::NewestFirst, first, limit),
+        Window::After { seq, limit } => (Order::OldestFirst, first.max(seq.saturating_add(1)), limit),
     };
+    let mut common = CommonPositions::new(conditions(filter), order, first, last);
+    let remaining = RemainingConditions::new(filter);
     let mut found = Vec::new();
-    for branch in branches(filter) {
-        let mut conditions = conditions(filter);
-        branch.into_iter().for_each(|term| conditions.add_term(term));
-        if let Some((first, last)) = within {
-            conditions.add("seq >= ?", first);
-            conditions.add("seq <= ?", last);
-        }
-        conditions.add_known("seq > ?", after);
-        let Conditions { text, mut values } = conditions;
-        values.push(limit.into());
-        let select = format!("SELECT seq, timestamp FROM events {text} ORDER BY seq {order} LIMIT ?");
-        let mut select = connection.prepare_cached(&select)?;
-        let mut rows = select.query(params_from_iter(values))?;
-        while let Some(row) = rows.next()? {
-            found.push(Position {
-                seq: row.get(0)?,
-                at: Timestamp(row.get(1)?),
-            });
+    while found.len() < limit as usize
+        && let Some(seq) = common.next(connection)?
+    {
+        if let Some(at) = remaining.time_of(connection, seq)? {
+            found.push(Position { seq, at });
         }
     }
-    found.sort_unstable();
-    found.dedup();
-    match window {
-        Window::Newest { .. } => drop(found.drain(..found.len().saturating_sub(limit as usize))),
-        Window::After { .. } => found.truncate(limit as usize),
+    if order == Order::NewestFirst {
+        found.reverse();
     }
     Ok(found)
 }
@@ -197,48 +188,113 @@ fn within(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<O
         })
 }
 
-/// Conditions of which any may hold, asked one after the other: each is answered by its own index, newest first.
-fn branches(filter: &Filter) -> Vec<Vec<(&'static str, Value)>> {
-    let mut branches = vec![Vec::new()];
-    if let Some(least) = filter.severity.filter(|least| *least > Severity::Info) {
-        let severities = [
-            Severity::Low,
-            Severity::Medium,
-            Severity::High,
-            Severity::Critical,
-        ];
-        let terms = severities.into_iter().filter(|severity| *severity >= least);
-        let terms = terms.map(|severity| ("severity > 0 AND severity = ?", row::rank(severity).into()));
-        branches = either(&branches, &terms.collect::<Vec<_>>());
+/// What an index answers: of each group one condition at least has to hold.
+fn conditions(filter: &Filter) -> Vec<Vec<Condition>> {
+    let any_of = |text, values: &[String]| {
+        let values = values.iter().cloned();
+        values.map(|value| Condition::new(text, value)).collect()
+    };
+    let one = |text, value: Option<Value>| {
+        let conditions = value.into_iter().map(|value| Condition::new(text, value));
+        conditions.collect::<Vec<_>>()
+    };
+    let action = filter.action.filter(|action| *action != Action::Allow);
+    // What holds for fewer events comes first. Texts are as the indexes have them.
+    let mut groups = vec![
+        trace(filter),
+        one("pid = ?1", filter.pid.map(Value::from)),
+        severities(filter),
+        one(
+            "action <> 'allow' AND action = ?1",
+            action.map(|action| action.as_str().to_owned().into()),
+        ),
+        one(
+            "data ->> '$.tool_name' = ?1",
+            filter.tool.clone().map(Value::from),
+        ),
+        any_of("session_id = ?1", &filter.sessions),
+        one("server_id = ?1", filter.server.clone().map(Value::from)),
+        any_of("type = ?1", &filter.types),
+    ];
+    groups.retain(|group| !group.is_empty());
+    if groups.is_empty() {
+        groups.push(vec![Condition::new("?1 IS NULL", Value::Null)]);
     }
-    if let Some(trace) = &filter.trace {
-        // A header bears the id between a version and two more numbers.
-        let id = trace.split('-').nth(1).unwrap_or(trace).to_ascii_lowercase();
-        let terms = [
-            ("data ->> '$.tool_call_id' = ?", Value::from(trace.clone())),
-            (
-                "data ->> '$.trace_parent' IS NOT NULL AND substr(data ->> '$.trace_parent', 4, 32) = ?",
-                Value::from(id),
-            ),
-        ];
-        branches = either(&branches, &terms);
-    }
-    branches
+    groups
 }
 
-fn either(
-    branches: &[Vec<(&'static str, Value)>],
-    terms: &[(&'static str, Value)],
-) -> Vec<Vec<(&'static str, Value)>> {
-    let with = |branch: &Vec<(&'static str, Value)>, term: &(&'static str, Value)| {
-        let mut branch = branch.clone();
-        branch.push(term.clone());
-        branch
+fn severities(filter: &Filter) -> Vec<Condition> {
+    let Some(least) = filter.severity.filter(|least| *least > Severity::Info) else {
+        return Vec::new();
     };
-    let each = branches
-        .iter()
-        .flat_map(|branch| terms.iter().map(move |term| with(branch, term)));
-    each.collect()
+    let severities = [
+        Severity::Low,
+        Severity::Medium,
+        Severity::High,
+        Severity::Critical,
+    ];
+    let severities = severities.into_iter().filter(|severity| *severity >= least);
+    severities
+        .map(|severity| Condition::new("severity > 0 AND severity = ?1", row::rank(severity)))
+        .collect()
+}
+
+fn trace(filter: &Filter) -> Vec<Condition> {
+    let Some(trace) = &filter.trace else {
+        return Vec::new();
+    };
+    // A header bears the id between a version and two more numbers.
+    let id = trace.split('-').nth(1).unwrap_or(trace).to_ascii_lowercase();
+    vec![
+        Condition::new("data ->> '$.tool_call_id' = ?1", trace.clone()),
+        Condition::new(
+            "data ->> '$.trace_parent' IS NOT NULL AND substr(data ->> '$.trace_parent', 4, 32) = ?1",
+            id,
+        ),
+    ]
+}
+
+/// What no index answers: an event that meets the rest is looked at for it.
+struct RemainingConditions {
+    select: String,
+    values: Vec<Value>,
+}
+
+impl RemainingConditions {
+    fn new(filter: &Filter) -> Self {
+        let allowed = filter.action.filter(|action| *action == Action::Allow);
+        let conditions: [(&str, Option<Value>); 4] = [
+            ("timestamp >= ?", filter.since.map(|since| since.0.into())),
+            ("timestamp < ?", filter.until.map(|until| until.0.into())),
+            (
+                "instr(container_id, ?) = 1",
+                filter.container.clone().map(Value::from),
+            ),
+            (
+                "action = ?",
+                allowed.map(|action| action.as_str().to_owned().into()),
+            ),
+        ];
+        let mut select = "SELECT timestamp FROM events WHERE seq = ?".to_owned();
+        let mut values = Vec::new();
+        for (text, value) in conditions {
+            if let Some(value) = value {
+                select.push_str(" AND +");
+                select.push_str(text);
+                values.push(value);
+            }
+        }
+        Self { select, values }
+    }
+
+    /// When the event at a position happened, where it meets them.
+    fn time_of(&self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<Timestamp>> {
+        let mut select = connection.prepare_cached(&self.select)?;
+        let seq = Value::from(seq);
+        let values = std::iter::once(&seq).chain(&self.values);
+        let at = select.query_row(params_from_iter(values), |row| row.get(0));
+        Ok(at.optional()?.map(Timestamp))
+    }
 }
 
 /// The highest position ever given.
@@ -253,71 +309,10 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
         .map(Option::unwrap_or_default)
 }
 
-#[derive(Default)]
-struct Conditions {
-    text: String,
-    values: Vec<Value>,
-}
-
-impl Conditions {
-    fn add(&mut self, condition: &'static str, value: impl Into<Value>) {
-        self.values.push(value.into());
-        self.join(condition);
-    }
-
-    fn add_term(&mut self, (condition, value): (&'static str, Value)) {
-        self.add(condition, value);
-    }
-
-    fn add_known(&mut self, condition: &'static str, value: Option<impl Into<Value>>) {
-        if let Some(value) = value {
-            self.add(condition, value);
-        }
-    }
-
-    fn join(&mut self, condition: &str) {
-        self.text
-            .push_str(if self.text.is_empty() { "WHERE " } else { " AND " });
-        self.text.push_str(condition);
-    }
-}
-
-fn conditions(filter: &Filter) -> Conditions {
-    let mut conditions = Conditions::default();
-    if !filter.types.is_empty() {
-        let places = vec!["?"; filter.types.len()].join(", ");
-        conditions.join(&format!("type IN ({places})"));
-        conditions
-            .values
-            .extend(filter.types.iter().cloned().map(Value::from));
-    }
-    if !filter.sessions.is_empty() {
-        let places = vec!["?"; filter.sessions.len()].join(", ");
-        conditions.join(&format!("session_id IN ({places})"));
-        conditions
-            .values
-            .extend(filter.sessions.iter().cloned().map(Value::from));
-    }
-    conditions.add_known("server_id = ?", filter.server.clone());
-    conditions.add_known("data ->> '$.tool_name' = ?", filter.tool.clone());
-    if let Some(action) = filter.action {
-        // As its index has it.
-        if action != Action::Allow {
-            conditions.join("action <> 'allow'");
-        }
-        conditions.add("action = ?", action.as_str().to_owned());
-    }
-    // The plus keeps the index over times out: what it has to say is known.
-    conditions.add_known("+timestamp >= ?", filter.since.map(|since| since.0));
-    conditions.add_known("+timestamp < ?", filter.until.map(|until| until.0));
-    conditions.add_known("pid = ?", filter.pid);
-    conditions.add_known("instr(container_id, ?) = 1", filter.container.clone());
-    conditions
-}
-
 #[cfg(test)]
 mod tests {
     use mcpmon_core::model::{ContainerRef, Direction};
+    use rusqlite::params;
     use test_case::test_case;
 
     use super::*;
@@ -373,6 +368,8 @@ mod tests {
     #[test_case(Filter { container: Some("4f1c".into()), ..any() } => vec![4]; "start of a container id")]
     #[test_case(Filter { container: Some("1c9a".into()), ..any() } => vec![0; 0]; "middle of a container id")]
     #[test_case(Filter { server: Some("files".into()), action: Some(Action::Audit), ..any() } => vec![3]; "both")]
+    #[test_case(Filter { server: Some("files".into()), action: Some(Action::Allow), ..any() } => vec![1, 5]; "allowed, of a server")]
+    #[test_case(Filter { types: vec!["mcp_server_started".into(), "mcp_server_exited".into()], pid: Some(10), since: second(2), ..any() } => vec![5]; "two types, of a process, from a time on")]
     fn filters(filter: Filter) -> Vec<i64> {
         listed(&filter)
     }
@@ -412,29 +409,25 @@ mod tests {
     #[test_case(Filter { trace: Some("t".into()), ..any() }, "events_by_trace"; "of a trace")]
     fn each_index_serves_its_filter_without_sorting(filter: Filter, index: &str) {
         let (_directory, store) = sample::store();
-        let plans: Vec<String> = branches(&filter)
-            .into_iter()
-            .map(|branch| {
-                let mut conditions = conditions(&filter);
-                branch.into_iter().for_each(|term| conditions.add_term(term));
-                let Conditions { text, values } = conditions;
-                let select = format!(
-                    "EXPLAIN QUERY PLAN SELECT seq, timestamp FROM events {text} ORDER BY seq DESC LIMIT 9"
-                );
-                let mut select = store.connection.prepare(&select).unwrap();
-                let lines = select
-                    .query_map(params_from_iter(values), |row| row.get::<_, String>("detail"))
-                    .unwrap();
-                lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
-            })
-            .collect();
-        assert!(plans.iter().any(|plan| plan.contains(index)), "{plans:?}");
-        assert!(
-            plans
-                .iter()
-                .all(|plan| plan.contains("INDEX") && !plan.contains("TEMP B-TREE")),
-            "{plans:?}"
-        );
+        for order in [Order::NewestFirst, Order::OldestFirst] {
+            let plans: Vec<String> = conditions(&filter)
+                .concat()
+                .into_iter()
+                .map(|condition| {
+                    let explain = format!("EXPLAIN QUERY PLAN {}", condition.select(order));
+                    let mut explain = store.connection.prepare(&explain).unwrap();
+                    let lines = explain
+                        .query_map(params![condition.value, 7, 9], |row| {
+                            row.get::<_, String>("detail")
+                        })
+                        .unwrap();
+                    lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+                })
+                .collect();
+            assert!(plans.iter().any(|plan| plan.contains(index)), "{plans:?}");
+            let is_in_order = |plan: &String| plan.contains("INDEX") && !plan.contains("TEMP B-TREE");
+            assert!(plans.iter().all(is_in_order), "{plans:?}");
+        }
     }
 
     #[test]

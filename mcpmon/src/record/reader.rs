@@ -16,9 +16,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use uuid::Uuid;
 
 use super::{
-    BinaryPin, CallPlaces, Filter, Found, Label, Launch, Member, SealedBody, Selection, ServerSummary,
-    SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills, launches,
-    pins,
+    BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, SealedBody, Selection,
+    ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills,
+    launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions, watches,
@@ -144,9 +144,9 @@ impl Reader {
     ///
     /// # Errors
     /// Where the store cannot be read.
-    pub fn find(&self, filter: &Filter, limit: u32) -> Result<Found, QueryError> {
+    pub fn find(&self, filter: &Filter, limit: u32) -> Result<EventPositions, QueryError> {
         self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
-            .map(Found)
+            .map(EventPositions)
     }
 
     /// Looks at each event that was found, one after the other; those that retention removed since are left out.
@@ -155,7 +155,7 @@ impl Reader {
     /// Where the store cannot be read, or `look` fails.
     pub fn each<E: From<QueryError>>(
         &self,
-        found: &Found,
+        found: &EventPositions,
         mut look: impl FnMut(StoredEvent) -> Result<(), E>,
     ) -> Result<(), E> {
         for position in &found.0 {

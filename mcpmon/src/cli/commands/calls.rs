@@ -16,7 +16,7 @@ use crate::{
         table::{Column, Row, Table},
         time,
     },
-    record::{CallPlaces, Filter, LONGEST_WAIT, Reader, StoredEvent, ToolCall, json},
+    record::{CallPlaces, Filter, MAX_WAIT, Reader, StoredEvent, ToolCall, json},
 };
 
 /// List tool calls with their judgement and their outcome
@@ -128,12 +128,12 @@ fn calls_of(
             found = rest;
             continue;
         }
-        let last = first.timestamp.0.saturating_add(LONGEST_WAIT);
+        let last = first.timestamp.0.saturating_add(MAX_WAIT);
         let (near, later) = found.split_at(found.partition_point(|event| event.timestamp.0 <= last));
         // The other events of a call may bear other ids, another session, or none; only when they are is known.
         let around = Filter {
-            since: Some(Timestamp(first.timestamp.0.saturating_sub(LONGEST_WAIT))),
-            until: Some(Timestamp(last.saturating_add(LONGEST_WAIT))),
+            since: Some(Timestamp(first.timestamp.0.saturating_sub(MAX_WAIT))),
+            until: Some(Timestamp(last.saturating_add(MAX_WAIT))),
             ..Filter::default()
         };
         let wanted: BTreeSet<i64> = near.iter().map(|event| event.seq).collect();

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
     hash::{BuildHasher as _, RandomState},
+    rc::Rc,
 };
 
 use mcpmon_core::model::{Action, Definition, Digest, Layer, RawJson, SessionId, Timestamp};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Filter, StoredEvent,
-    query::{self, Window},
+    query::{self, Position, Window},
 };
 
 const JUDGED: &str = "mcp_tool_call_intercepted";
@@ -20,7 +21,17 @@ const CALLED: &str = "mcp_tool_called";
 const RETURNED: &str = "mcp_tool_returned";
 
 /// How long after a model wanted a tool its call can come, nanoseconds: a person may be asked in between.
-pub const LONGEST_WAIT: i64 = 300 * 1_000_000_000;
+pub const MAX_WAIT: i64 = 300 * 1_000_000_000;
+/// Calls that are made while an answer is waited for; one that comes later is not joined with its call.
+const MAX_LATER_CALLS: usize = 32_768;
+/// Calls that a model wanted and that are waited for at most; the oldest make room.
+const MAX_INTENTS: usize = 8_192;
+/// Positions after which the room of those that were read is given back.
+const CHUNK: usize = 65_536;
+/// Events of the same tool, server and session among which the rest of a call is looked for, and how far before the
+/// event that is known of it they begin: each process writes when it finds time to.
+const MAX_COMPANIONS: u32 = 64;
+const POSITIONS_BEFORE: i64 = 64;
 
 /// One tool call, as far as it was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,49 +102,110 @@ pub(super) fn find(
     filter: &Filter,
     limit: u32,
 ) -> rusqlite::Result<Vec<CallPlaces>> {
-    let of = |types: &[&str]| Filter {
-        types: types.iter().map(|name| (*name).to_owned()).collect(),
-        ..filter.clone()
-    };
     let window = Window::Newest {
         limit: limit.saturating_mul(3),
     };
-    let mut all = query::find(connection, &of(&[JUDGED, CALLED]), window)?;
-    let Some(first) = all.first().map(|position| position.seq) else {
-        return Ok(Vec::new());
+    let matching = query::find(connection, &of_types(filter, &[JUDGED, CALLED]), window)?;
+    // Only what was judged bears them; how the call went on does not.
+    let is_of_judgement = filter.action.is_some() || filter.severity.is_some() || filter.trace.is_some();
+    let (meant, mut positions) = match is_of_judgement {
+        true => {
+            let meant: Vec<i64> = matching.iter().map(|position| position.seq).collect();
+            (Some(meant), with_companions(connection, matching)?)
+        }
+        false => (None, with_answers(connection, filter, limit, matching)?),
     };
-    let answers = Filter {
-        // An answer was let through, whatever was said of the call, and bears no id but its own.
-        action: None,
-        severity: None,
-        until: None,
-        trace: None,
-        ..of(&[RETURNED])
-    };
-    let window = Window::After {
-        seq: first,
-        limit: limit.saturating_mul(3),
-    };
-    all.extend(query::find(connection, &answers, window)?);
-    // Each process writes when it finds time to: what a model wanted can be written behind the call that came of it.
-    all.sort_unstable_by_key(|position| (position.at, position.seq));
-    let mut joined = Joined::default();
-    for position in all {
+    // Latest first, so that they are taken from the end. Each process writes when it finds time to: what a model wanted
+    // can be written behind the call that came of it.
+    positions.sort_unstable_by_key(|position| std::cmp::Reverse((position.at, position.seq)));
+    let mut joined = Joined::new(match meant {
+        Some(_) => usize::MAX,
+        None => limit as usize,
+    });
+    while let Some(position) = positions.pop() {
         if let Some(event) = query::event_at(connection, position.seq)? {
             joined.add(&event);
         }
+        if positions.capacity() - positions.len() > CHUNK {
+            positions.shrink_to_fit();
+        }
     }
-    let mut calls = joined.calls;
+    let mut calls = Vec::from(joined.calls);
+    if let Some(meant) = meant {
+        calls.retain(|call| call.positions().any(|seq| meant.binary_search(&seq).is_ok()));
+    }
     let beyond = calls.len().saturating_sub(limit as usize);
     calls.drain(..beyond);
     Ok(calls)
 }
 
+fn of_types(filter: &Filter, types: &[&str]) -> Filter {
+    Filter {
+        types: types.iter().map(|name| (*name).to_owned()).collect(),
+        ..filter.clone()
+    }
+}
+
+/// The positions of calls, and of all answers after the first of them.
+fn with_answers(
+    connection: &Connection,
+    filter: &Filter,
+    limit: u32,
+    mut calls: Vec<Position>,
+) -> rusqlite::Result<Vec<Position>> {
+    let Some(first) = calls.first() else {
+        return Ok(calls);
+    };
+    let answers = Filter {
+        until: None,
+        ..of_types(filter, &[RETURNED])
+    };
+    let window = Window::After {
+        seq: first.seq,
+        limit: limit.saturating_mul(3),
+    };
+    calls.extend(query::find(connection, &answers, window)?);
+    Ok(calls)
+}
+
+/// The positions of what was judged, and of what can have come of each.
+fn with_companions(connection: &Connection, judged: Vec<Position>) -> rusqlite::Result<Vec<Position>> {
+    let mut all = Vec::with_capacity(judged.len());
+    for position in judged {
+        all.push(position);
+        let Some(event) = query::event_at(connection, position.seq)? else {
+            continue;
+        };
+        // One that was stopped is not called.
+        if event.action == Action::Block {
+            continue;
+        }
+        let companions = Filter {
+            tool: event.server_id.as_ref().and_then(|_| text(&event, "tool_name")),
+            server: event.server_id,
+            sessions: event.session_id.into_iter().collect(),
+            ..of_types(&Filter::default(), &[JUDGED, CALLED, RETURNED])
+        };
+        let window = Window::After {
+            seq: position.seq.saturating_sub(POSITIONS_BEFORE),
+            limit: MAX_COMPANIONS + POSITIONS_BEFORE as u32,
+        };
+        all.extend(query::find(connection, &companions, window)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
 /// Calls put together from their events, which come in the order of time: by session, server, request id and user; an
 /// id that is used again belongs to a new call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Joined {
-    calls: Vec<CallPlaces>,
+    /// The newest ones.
+    calls: VecDeque<CallPlaces>,
+    limit: usize,
+    /// Calls before those.
+    left_out: usize,
     /// By a hash of session, server and request id.
     open: BTreeMap<u64, Vec<Open>>,
     hashes: RandomState,
@@ -141,6 +213,17 @@ struct Joined {
 }
 
 impl Joined {
+    fn new(limit: usize) -> Self {
+        Self {
+            calls: VecDeque::new(),
+            limit,
+            left_out: 0,
+            open: BTreeMap::new(),
+            hashes: RandomState::new(),
+            intents: Intents::default(),
+        }
+    }
+
     fn add(&mut self, event: &StoredEvent) {
         let (key, user) = (self.hashes.hash_one(key(event)), user(event));
         let of_others = |open: &Open| !may_share_user(open.user, user);
@@ -150,51 +233,73 @@ impl Joined {
         self.intents.forget_before(event.timestamp);
         match event.kind.as_str() {
             JUDGED if event.layer == Layer::Llm => {
-                self.intents.add(event, self.calls.len());
-                self.calls.push(CallPlaces {
+                let number = self.add_call(CallPlaces {
                     intent: event.seq,
                     ..CallPlaces::default()
                 });
+                self.intents.add(event, number);
             }
             CALLED if known.is_some_and(|open| open.awaits == Some(self.is_same(event))) => {
-                if let Some(Open { position, .. }) = known {
-                    self.calls[position].called = event.seq;
+                if let Some(Open { number, .. }) = known {
+                    self.change(number, |call| call.called = event.seq);
                     let same = self.open.get_mut(&key).into_iter().flatten();
-                    same.filter(|open| open.position == position)
+                    same.filter(|open| open.number == number)
                         .for_each(|open| open.awaits = None);
                 }
             }
             JUDGED | CALLED => {
-                let position = self.intents.take(event).unwrap_or(self.calls.len());
-                if position == self.calls.len() {
-                    self.calls.push(CallPlaces::default());
-                }
+                let number = match self.intents.take(event) {
+                    Some(number) => number,
+                    None => self.add_call(CallPlaces::default()),
+                };
                 let is_judged = event.kind == JUDGED;
-                match is_judged {
-                    true => self.calls[position].judged = event.seq,
-                    false => self.calls[position].called = event.seq,
-                }
+                self.change(number, |call| match is_judged {
+                    true => call.judged = event.seq,
+                    false => call.called = event.seq,
+                });
                 // One that was stopped is not called: its id is then another call's, over a connection that came later.
                 let awaits = (is_judged && event.action != Action::Block).then(|| self.is_same(event));
                 let same = self.open.entry(key).or_insert_with(|| Vec::with_capacity(1));
                 same.retain(of_others);
-                same.push(Open {
-                    position,
-                    user,
-                    awaits,
-                });
+                same.push(Open { number, user, awaits });
             }
             _ => {
-                if let Some(Open { position, .. }) = known {
-                    self.calls[position].returned = event.seq;
+                if let Some(Open { number, .. }) = known {
+                    self.change(number, |call| call.returned = event.seq);
                     if let Entry::Occupied(mut same) = self.open.entry(key) {
-                        same.get_mut().retain(|open| open.position != position);
+                        same.get_mut().retain(|open| open.number != number);
                         if same.get().is_empty() {
                             same.remove();
                         }
                     }
                 }
             }
+        }
+    }
+
+    /// Adds a call and returns its number.
+    fn add_call(&mut self, call: CallPlaces) -> usize {
+        let number = self.left_out + self.calls.len();
+        self.calls.push_back(call);
+        if self.calls.len() > self.limit {
+            self.calls.pop_front();
+            self.left_out += 1;
+        }
+        if number.is_multiple_of(MAX_LATER_CALLS) {
+            let oldest = number.saturating_sub(MAX_LATER_CALLS);
+            self.open.retain(|_, same| {
+                same.retain(|open| open.number >= oldest);
+                !same.is_empty()
+            });
+        }
+        number
+    }
+
+    /// Changes a call that is not left out.
+    fn change(&mut self, number: usize, change: impl FnOnce(&mut CallPlaces)) {
+        let place = number.checked_sub(self.left_out);
+        if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
+            change(call);
         }
     }
 
@@ -209,7 +314,7 @@ impl Joined {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     /// Which of all calls it is.
-    position: usize,
+    number: usize,
     user: Option<u32>,
     /// Where it was judged and may be called: what the call has in common with that.
     awaits: Option<u64>,
@@ -245,23 +350,20 @@ fn key(event: &StoredEvent) -> [String; 3] {
 /// answers, and each may know the session under another name. What one of them does not know does not part them.
 #[derive(Debug, Default)]
 struct Intents {
-    by_id: BTreeMap<String, VecDeque<Intent>>,
+    by_id: BTreeMap<String, VecDeque<Rc<Intent>>>,
     /// By what the tools are to be called with.
-    by_input: BTreeMap<Option<Digest>, VecDeque<Intent>>,
-    /// When each was wanted, its position, and what it is found by, oldest first.
-    order: VecDeque<Waiting>,
+    by_input: BTreeMap<Option<Digest>, VecDeque<Rc<Intent>>>,
+    /// All of them, and some that were taken since, oldest first.
+    order: VecDeque<Rc<Intent>>,
 }
 
-/// When a call was wanted, its position, and what it is found by.
-type Waiting = (Timestamp, usize, Option<String>, Option<Digest>);
+/// Calls with one id, or with the same input, that are waited for at most; the oldest make room.
+const MAX_ALIKE: usize = 256;
 
-/// Most calls with one id, or with the same input, that are waited for; the oldest make room.
-const MOST_ALIKE: usize = 256;
-
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Intent {
     /// Which of all calls it is.
-    position: usize,
+    number: usize,
     at: Timestamp,
     user: Option<u32>,
     session: Option<SessionId>,
@@ -273,10 +375,10 @@ struct Intent {
 }
 
 impl Intent {
-    fn of(event: &StoredEvent, position: usize) -> Self {
+    fn of(event: &StoredEvent, number: usize) -> Self {
         let input = text(event, "input").filter(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
         Self {
-            position,
+            number,
             at: event.timestamp,
             user: user(event),
             session: event.session_id.as_deref().map(SessionId::new),
@@ -291,7 +393,7 @@ impl Intent {
     /// Whether `call` comes in time.
     fn may_wait_for(&self, call: &Self) -> bool {
         let waited = call.at.0.saturating_sub(self.at.0);
-        (0..=LONGEST_WAIT).contains(&waited)
+        (0..=MAX_WAIT).contains(&waited)
     }
 
     /// Whether both are of one session; `None` where not both are known.
@@ -338,15 +440,19 @@ fn letters(name: &str) -> String {
 
 impl Intents {
     /// A call that is wanted. One that was stopped does not come.
-    fn add(&mut self, event: &StoredEvent, position: usize) {
+    fn add(&mut self, event: &StoredEvent, number: usize) {
         if event.action == Action::Block {
             return;
         }
-        let intent = Intent::of(event, position);
-        self.order
-            .push_back((intent.at, position, intent.id.clone(), intent.input));
+        let intent = Rc::new(Intent::of(event, number));
+        if self.order.len() == MAX_INTENTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.forget(&oldest);
+        }
+        self.order.push_back(Rc::clone(&intent));
         if let Some(id) = &intent.id {
-            put(self.by_id.entry(id.clone()).or_default(), intent.clone());
+            put(self.by_id.entry(id.clone()).or_default(), Rc::clone(&intent));
         }
         put(self.by_input.entry(intent.input).or_default(), intent);
     }
@@ -359,40 +465,40 @@ impl Intents {
             let mut same = self.by_input.get(&call.input)?.iter();
             same.find(|intent| intent.is_alike(&call))
         });
-        let found = found?.clone();
-        self.forget(found.position, found.id.as_ref(), found.input);
-        Some(found.position)
+        let found = Rc::clone(found?);
+        self.forget(&found);
+        Some(found.number)
     }
 
     /// Forgets those that waited too long by `now`: nothing comes of them any more.
     fn forget_before(&mut self, now: Timestamp) {
-        let is_late = |waiting: &mut Waiting| now.0.saturating_sub(waiting.0.0) > LONGEST_WAIT;
-        while let Some((_, position, id, input)) = self.order.pop_front_if(is_late) {
-            self.forget(position, id.as_ref(), input);
+        let is_late = |intent: &mut Rc<Intent>| now.0.saturating_sub(intent.at.0) > MAX_WAIT;
+        while let Some(intent) = self.order.pop_front_if(is_late) {
+            self.forget(&intent);
         }
     }
 
-    fn forget(&mut self, position: usize, id: Option<&String>, input: Option<Digest>) {
-        let others = |intent: &Intent| intent.position != position;
-        if let Some(id) = id
+    fn forget(&mut self, intent: &Intent) {
+        let is_other = |other: &Rc<Intent>| other.number != intent.number;
+        if let Some(id) = &intent.id
             && let Some(same) = self.by_id.get_mut(id)
         {
-            same.retain(others);
+            same.retain(is_other);
             if same.is_empty() {
                 self.by_id.remove(id);
             }
         }
-        if let Some(same) = self.by_input.get_mut(&input) {
-            same.retain(others);
+        if let Some(same) = self.by_input.get_mut(&intent.input) {
+            same.retain(is_other);
             if same.is_empty() {
-                self.by_input.remove(&input);
+                self.by_input.remove(&intent.input);
             }
         }
     }
 
     /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
     /// an id is everybody's: within one session only it tells more than the names of tools.
-    fn with_id(&self, call: &Intent) -> Option<&Intent> {
+    fn with_id(&self, call: &Intent) -> Option<&Rc<Intent>> {
         let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
         let mut same = same.filter(|intent| intent.may_wait_for(call) && intent.may_share_session(call));
         same.clone()
@@ -403,8 +509,8 @@ impl Intents {
     }
 }
 
-fn put(same: &mut VecDeque<Intent>, intent: Intent) {
-    if same.len() == MOST_ALIKE {
+fn put(same: &mut VecDeque<Rc<Intent>>, intent: Rc<Intent>) {
+    if same.len() == MAX_ALIKE {
         same.pop_front();
     }
     same.push_back(intent);

@@ -1,4 +1,4 @@
-use mcpmon_core::model::{CallOutcome, Event, EventKind, ProcessRef, ServerId};
+use mcpmon_core::model::{CallOutcome, Event, EventKind, ProcessRef, ServerId, Severity};
 use test_case::test_case;
 
 use super::*;
@@ -187,4 +187,47 @@ const INPUT: &str = r#"{"path":"/home/me/a.txt"}"#;
 #[test_case(vec![wanted("a", Some("toolu_1"), 0, Action::Allow), sample::at(1, sample::intercepted("a", 1, Action::Audit)), sample::at(1, sample::called("a", 1)), sample::at(2, sample::returned("a", 1, CallOutcome::Ok))] => vec!["1>2-3-4"]; "all of it")]
 fn what_a_model_wanted_is_part_of_the_call(events: Vec<Event>) -> Vec<String> {
     loaded(events, &Filter::default(), 10)
+}
+
+#[test_case(Filter { severity: Some(Severity::Low), ..Filter::default() }; "as bad")]
+#[test_case(Filter { action: Some(Action::Audit), ..Filter::default() }; "with an action")]
+fn what_came_of_a_judged_call_is_found_whatever_was_recorded_before_it(filter: Filter) {
+    let audited = |request| {
+        let mut event = sample::intercepted("b", request, Action::Audit);
+        event.severity = Severity::Low;
+        event
+    };
+    let others = (100..200).flat_map(|request| {
+        [
+            sample::called("a", request),
+            sample::returned("a", request, CallOutcome::Ok),
+        ]
+    });
+    let call = |request| {
+        [
+            audited(request),
+            sample::called("b", request),
+            sample::called("b", request + 1),
+            sample::returned("b", request, CallOutcome::Ok),
+        ]
+    };
+    let events: Vec<Event> = call(1).into_iter().chain(others).chain(call(3)).collect();
+    // With room for three events of each kind: the answers between are of other calls.
+    assert_eq!(loaded(events.clone(), &filter, 2), ["1-2-4", "205-206-208"]);
+    assert_eq!(loaded(events, &filter, 1), ["205-206-208"]);
+}
+
+#[test]
+fn the_newest_calls_are_kept_with_their_answers_where_there_are_more() {
+    let events = (1..=50).flat_map(|request| {
+        [
+            sample::called("a", request),
+            sample::intercepted("b", 100 + request, Action::Audit),
+            sample::returned("a", request, CallOutcome::Ok),
+        ]
+    });
+    assert_eq!(
+        loaded(events.collect(), &Filter::default(), 3),
+        ["146-0-0", "0-148-150", "149-0-0"]
+    );
 }
