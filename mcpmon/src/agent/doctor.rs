@@ -238,7 +238,7 @@ fn trial(missing: &[Missing]) -> Vec<Finding> {
         Verdict::Good,
         "the verifier takes them, and they attach",
     );
-    let checks = selftest::run_alone(&mut sensor.rings);
+    let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links());
     let gaps: Vec<Finding> = sensor
         .attached
         .gaps()

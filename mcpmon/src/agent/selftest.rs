@@ -34,7 +34,12 @@ use super::{
 };
 use crate::intercept::{
     hash::Process,
-    kernel::{preflight, rings::Rings},
+    kernel::{
+        links::{CgroupLinks, LinkState},
+        preflight,
+        rings::Rings,
+        sensor::EGRESS,
+    },
 };
 
 /// How long the engine has to report what the test did.
@@ -115,14 +120,14 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
 
 /// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
 /// and a few where the engine does not answer.
-pub(crate) fn run(engine: &Sender<Message>) -> Vec<Check> {
+pub(crate) fn run(engine: &Sender<Message>, links: &CgroupLinks) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
     let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
         return impossible("the engine thread has ended or is stuck: restart the daemon");
     }
-    perform(&nonce, || {
+    perform(&nonce, links, || {
         std::thread::sleep(Duration::from_millis(5));
         let (reply, answer) = oneshot::channel();
         engine
@@ -140,10 +145,10 @@ fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 /// Runs the test without an engine, on rings that nobody else reads.
-pub(crate) fn run_alone(rings: &mut Rings) -> Vec<Check> {
+pub(crate) fn run_alone(rings: &mut Rings, links: &CgroupLinks) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
-    perform(&nonce, move || {
+    perform(&nonce, links, move || {
         if let Err(error) = rings.wait(None) {
             tracing::warn!(%error, "failed to wait for records from the kernel");
         }
@@ -153,7 +158,7 @@ pub(crate) fn run_alone(rings: &mut Rings) -> Vec<Check> {
 }
 
 /// Does what must be refused or seen, then looks for its traces until the deadline.
-fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
+fn perform(nonce: &str, links: &CgroupLinks, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
@@ -175,10 +180,32 @@ fn perform(nonce: &str, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
         seen = look();
     }
     let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
+    checks.extend(links.states().map(|(program, state)| link_check(program, state)));
     checks.push(exec_check(canary, &seen));
     checks.push(files_check());
     checks.push(signals_check(preflight::can_signal_everyone()));
     checks
+}
+
+/// Not every hook can be tried on every host: without a route to the canary's address no packet is made, and without SCTP
+/// no socket of it.
+fn link_check(program: &str, state: LinkState) -> Check {
+    Check {
+        component: match program {
+            EGRESS => Component::PacketGate,
+            _ => Component::NetworkGate,
+        },
+        name: format!("the kernel program `{program}` is attached"),
+        outcome: match state {
+            LinkState::Attached => CheckOutcome::Passed,
+            LinkState::Detached => CheckOutcome::Failed(
+                "another process detached it: what it refuses is let through; restart the daemon".to_owned(),
+            ),
+            LinkState::Unknown => {
+                CheckOutcome::Skipped("/proc/self/fdinfo does not tell on this host".to_owned())
+            }
+        },
+    }
 }
 
 /// A sandbox around the daemon may forbid the calls that look files up inside another root.
@@ -408,6 +435,20 @@ mod tests {
             let told = cause(&checks, component);
             assert_eq!(told.as_deref(), Some("the self-test can be done: why"));
         }
+    }
+
+    #[test]
+    fn a_program_that_is_detached_fails_its_component() {
+        let told = |program, state| cause(&[link_check(program, state)], Component::PacketGate);
+        let detached = told(EGRESS, LinkState::Detached);
+        assert!(detached.is_some_and(|cause| cause.contains("`egress` is attached: another process")));
+        assert_eq!(told(EGRESS, LinkState::Attached), None);
+        assert_eq!(told("sock_create", LinkState::Detached), None);
+        let of_sockets = cause(
+            &[link_check("sock_create", LinkState::Detached)],
+            Component::NetworkGate,
+        );
+        assert!(of_sockets.is_some());
     }
 
     #[test]

@@ -18,13 +18,38 @@ use crate::wait;
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
 const LINK_DETACH: libc::c_long = 34;
 
+/// A hook of cgroups, by its number among `enum bpf_attach_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupHook {
+    /// Packets that leave.
+    Egress = 1,
+    /// New sockets.
+    SocketCreate = 2,
+    /// Connections over IPv6.
+    Connect6 = 11,
+}
+
 /// Detaches every program that the process `pid` has attached to a cgroup, and says how many.
 ///
 /// # Errors
 /// Where `/proc` does not say which those are, or the kernel refuses.
 pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
-    let links = cgroup_links(pid)?;
-    for link in &links {
+    detach(&cgroup_links(pid)?)
+}
+
+/// Detaches the program that the process `pid` has attached to one hook of a cgroup.
+///
+/// # Errors
+/// Where there is none, or the kernel refuses.
+pub fn detach_cgroup_program(pid: u32, hook: CgroupHook) -> Result<()> {
+    let mut links = cgroup_links(pid)?;
+    links.retain(|(_, attached)| *attached == hook as u32);
+    anyhow::ensure!(detach(&links)? == 1, "one program is attached to {hook:?}");
+    Ok(())
+}
+
+fn detach(links: &[(u32, u32)]) -> Result<usize> {
+    for (link, _) in links {
         let descriptor = bpf(LINK_GET_FD_BY_ID, *link).with_context(|| format!("cannot open link {link}"))?;
         let outcome = bpf(LINK_DETACH, descriptor);
         nix::unistd::close(descriptor.cast_signed())?;
@@ -33,12 +58,17 @@ pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
     Ok(links.len())
 }
 
-fn cgroup_links(pid: u32) -> Result<Vec<u32>> {
+/// Numbers of links, each with that of its hook.
+fn cgroup_links(pid: u32) -> Result<Vec<(u32, u32)>> {
     let mut links = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
         let text = fs::read_to_string(entry?.path())?;
         if field(&text, "link_type") == Some("cgroup") {
-            links.push(field(&text, "link_id").context("a link has a number")?.parse()?);
+            let link = field(&text, "link_id").context("a link has a number")?.parse()?;
+            let hook = field(&text, "attach_type")
+                .context("a link has a hook")?
+                .parse()?;
+            links.push((link, hook));
         }
     }
     Ok(links)

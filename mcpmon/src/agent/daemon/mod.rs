@@ -53,6 +53,7 @@ use crate::{
     },
     judge::{Policies, models::Models},
     record::{
+        links::{CgroupLinks, LinkState},
         Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
         StoreError, WATCH_INTERVAL,
     },
@@ -170,6 +171,9 @@ struct Daemon {
     tested: Instant,
     waiting: Vec<oneshot::Sender<Answer>>,
     checked: mpsc::Sender<Vec<Check>>,
+    /// What holds the kernel programs, and how it was at the latest look.
+    links: CgroupLinks,
+    link_states: Vec<LinkState>,
     notifier: Option<Notifier>,
 }
 
@@ -236,6 +240,7 @@ impl Daemon {
         let wrappers = Wrappers::new(recorder.clone(), writer, loaded.hash, Arc::clone(&loaded.text))
             .map_err(DaemonError::Start)?;
         let engine =
+        let links = sensor.attached.links().clone();
             Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
         wrappers.tell(engine.sender.clone());
 
@@ -318,6 +323,8 @@ impl Daemon {
             loaded,
         };
         daemon.tell_policy();
+            link_states: links.states().map(|(_, state)| state).collect(),
+            links,
         daemon.note("store file", trouble);
         Ok((daemon, inputs))
     }
@@ -393,6 +400,7 @@ impl Daemon {
         for component in before
             .keys()
             .filter(|component| !degraded.contains_key(*component))
+        self.look_after_links();
         {
             self.note(component, None);
         }

@@ -17,7 +17,7 @@ use crate::{
         status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
     },
     config::Loaded,
-    intercept::kernel::addresses::Enforcement,
+    intercept::kernel::{addresses::Enforcement, links::LinkState},
     judge::pins,
     record::{Reader, json},
 };
@@ -37,7 +37,8 @@ impl Daemon {
         }
         self.testing = true;
         let (engine, checked) = (self.engine.sender.clone(), self.checked.clone());
-        let test = tokio::task::spawn_blocking(move || selftest::run(&engine));
+        let links = self.links.clone();
+        let test = tokio::task::spawn_blocking(move || selftest::run(&engine, &links));
         tokio::spawn(async move {
             let checks = test
                 .await
@@ -67,6 +68,15 @@ impl Daemon {
         }
         let state = self.state().as_str();
         self.notify(|notifier| notifier.status(state));
+    }
+
+    /// Tests at once where a program was detached, or comes to be described otherwise.
+    pub(super) fn look_after_links(&mut self) {
+        let states: Vec<LinkState> = self.links.states().map(|(_, state)| state).collect();
+        if !self.testing && states != self.link_states {
+            self.link_states = states;
+            self.start_self_test();
+        }
     }
 
     /// Whether self-tests still come to an end.

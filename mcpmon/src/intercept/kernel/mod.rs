@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod btf;
 pub mod cgroup;
 pub mod container;
+pub mod links;
 pub mod preflight;
 pub mod processes;
 pub mod records;

@@ -16,6 +16,7 @@ use super::{
     addresses::AddressTables,
     btf::{BtfError, kernel_offsets},
     cgroup::{CgroupError, CgroupRoot},
+    links::CgroupLinks,
     preflight::{self, Missing},
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::Rings,
@@ -103,6 +104,9 @@ fn verifier_tail(error: &ProgramError) -> String {
 }
 
 const SOCKET_PROGRAMS: [&str; 4] = ["connect4", "connect6", "sendmsg4", "sendmsg6"];
+const SOCK_CREATE: &str = "sock_create";
+/// The program for packets.
+pub(crate) const EGRESS: &str = "egress";
 const TRACE_PROGRAMS: [(&str, &str); 3] = [
     ("process_exec", "sched_process_exec"),
     ("process_fork", "sched_process_fork"),
@@ -186,6 +190,7 @@ pub(super) fn take<T>(
 pub struct Attached {
     ebpf: Ebpf,
     root: CgroupRoot,
+    links: CgroupLinks,
     gaps: Vec<Gap>,
 }
 
@@ -239,7 +244,19 @@ impl Attached {
             consequence: "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
             error,
         }));
-        Ok(Self { ebpf, root, gaps })
+        let links = CgroupLinks::find(cgroup_programs(&ebpf));
+        Ok(Self {
+            ebpf,
+            root,
+            links,
+            gaps,
+        })
+    }
+
+    /// What holds the programs for connections, sockets and packets in their cgroup.
+    #[must_use]
+    pub const fn links(&self) -> &CgroupLinks {
+        &self.links
     }
 
     /// What this kernel refuses and the rest does without.
@@ -282,8 +299,15 @@ impl Attached {
     }
 }
 
+/// The programs that are to be attached to a cgroup, with their ids. One that the kernel refused has none.
+fn cgroup_programs(ebpf: &Ebpf) -> Vec<(&'static str, u32)> {
+    let names = SOCKET_PROGRAMS.into_iter().chain([SOCK_CREATE, EGRESS]);
+    let id = |name| ebpf.program(name)?.info().ok().map(|info| (name, info.id()));
+    names.filter_map(id).collect()
+}
+
 fn attach_sock_create(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
-    const NAME: &str = "sock_create";
+    const NAME: &str = SOCK_CREATE;
     let program: &mut CgroupSock = program(ebpf, NAME)?;
     program.load().map_err(|source| failed(NAME, "load", source))?;
     program
@@ -293,7 +317,7 @@ fn attach_sock_create(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorEr
 }
 
 fn attach_egress(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
-    const NAME: &str = "egress";
+    const NAME: &str = EGRESS;
     let program: &mut CgroupSkb = program(ebpf, NAME)?;
     program.load().map_err(|source| failed(NAME, "load", source))?;
     program

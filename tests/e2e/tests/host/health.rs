@@ -1,18 +1,24 @@
 //! The self-test sees that enforcement is lost; servers that were there before the daemon are found.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use mcpmon_e2e::{
     client::Client,
     daemon::Daemon,
     host::Host,
     json::{is, number, text},
-    kernel::{StoppedThread, detach_cgroup_programs},
+    kernel::{CgroupHook, StoppedThread, detach_cgroup_program, detach_cgroup_programs},
     network::{Attempt, Listener, connect},
     servers::{PythonServer, sha256},
     site::Site,
     wait,
 };
 use nix::sys::signal::Signal;
+use test_case::test_case;
+
+/// After this long the daemon tests itself anyway (SECURITY.md).
+const SELF_TEST_INTERVAL: Duration = Duration::from_secs(60);
 
 #[test]
 fn lost_enforcement_is_told() -> Result<()> {
@@ -48,6 +54,55 @@ fn lost_enforcement_is_told() -> Result<()> {
     assert!(
         status.stderr.contains("enforcement is degraded: network gate"),
         "{status:?}"
+    );
+    Ok(())
+}
+
+/// Nobody asks for a self-test, and what the other programs refuse is refused as before.
+#[test_case(CgroupHook::Egress, "packet gate", "egress"; "packets")]
+#[test_case(CgroupHook::SocketCreate, "network gate", "sock_create"; "new sockets")]
+#[test_case(CgroupHook::Connect6, "network gate", "connect6"; "connections over IPv6")]
+fn one_program_that_is_detached_is_told_at_once(
+    hook: CgroupHook,
+    component: &str,
+    program: &str,
+) -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let policy = format!(
+        "version: 1\nnetwork: {{deny: [{{name: hook-e2e, cidrs: [\"{}\"]}}]}}\n",
+        listener.ip()
+    );
+    let daemon = Daemon::start(&host, &policy)?;
+    assert_eq!(daemon.site.ask(&["status"])?.code, Some(0), "{}", daemon.log());
+
+    detach_cgroup_program(daemon.pid(), hook)?;
+    let detached = Instant::now();
+    let degraded = daemon.event("the lost program", |event| {
+        text(event, "type") == "mcp_enforcement_degraded" && text(event, "component") == component
+    })?;
+    assert!(
+        detached.elapsed() < SELF_TEST_INTERVAL,
+        "the regular test told it"
+    );
+    assert_eq!(text(&degraded, "severity"), "high");
+    let named = format!("`{program}` is attached: another process detached it");
+    assert!(text(&degraded, "cause").contains(&named), "{degraded}");
+    assert_eq!(connect(listener.target())?, Attempt::Refused);
+
+    let status = daemon.site.ask(&["status"])?;
+    assert_eq!(status.code, Some(1), "{status:?}");
+    let told = format!("enforcement is degraded: {component}");
+    assert!(status.stderr.contains(&told), "{status:?}");
+    assert_eq!(text(&daemon.status()?, "state"), "degraded");
+    let doctor = daemon.site.ask(&["doctor"])?;
+    assert_eq!(doctor.code, Some(3), "{doctor:?}");
+    assert!(doctor.stdout.contains(program), "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("another process detached it"),
+        "{doctor:?}"
     );
     Ok(())
 }
