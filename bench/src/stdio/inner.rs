@@ -35,7 +35,7 @@ pub(crate) struct Inner {
 /// Measures with a store of its own.
 pub(crate) fn measure(site: &Site) -> Result<Inner> {
     let settings = Settings::new(site.path("inner.db"));
-    let generation = Generation::path(&settings.path);
+    let generation = settings.location.generation().to_owned();
     let recorder = Recorder::start(settings)?;
     let generation = Generation::open(&generation)?;
     let mut inner = Inner {

@@ -95,7 +95,7 @@ impl Hosting {
 /// # Errors
 /// Where the store cannot be opened or made, or no thread can be started.
 pub fn recorder(settings: Settings) -> Result<Recorder, StoreError> {
-    let store = Store::open(&settings.path, settings.access)?;
+    let store = Store::open_at(&settings.location, settings.access)?;
     Recorder::with(Box::new(Reading(store)), settings)
 }
 
@@ -132,7 +132,7 @@ impl Judge {
                 (shared, generation, shared::snapshot(state))
             }
             None => {
-                let path = recorder.path().to_owned();
+                let path = recorder.path();
                 let mut store = Store::open(&path, Access::default())?;
                 let shared = SharedState::store(path, member.clone(), process::lives);
                 let members = store.join(now, &member)?;

@@ -68,7 +68,7 @@ use crate::{
     config::{self, ConfigError, Loaded, Reloader, Search, Trust, load_sources},
     record::{
         self, Access, Destination, Entry, Member, OpenError, QueryError, Recorder, RecorderStatus, Settings,
-        Store, StoreError,
+        Store, StoreError, StoreLocation,
     },
 };
 
@@ -274,9 +274,9 @@ impl Judge {
             None => config::load(&options.search, options.trust)?,
         };
         let mut settings = own_settings(&options, &loaded.settings.record)?;
-        let mut store = Store::open(&settings.path, Access::default())?;
+        let mut store = Store::open_at(&settings.location, Access::default())?;
         let path = store.path().to_owned();
-        settings.path.clone_from(&path);
+        settings.location = StoreLocation::new(&path);
         let shared = SharedState::store(path, member.clone(), process::lives);
         let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
         let parts = Parts {
@@ -301,7 +301,7 @@ impl Judge {
         let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
             None => return Ok(()),
             Some(Entrance::Told(link, snapshot)) => {
-                let own = self.recorder.path().to_owned();
+                let own = self.recorder.path();
                 (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
             }
             Some(Entrance::Ask(mut store)) => {

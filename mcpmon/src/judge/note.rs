@@ -28,7 +28,7 @@ pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
         Some(Ok((link, _))) => {
             let own = options.db.clone().or_else(record::own_store);
             let settings = Settings::new(own.ok_or(JudgeError::NoPlace)?);
-            let destination = ThroughDaemon::new(link, settings.path.clone());
+            let destination = ThroughDaemon::new(link, settings.location.path());
             Recorder::with(Box::new(destination), settings)?
         }
         Some(Err(_)) | None => {

@@ -1,10 +1,10 @@
 //! Decisions and events that go from one store into another: into a standby store, and back from there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
-use super::{Destination as _, Entry, QueryError, Reader, Store, StoreError, journal};
+use super::{Destination as _, Entry, QueryError, Reader, Store, StoreError, journal, servers};
 
 /// A table of what is decided by: pins, approvals, and what persons stopped.
 struct Decisions {
@@ -32,17 +32,11 @@ const DECISIONS: [Decisions; 4] = [
     },
 ];
 
-/// What else is taken over from a standby store, with the column that counts up and is left out. What the store has
-/// already stays as it is there.
-const RECORDS: [(&str, &str); 7] = [
-    ("events", "seq"),
-    ("unposted", ""),
-    ("bodies", "seq"),
-    ("watches", ""),
-    ("servers", ""),
-    ("sessions", ""),
-    ("session_servers", ""),
-];
+/// Tables to which rows are only added, with the column that counts them, which is another in each store.
+const GROWING: [(&str, &str); 2] = [("events", "seq"), ("bodies", "seq")];
+
+/// What else is taken over from a standby store. What the store has already stays as it is there.
+const RECORDS: [&str; 5] = ["unposted", "watches", "servers", "sessions", "session_servers"];
 
 /// What one store has cannot be put into another.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +71,7 @@ impl Store {
                     to.execute_batch(&format!(
                         "CREATE TABLE {adopted} AS SELECT * FROM {table} WHERE false"
                     ))?;
-                    let source = Source::all(from, table, "")?;
+                    let source = Source::all(from, table)?;
                     source.copy(from, to, &adopted, "INSERT", "")?;
                     source.copy(from, to, table, "INSERT OR REPLACE", "")?;
                 }
@@ -87,48 +81,142 @@ impl Store {
         Ok(())
     }
 
-    /// Takes over what the standby store at `other` has: its events and the journals beside it, and what was decided
-    /// there since it took over the decisions of this store. Where it began without any, what it holds replaces
-    /// nothing. Returns how many events those are.
+    /// Takes over what the standby store at `other` has, see [`Adoption`]. Returns how many events those are.
     ///
     /// # Errors
     /// Where one cannot be read, or the other not written; then nothing is taken over.
     pub fn adopt_all(&mut self, other: &Path) -> Result<u64, CopyError> {
-        let reader = Reader::open_any_version(other)?;
-        let copied = self.write(|to| {
-            reader.with(|from| {
-                for decisions in &DECISIONS {
-                    decisions.take_over(from, to)?;
-                }
-                let mut events = 0;
-                for (table, left_out) in RECORDS {
+        let mut adoption = Adoption::new(other);
+        adoption.finish(self)?;
+        self.adopt_journals(other)?;
+        Ok(adoption.events)
+    }
+
+    /// Takes over the journals beside the standby store at `other`, whether or not that is there.
+    ///
+    /// # Errors
+    /// Where the store cannot be written; then those that are left stay.
+    pub fn adopt_journals(&mut self, other: &Path) -> Result<(), StoreError> {
+        for orphan in journal::orphans(other) {
+            let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            self.keep(&entries)?;
+            orphan.remove();
+        }
+        Ok(())
+    }
+
+    /// Whether anything is pinned, approved or stopped in it.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn has_decisions(&mut self) -> Result<bool, StoreError> {
+        self.write_outside(|connection| {
+            DECISIONS.iter().try_fold(false, |found, decisions| {
+                let select = format!("SELECT 1 FROM {} LIMIT 1", decisions.table);
+                Ok(found || connection.prepare(&select)?.exists([])?)
+            })
+        })
+    }
+}
+
+/// A standby store on its way into the store that it stood in for: its events, bodies and whatever else was recorded,
+/// and what was decided there since it took over the decisions of that store. Where it began without any, what it holds
+/// replaces nothing.
+#[derive(Debug)]
+pub struct Adoption {
+    standby: PathBuf,
+    /// How far each growing table was copied.
+    copied: [i64; GROWING.len()],
+    /// Events that were copied.
+    pub events: u64,
+}
+
+impl Adoption {
+    /// Of the store at `standby`, of which nothing was copied yet.
+    #[must_use]
+    pub fn new(standby: &Path) -> Self {
+        Self {
+            standby: standby.to_owned(),
+            copied: [0; GROWING.len()],
+            events: 0,
+        }
+    }
+
+    /// Copies what was recorded since it was copied last, while the standby store is still written.
+    ///
+    /// # Errors
+    /// Where one cannot be read, or the other not written; then nothing is copied.
+    pub fn copy_records(&mut self, store: &mut Store) -> Result<(), CopyError> {
+        self.run(store, |_, _| Ok(()))
+    }
+
+    /// Copies the rest, once the standby store is not written any more.
+    ///
+    /// # Errors
+    /// Where one cannot be read, or the other not written; then nothing more is copied.
+    pub fn finish(&mut self, store: &mut Store) -> Result<(), CopyError> {
+        self.run(store, |from, to| {
+            for decisions in &DECISIONS {
+                decisions.take_over(from, to)?;
+            }
+            for table in RECORDS {
+                Source::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
+            }
+            take_over_running(from, to)
+        })
+    }
+
+    fn run(
+        &mut self,
+        store: &mut Store,
+        more: impl FnOnce(&Connection, &Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), CopyError> {
+        let standby = Reader::open_any_version(&self.standby)?;
+        let (copied, events) = store.write(|to| {
+            standby.with(|from| {
+                let (mut copied, mut events) = (self.copied, 0);
+                for ((table, counting), copied) in GROWING.into_iter().zip(&mut copied) {
                     let unless = match table {
                         "events" => {
                             "WHERE NOT EXISTS (SELECT 1 FROM events WHERE timestamp = ?3 AND id = ?1)"
                         }
                         _ => "",
                     };
-                    let copied = Source::all(from, table, left_out)?.copy(
-                        from,
-                        to,
-                        table,
-                        "INSERT OR IGNORE",
-                        unless,
-                    )?;
+                    let Some((source, last)) = Source::grown(from, table, counting, *copied)? else {
+                        continue;
+                    };
+                    let count = source.copy(from, to, table, "INSERT OR IGNORE", unless)?;
+                    *copied = last;
                     if table == "events" {
-                        events = copied;
+                        events = count;
                     }
                 }
-                Ok(events)
+                more(from, to)?;
+                Ok((copied, events))
             })
         })?;
-        for orphan in journal::orphans(other) {
-            let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
-            self.keep(&entries)?;
-            orphan.remove();
-        }
-        Ok(copied)
+        self.copied = copied;
+        self.events += events;
+        Ok(())
     }
+}
+
+/// Which servers run is what the standby store says; their starts have other positions here.
+fn take_over_running(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
+    servers::forget_running(to)?;
+    let mut select = from.prepare(
+        "SELECT running.server_id, running.pid, events.timestamp, events.id FROM running_servers AS running \
+         JOIN events ON events.seq = running.started_seq",
+    )?;
+    let mut insert = to.prepare(
+        "INSERT OR REPLACE INTO running_servers (server_id, pid, started_seq) \
+         SELECT ?1, ?2, seq FROM events WHERE timestamp = ?3 AND id = ?4",
+    )?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        insert.execute(params_from_iter(values(row, 4)?))?;
+    }
+    Ok(())
 }
 
 impl Decisions {
@@ -138,7 +226,7 @@ impl Decisions {
         let adopted = adopted(table);
         if !has_table(from, &adopted)? {
             // First sight may have pinned what the store has another pin for.
-            Source::all(from, table, "")?.copy(from, to, table, "INSERT OR IGNORE", "")?;
+            Source::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
             return Ok(());
         }
         if !key.is_empty() {
@@ -156,7 +244,7 @@ impl Decisions {
                 delete.execute(params_from_iter(values(row, key.len())?))?;
             }
         }
-        let source = Source::all(from, &adopted, "")?;
+        let source = Source::all(from, &adopted)?;
         let columns = source.columns.join(", ");
         let changed = Source {
             query: format!("SELECT {columns} FROM {table} EXCEPT SELECT {columns} FROM {adopted}"),
@@ -185,18 +273,38 @@ struct Source {
 }
 
 impl Source {
-    /// Every row of `table` without the column `left_out`. A store of an earlier version may not have the table.
-    fn all(from: &Connection, table: &str, left_out: &str) -> rusqlite::Result<Self> {
-        let columns: Vec<String> = from
-            .prepare("SELECT name FROM pragma_table_info(?1)")?
-            .query_map([table], |row| row.get(0))?
-            .filter(|name| name.as_ref().map_or(true, |name| name != left_out))
-            .collect::<rusqlite::Result<_>>()?;
-        let mut query = format!("SELECT {} FROM {table}", columns.join(", "));
-        if !left_out.is_empty() {
-            query += &format!(" ORDER BY {left_out}");
+    /// Every row of `table`. A store of an earlier version may not have the table.
+    fn all(from: &Connection, table: &str) -> rusqlite::Result<Self> {
+        let columns = columns(from, table)?;
+        Ok(Self {
+            query: format!("SELECT {} FROM {table}", columns.join(", ")),
+            columns,
+        })
+    }
+
+    /// The rows of `table` that come after `copied` in the column `counting`, without that column, with its last value;
+    /// `None` where there are none.
+    fn grown(
+        from: &Connection,
+        table: &str,
+        counting: &str,
+        copied: i64,
+    ) -> rusqlite::Result<Option<(Self, i64)>> {
+        let mut columns = columns(from, table)?;
+        if columns.is_empty() {
+            return Ok(None);
         }
-        Ok(Self { query, columns })
+        columns.retain(|name| name != counting);
+        let select = format!("SELECT max({counting}) FROM {table} WHERE {counting} > {copied}");
+        let last: Option<i64> = from.query_row(&select, [], |row| row.get(0))?;
+        let names = columns.join(", ");
+        let source = |last: i64| {
+            let query = format!(
+                "SELECT {names} FROM {table} WHERE {counting} > {copied} AND {counting} <= {last} ORDER BY {counting}"
+            );
+            (Self { query, columns }, last)
+        };
+        Ok(last.map(source))
     }
 
     /// Copies them into `table`, but not `unless` that holds, and returns how many those are.
@@ -227,6 +335,12 @@ impl Source {
     }
 }
 
+fn columns(from: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    from.prepare("SELECT name FROM pragma_table_info(?1)")?
+        .query_map([table], |row| row.get(0))?
+        .collect()
+}
+
 fn values(row: &rusqlite::Row<'_>, count: usize) -> rusqlite::Result<Vec<Value>> {
     (0..count).map(|at| row.get(at)).collect()
 }
@@ -236,7 +350,7 @@ mod tests {
     use mcpmon_core::model::{Digest, Kill, PinPart, SessionId, Timestamp};
 
     use super::*;
-    use crate::record::{BinaryPin, Filter, StoredEvent, Unposted, json, sample};
+    use crate::record::{BinaryPin, Ending, Filter, StoredEvent, Unposted, json, sample};
 
     fn kill() -> Kill {
         Kill {
@@ -313,6 +427,42 @@ mod tests {
         assert_eq!(stopped(&mut store), ["kept", "new"]);
         let pinned = Reader::open(store.path()).unwrap().pins().unwrap();
         assert_eq!(pinned, [pin("held", 1)]);
+    }
+
+    #[test]
+    fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
+        let (_directory, mut store) = sample::store();
+        let (_elsewhere, mut standby) = sample::store();
+        sample::fill(&mut store, [sample::started("before", 2)]);
+        let body = |request: &str| Entry::Body(Box::new(sample::body(request)));
+        standby.keep(&[body("r1")]).unwrap();
+        standby
+            .record(vec![sample::started("a", 3), sample::started("b", 4)])
+            .unwrap();
+        let mut adoption = Adoption::new(standby.path());
+        adoption.copy_records(&mut store).unwrap();
+        standby.keep(&[body("r2")]).unwrap();
+        standby
+            .record(vec![sample::exited("a", 3, 0), sample::started("c", 5)])
+            .unwrap();
+        assert!(standby.kill(Some(&session("s1")), &kill()).unwrap());
+        adoption.finish(&mut store).unwrap();
+        assert_eq!(adoption.events, 4);
+        assert_eq!(stopped(&mut store), ["s1"]);
+        let reader = Reader::open(store.path()).unwrap();
+        let events = reader.events(&Filter::default(), 10).unwrap();
+        let pids = events
+            .iter()
+            .filter_map(|event| Some(event.process.as_ref()?.pid));
+        assert_eq!(pids.collect::<Vec<_>>(), [2, 3, 4, 3, 5]);
+        let bodies = reader.bodies(Timestamp(0), 10).unwrap();
+        assert_eq!(bodies.len(), 2);
+        let launches = reader.launches(&Filter::default(), 10).unwrap();
+        let running = launches
+            .iter()
+            .filter(|launch| launch.ending == Ending::Running)
+            .filter_map(|launch| launch.started.server_id.as_deref());
+        assert_eq!(running.collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]

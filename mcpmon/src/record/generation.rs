@@ -51,8 +51,7 @@ pub(super) struct Counter(File);
 
 impl Counter {
     /// Makes it where it is missing.
-    pub(super) fn open(store: &Path, access: Access) -> io::Result<Self> {
-        let path = Generation::path(store);
+    pub(super) fn open(path: &Path, access: Access) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -60,8 +59,8 @@ impl Counter {
             .truncate(false)
             .mode(0o600)
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-            .open(&path)?;
-        access.apply_to(&path).map_err(io::Error::other)?;
+            .open(path)?;
+        access.apply_to(path).map_err(io::Error::other)?;
         make_whole(&file)?;
         Ok(Self(file))
     }
@@ -114,7 +113,7 @@ mod tests {
         const EACH: u64 = 50;
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
-        let counter = Counter::open(&store, Access::default()).unwrap();
+        let counter = Counter::open(&Generation::path(&store), Access::default()).unwrap();
         let generation = Generation::open(&Generation::path(&store)).unwrap();
         assert_eq!(generation.now(), 0);
         counter.raise().unwrap();
@@ -122,7 +121,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let counter = Counter::open(&store, Access::default()).unwrap();
+                    let counter = Counter::open(&Generation::path(&store), Access::default()).unwrap();
                     for _ in 0..EACH {
                         counter.raise().unwrap();
                     }
@@ -142,7 +141,7 @@ mod tests {
             Generation::open(&path).unwrap_err().kind(),
             io::ErrorKind::UnexpectedEof
         );
-        Counter::open(&store, Access::default()).unwrap();
+        Counter::open(&Generation::path(&store), Access::default()).unwrap();
         assert_eq!(Generation::open(&path).unwrap().now(), u64::from(b'1'));
     }
 }

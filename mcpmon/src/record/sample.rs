@@ -10,7 +10,7 @@ use mcpmon_core::model::{
 };
 use uuid::Uuid;
 
-use super::{Access, Member, Store, StoredEvent};
+use super::{Access, BodyKey, Label, Member, SealedBody, Side, Store, StoredEvent};
 
 /// 2026-11-20 12:00:00 UTC.
 pub(crate) const NOON: i64 = 1_795_176_000_000_000_000;
@@ -376,6 +376,20 @@ pub(crate) fn member(session: &str, server: &str, pid: u32) -> Member {
         identity: identity(server),
         process: ProcessId { pid, start: 1 },
     }
+}
+
+/// A sealed body of an exchange that never expires.
+pub(crate) fn body(request: &str) -> SealedBody {
+    let label = Label {
+        request: request.to_owned(),
+        side: Side::Request,
+        session: None,
+        dialect: "anthropic".to_owned(),
+        at: Timestamp(NOON),
+        length: 1,
+        kept: 1,
+    };
+    SealedBody::seal(&BodyKey::new(&[7; 32]), label, Timestamp(i64::MAX), b"a".into()).unwrap()
 }
 
 /// One event of each kind there is.

@@ -11,7 +11,7 @@ use std::{
 use mcpmon_core::model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, Entry, Limits, Progress, Pruned, Settings, StoredEvent, Unposted,
+    Destination, Entry, Progress, Pruned, Settings, StoredEvent, Unposted,
     journal::{self, Journal},
     outlets::{self, Outlets},
     queue::{Batch, Message, Outcome, Queue, Unworded},
@@ -35,10 +35,9 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     journal: Arc<Journal>,
     outlets: Outlets,
-    host: String,
     /// Beside which journals are.
     store: PathBuf,
-    limits: Limits,
+    settings: Settings,
     /// When retention is next due by time, and how many events bring it forward.
     next_retention: Instant,
     events_until_retention: u64,
@@ -125,9 +124,8 @@ impl Writer {
             queue,
             journal,
             outlets: Outlets::open(&settings.outlets),
-            host: settings.host.clone(),
-            store: settings.path.clone(),
-            limits: settings.limits(),
+            store: settings.location.path(),
+            settings: settings.clone(),
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
             removed: Removed::new(),
@@ -289,7 +287,7 @@ impl Writer {
         if self.events_until_retention > 0 && Instant::now() < self.next_retention {
             return;
         }
-        match self.destination.prune(self.limits, now()) {
+        match self.destination.prune(self.settings.limits(), now()) {
             Ok(pruned) => {
                 self.removed.add(pruned);
                 // There is more to remove, but events wait: the next batch first.
@@ -304,7 +302,7 @@ impl Writer {
     }
 
     fn identify(&self, event: Event) -> Entry {
-        Entry::Event(StoredEvent::identified(&self.host, event))
+        Entry::Event(StoredEvent::identified(&self.settings.host, event))
     }
 }
 

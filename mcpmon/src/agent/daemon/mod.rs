@@ -4,6 +4,7 @@ mod kill;
 mod llm;
 mod policy;
 mod report;
+mod returning;
 mod standby;
 
 use std::{
@@ -29,7 +30,11 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::policy::{agent_names, enforcement, wants};
+use self::{
+    policy::{agent_names, enforcement, wants},
+    returning::{Returning, STORE_FILE},
+    standby::{ReturnError, Returned},
+};
 use super::{
     clock,
     control::{self, Answer, Asked, ListenError, SocketFile},
@@ -48,14 +53,14 @@ use crate::{
     config::{self, ConfigError, Loaded, Reloader, Search, Trust},
     intercept::kernel::{
         addresses::InstallError,
+        links::{CgroupLinks, LinkState},
         preflight,
         sensor::{Sensor, SensorError},
     },
     judge::{Policies, models::Models},
     record::{
-        links::{CgroupLinks, LinkState},
         Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
-        StoreError, WATCH_INTERVAL,
+        StoreError, StoreLocation, WATCH_INTERVAL,
     },
 };
 
@@ -157,13 +162,18 @@ struct Daemon {
     wrappers: Wrappers,
     runs: Runs,
     proxy: llm::Proxy,
-    store: PathBuf,
+    location: StoreLocation,
     /// No other daemon has the store.
-    _sole: Sole,
+    sole: Sole,
+    /// The way back to the own store, while another one stands in for it.
+    returning: Option<Returning>,
     socket: SocketFile,
     cgroup: PathBuf,
     health: Health,
     engine_degraded: Degraded,
+    /// What holds the kernel programs, and how it was at the latest look.
+    links: CgroupLinks,
+    link_states: Vec<LinkState>,
     checks: Vec<Check>,
     checked_at: Option<String>,
     testing: bool,
@@ -171,9 +181,7 @@ struct Daemon {
     tested: Instant,
     waiting: Vec<oneshot::Sender<Answer>>,
     checked: mpsc::Sender<Vec<Check>>,
-    /// What holds the kernel programs, and how it was at the latest look.
-    links: CgroupLinks,
-    link_states: Vec<LinkState>,
+    returned: mpsc::Sender<Result<Returned, ReturnError>>,
     notifier: Option<Notifier>,
 }
 
@@ -182,6 +190,7 @@ struct Inputs {
     asked: mpsc::Receiver<Asked>,
     found: mpsc::Receiver<Found>,
     checked: mpsc::Receiver<Vec<Check>>,
+    returned: mpsc::Receiver<Result<Returned, ReturnError>>,
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -208,22 +217,19 @@ impl Daemon {
         let access = Access { group: group::find() };
         let directory = options.socket.parent().unwrap_or_else(|| Path::new("."));
         let standby::Opened {
-            path: store,
+            location,
             writer,
             kills,
             pins: known_pins,
-            trouble,
+            standby,
             sole,
         } = standby::open(&store, access, directory)?;
-        let max_size = match trouble {
-            None => record.max_size,
-            Some(_) => record.max_size.min(standby::MAX_SIZE),
-        };
         let recorder = Recorder::start(Settings {
             access,
             outlets: crate::judge::outlets(record),
             retention: record.retention,
-            max_size,
+            max_size: record.max_size,
+            location: location.clone(),
             ..Settings::new(&store)
         })?;
         if recorder.forget_running().is_err() {
@@ -234,13 +240,13 @@ impl Daemon {
         let mut sensor = Sensor::start(&agent_names(&loaded))?;
         sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
         let cgroup = sensor.attached.root().path.clone();
+        let links = sensor.attached.links().clone();
         let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
         drop(monitor.stop(kills.clone())); // nothing runs that is known yet
         declare(&recorder, &loaded);
         let wrappers = Wrappers::new(recorder.clone(), writer, loaded.hash, Arc::clone(&loaded.text))
             .map_err(DaemonError::Start)?;
         let engine =
-        let links = sensor.attached.links().clone();
             Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
         wrappers.tell(engine.sender.clone());
 
@@ -263,6 +269,7 @@ impl Daemon {
             &wrappers,
             Settings {
                 access,
+                location: location.clone(),
                 ..Settings::new(&store)
             },
             &host,
@@ -274,18 +281,20 @@ impl Daemon {
             tokens,
             engine.sender.clone(),
             offered,
-            store.clone(),
+            location.clone(),
             cgroup.clone(),
         );
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
         tokio::spawn(keep_resolved(wants, tell_found));
         let (tell_checked, checked) = mpsc::channel(4);
+        let (tell_returned, returned) = mpsc::channel(1);
         let asked = serve_clients(listener, wrappers.clone(), runs.clone());
         let inputs = Inputs {
             asked,
             found,
             checked,
+            returned,
             terminate: signal(SignalKind::terminate()).map_err(DaemonError::Start)?,
             interrupt: signal(SignalKind::interrupt()).map_err(DaemonError::Start)?,
             hangup: signal(SignalKind::hangup()).map_err(DaemonError::Start)?,
@@ -307,25 +316,27 @@ impl Daemon {
             wrappers,
             runs,
             proxy,
-            store,
-            _sole: sole,
+            location,
+            sole,
+            returning: standby.clone().map(Returning::new),
             socket,
             cgroup,
             health: Health::default(),
             engine_degraded: Degraded::new(),
+            link_states: links.states().map(|(_, state)| state).collect(),
+            links,
             checks: Vec::new(),
             checked_at: None,
             testing: false,
             tested: Instant::now(),
             waiting: Vec::new(),
             checked: tell_checked,
+            returned: tell_returned,
             notifier: notifier(),
             loaded,
         };
         daemon.tell_policy();
-            link_states: links.states().map(|(_, state)| state).collect(),
-            links,
-        daemon.note("store file", trouble);
+        daemon.note(STORE_FILE, standby.map(|standby| standby.trouble));
         Ok((daemon, inputs))
     }
 
@@ -334,7 +345,7 @@ impl Daemon {
         let mut self_test = ticker(SELF_TEST_INTERVAL);
         let mut health = ticker(HEALTH_INTERVAL);
         let mut watch = ticker(WATCH_INTERVAL);
-        tracing::info!(store = %self.store.display(), socket = %self.socket.path().display(), "started");
+        tracing::info!(store = %self.location.path().display(), socket = %self.socket.path().display(), "started");
         loop {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
@@ -349,6 +360,7 @@ impl Daemon {
                 }
                 Some(found) = inputs.found.recv() => self.take_addresses(found).await,
                 Some(checks) = inputs.checked.recv() => self.take_checks(checks),
+                Some(returned) = inputs.returned.recv() => self.take_returned(returned),
                 Some(asked) = inputs.asked.recv() => self.answer(asked).await,
             }
         }
@@ -388,6 +400,8 @@ impl Daemon {
             store.map(|error| format!("events cannot be written: {error}")),
         );
         self.hear_engine();
+        self.look_after_return();
+        self.look_after_links();
         self.look_after_self_test();
         self.look_after_proxy();
         Ok(())
@@ -400,7 +414,6 @@ impl Daemon {
         for component in before
             .keys()
             .filter(|component| !degraded.contains_key(*component))
-        self.look_after_links();
         {
             self.note(component, None);
         }
@@ -423,9 +436,14 @@ impl Daemon {
     }
 
     fn note(&mut self, component: &str, cause: Option<String>) {
-        let Some(event) = self.health.note(clock::now(), component, cause) else {
+        self.note_with(component, cause, None);
+    }
+
+    fn note_with(&mut self, component: &str, cause: Option<String>, reason: Option<String>) {
+        let Some(mut event) = self.health.note(clock::now(), component, cause) else {
             return;
         };
+        event.reason = reason;
         if let EventKind::EnforcementDegraded { cause, .. } = &event.kind {
             tracing::warn!(component, cause, "degraded");
         } else {

@@ -231,13 +231,13 @@ impl Daemon {
             missing_records: missing,
             malformed_records: malformed,
             store: StoreStatus {
-                path: self.store.clone(),
+                path: self.location.path(),
                 written: store.written,
                 lost: store.lost,
                 queued: store.queued,
                 last_error: store.last_error,
                 size: self.recorder.size(),
-                oldest: oldest_event(&self.store),
+                oldest: oldest_event(&self.location.path()),
             },
             cgroup: self.cgroup.clone(),
         })

@@ -1,5 +1,5 @@
-//! The store that a daemon works with: the one it is meant to have or, where that cannot be used, another one that stands
-//! in, so that rules hold all the same and what happens is recorded.
+//! The store that a daemon works with: its own or, while that cannot be used, a standby store, so that rules hold all the
+//! same and what happens is recorded.
 
 use std::{
     fs, io,
@@ -12,26 +12,62 @@ use mcpmon_core::{decide::pins::PinBook, model::Kills};
 use super::DaemonError;
 use crate::{
     judge::pins,
-    record::{Access, AccessError, Reader, SchemaError, Sole, SoleError, Store, StoreError},
+    record::{
+        Access, AccessError, Adoption, CopyError, Reader, SchemaError, Sole, SoleError, Store, StoreError,
+        StoreLocation,
+    },
 };
 
 /// Its name beside the control socket.
 const NAME: &str = "standby.db";
 /// Bytes that it may take: it is in memory on most hosts.
-pub(super) const MAX_SIZE: u64 = 64 << 20;
+const MAX_SIZE: u64 = 64 << 20;
 /// How long a store is waited for that another process has locked.
 const MAX_LOCKED: Duration = Duration::from_secs(20);
 
 /// A store that can be written, what it decides by, and what is wrong where it stands in for another.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) path: PathBuf,
+    pub(super) location: StoreLocation,
     pub(super) writer: Store,
     pub(super) kills: Kills,
     pub(super) pins: PinBook,
-    pub(super) trouble: Option<String>,
+    pub(super) standby: Option<Standby>,
     /// Nobody else has it.
     pub(super) sole: Sole,
+}
+
+/// A store that stands in for the daemon's own.
+#[derive(Clone, Debug)]
+pub(super) struct Standby {
+    /// What is wrong with the own store.
+    pub(super) trouble: String,
+    own: PathBuf,
+    access: Access,
+    /// Whether the decisions of the own store hold here.
+    has_decisions: bool,
+}
+
+/// The daemon's own store after the return to it.
+#[derive(Debug)]
+pub(super) struct Returned {
+    pub(super) sole: Sole,
+    /// Events that the standby store had.
+    pub(super) events: u64,
+}
+
+/// Why the daemon does not return to its own store yet.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReturnError {
+    /// It cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] DaemonError),
+    /// It has decisions that the daemon does not know.
+    #[error("it has pins, approvals or kills of before, which hold once the daemon is restarted")]
+    OtherDecisions,
+    /// What was recorded meanwhile cannot be taken over.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
 }
 
 /// Opens the store at `path`, or one in `directory` where it is full, cannot be written, or is damaged.
@@ -39,7 +75,7 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
     let standby = directory.join(NAME);
     let error = match unlocked(MAX_LOCKED, || usable(path, access)) {
         Ok(mut opened) => {
-            opened.take_over(&standby);
+            opened.take_over(path, &standby);
             return Ok(opened);
         }
         Err(error) => error,
@@ -56,11 +92,15 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
             return Err(error);
         }
     };
+    opened.location = StoreLocation::standby(&standby, MAX_SIZE);
+    opened.writer = Store::open_at(&opened.location, access)?;
     let mut trouble = format!(
-        "the store cannot be used ({cause}): events are kept in {}, and taken over when the daemon is started with a store that works",
+        "the store cannot be used ({cause}): events are kept in {} until it can be written again",
         standby.display()
     );
-    match opened.writer.adopt_decisions(path) {
+    let adopted = opened.writer.adopt_decisions(path);
+    let has_decisions = adopted.is_ok();
+    match adopted {
         Ok(()) => opened.read()?,
         Err(error) => {
             tracing::error!(%error, "pins and approvals cannot be read");
@@ -68,8 +108,54 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
                 .push_str("; pins, approvals and the kill switch of before cannot be read and do not hold");
         }
     }
-    opened.trouble = Some(trouble);
+    opened.standby = Some(Standby {
+        trouble,
+        own: path.to_owned(),
+        access,
+        has_decisions,
+    });
     Ok(opened)
+}
+
+impl Standby {
+    /// Takes the standby store at `location` over into the own store, where that can be written again, and has everybody
+    /// write there. Nothing changes where it fails.
+    ///
+    /// # Errors
+    /// Where the own store still cannot be used, or has decisions that do not hold here.
+    pub(super) fn give_back(&self, location: &StoreLocation) -> Result<Returned, ReturnError> {
+        let standby = location.path();
+        let Opened { mut writer, sole, .. } = usable(&self.own, self.access)?;
+        if !self.has_decisions && writer.has_decisions().map_err(DaemonError::from)? {
+            return Err(ReturnError::OtherDecisions);
+        }
+        let mut adoption = Adoption::new(&standby);
+        // Most of it, while others still write; nobody waits for that.
+        adoption.copy_records(&mut writer)?;
+        location.move_to(&self.own, || adoption.finish(&mut writer))?;
+        if let Err(error) = writer.adopt_journals(&standby) {
+            tracing::error!(%error, "journals beside the standby store are taken over with the next start");
+        }
+        remove(&standby);
+        Ok(Returned {
+            sole,
+            events: adoption.events,
+        })
+    }
+}
+
+/// Removes a standby store that was taken over. Its number of changes stays: running processes look at it.
+fn remove(standby: &Path) {
+    for suffix in ["", "-wal", "-shm", ".daemon"] {
+        let mut file = standby.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "the standby store cannot be removed");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
 }
 
 /// Tries to open a store again while another process has it locked, until `patience` is over.
@@ -95,12 +181,13 @@ fn is_locked(error: &DaemonError) -> bool {
 
 fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
     let sole = Sole::take(path, access)?;
+    let location = StoreLocation::new(path);
     let mut opened = Opened {
-        path: path.to_owned(),
-        writer: Store::open(path, access)?,
+        writer: Store::open_at(&location, access)?,
+        location,
         kills: Kills::default(),
         pins: PinBook::default(),
-        trouble: None,
+        standby: None,
         sole,
     };
     opened.read()?;
@@ -138,33 +225,31 @@ impl Opened {
     /// Reads what it decides by.
     fn read(&mut self) -> Result<(), DaemonError> {
         self.kills = self.writer.kills()?;
-        self.pins = pins::from_rows(Reader::open(&self.path)?.pins()?);
+        self.pins = pins::from_rows(Reader::open(&self.location.path())?.pins()?);
         Ok(())
     }
 
-    /// Takes over what a store has that stood in for this one. What cannot be taken over stays for the next start.
-    fn take_over(&mut self, standby: &Path) {
-        if !standby.exists() {
-            return;
-        }
-        match self.writer.adopt_all(standby) {
-            Ok(events) => {
-                tracing::info!(events, "taken over from the store that stood in");
-                for suffix in ["", "-wal", "-shm", ".generation", ".daemon"] {
-                    let mut file = standby.as_os_str().to_owned();
-                    file.push(suffix);
-                    match fs::remove_file(&file) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                            tracing::warn!(%error, "the store that stood in cannot be removed");
-                        }
-                        Ok(()) | Err(_) => {}
-                    }
-                }
+    /// Takes over what a standby store has, and the journals beside it. What cannot be taken over stays for the next
+    /// start.
+    fn take_over(&mut self, own: &Path, standby: &Path) {
+        let adopted = match standby.exists() {
+            true => self.writer.adopt_all(standby).map(Some),
+            false => self
+                .writer
+                .adopt_journals(standby)
+                .map_err(CopyError::from)
+                .map(|()| None),
+        };
+        match adopted {
+            Ok(Some(events)) => {
+                tracing::info!(events, store = %own.display(), "took over the standby store");
+                remove(standby);
                 if let Err(error) = self.read() {
                     tracing::error!(%error, "what was decided meanwhile does not hold yet");
                 }
             }
-            Err(error) => tracing::error!(%error, "what the store has that stood in is not taken over"),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the standby store is not taken over"),
         }
     }
 }
@@ -177,8 +262,10 @@ fn describe(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_core::model::{Kill, Timestamp};
+
     use super::*;
-    use crate::record::{Filter, sample};
+    use crate::record::{Filter, Generation, Recorder, Settings, sample};
 
     fn events(path: &Path) -> usize {
         let reader = Reader::open(path).unwrap();
@@ -194,18 +281,105 @@ mod tests {
         drop(open(&path, Access::default(), &run).unwrap());
         fs::write(&path, "no database ".repeat(1000)).unwrap();
         let mut opened = open(&path, Access::default(), &run).unwrap();
-        let trouble = opened.trouble.take().unwrap();
+        let Standby { trouble, .. } = opened.standby.take().unwrap();
         assert!(
             trouble.contains("not a database") && trouble.contains("standby.db"),
             "{trouble}"
         );
-        assert_eq!(opened.path, run.join(NAME));
+        assert_eq!(opened.location.path(), run.join(NAME));
         opened.writer.record(vec![sample::started("a", 2)]).unwrap();
         drop(opened);
         fs::remove_file(&path).unwrap();
         let opened = open(&path, Access::default(), &run).unwrap();
-        assert_eq!(opened.trouble, None);
+        assert!(opened.standby.is_none());
         assert_eq!((events(&path), run.join(NAME).exists()), (1, false));
+    }
+
+    /// A store that is damaged, and what stands in for it.
+    fn damaged(directory: &Path, before: &[u8]) -> (PathBuf, Opened) {
+        let path = directory.join("state/mcpmon.db");
+        let run = directory.join("run");
+        fs::create_dir(&run).unwrap();
+        fs::create_dir(directory.join("state")).unwrap();
+        fs::write(&path, before).unwrap();
+        let opened = open(&path, Access::default(), &run).unwrap();
+        (path, opened)
+    }
+
+    const NO_STORE: &[u8] =
+        b"no database no database no database no database no database no database no database";
+
+    #[test]
+    fn whoever_writes_moves_to_the_own_store_once_that_can_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut opened) = damaged(directory.path(), NO_STORE);
+        let standby = opened.standby.take().unwrap();
+        let recorder = Recorder::start(Settings {
+            location: opened.location.clone(),
+            ..Settings::new(&path)
+        })
+        .unwrap();
+        let generation = Generation::open(opened.location.generation()).unwrap();
+        opened.writer.record(vec![sample::started("a", 2)]).unwrap();
+        let error = standby.give_back(&opened.location).unwrap_err();
+        assert!(matches!(error, ReturnError::Unusable(_)), "{error}");
+        assert_eq!(opened.location.path(), directory.path().join("run").join(NAME));
+
+        fs::remove_file(&path).unwrap();
+        let returned = standby.give_back(&opened.location).unwrap();
+        assert_eq!(returned.events, 1);
+        recorder.push(sample::started("b", 3));
+        recorder.flush(Duration::from_secs(60)).unwrap();
+        let before = generation.now();
+        let kill = Kill {
+            by: "root".to_owned(),
+            at: Timestamp(7),
+        };
+        assert!(opened.writer.kill(None, &kill).unwrap());
+        assert_ne!(
+            generation.now(),
+            before,
+            "whoever looks at the number hears of changes"
+        );
+        assert_eq!(
+            (
+                events(&path),
+                recorder.path(),
+                directory.path().join("run").join(NAME).exists()
+            ),
+            (2, path.clone(), false)
+        );
+        let error = open(&path, Access::default(), &directory.path().join("run")).unwrap_err();
+        assert!(
+            matches!(error, DaemonError::Sole(SoleError::Taken { .. })),
+            "{error}"
+        );
+        drop((returned, opened, recorder));
+        assert!(
+            Store::open(&path, Access::default())
+                .unwrap()
+                .kills()
+                .unwrap()
+                .host
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_store_with_decisions_that_nobody_could_read_waits_for_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut opened) = damaged(directory.path(), NO_STORE);
+        let standby = opened.standby.take().unwrap();
+        fs::remove_file(&path).unwrap();
+        let kill = Kill {
+            by: "root".to_owned(),
+            at: Timestamp(7),
+        };
+        let mut restored = Store::open(&path, Access::default()).unwrap();
+        assert!(restored.kill(None, &kill).unwrap());
+        drop(restored);
+        let error = standby.give_back(&opened.location).unwrap_err();
+        assert!(matches!(error, ReturnError::OtherDecisions), "{error}");
     }
 
     #[test]
@@ -221,7 +395,7 @@ mod tests {
             drop(holder.take());
             opened
         });
-        assert_eq!((opened.unwrap().trouble, tries), (None, 2));
+        assert_eq!((opened.unwrap().standby.is_none(), tries), (true, 2));
     }
 
     #[test]

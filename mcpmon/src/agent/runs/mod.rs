@@ -35,7 +35,10 @@ use super::{
     proxy::Tokens,
     wrappers::{Refusal, Wrappers},
 };
-use crate::intercept::http::shares::{Owner, Part, Shares};
+use crate::{
+    intercept::http::shares::{Owner, Part, Shares},
+    record::StoreLocation,
+};
 
 /// Sessions at a time, for the host and for one user.
 const MOST: usize = 256;
@@ -56,7 +59,7 @@ struct Shared {
     tokens: Tokens,
     engine: Sender<Message>,
     offered: watch::Receiver<Offered>,
-    store: PathBuf,
+    store: StoreLocation,
     /// Where the hierarchy of control groups is.
     cgroups: PathBuf,
     connected: Mutex<BTreeMap<u64, Connected>>,
@@ -110,7 +113,7 @@ impl Runs {
         tokens: Tokens,
         engine: Sender<Message>,
         offered: watch::Receiver<Offered>,
-        store: PathBuf,
+        store: StoreLocation,
         cgroups: PathBuf,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -197,7 +200,7 @@ impl Runs {
                         session: session.id.clone(),
                         token: token.clone(),
                         offer,
-                        store: self.0.store.clone(),
+                        store: self.0.store.path(),
                     };
                     (run, Some(token), RunHear::Session(Box::new(reach)))
                 }

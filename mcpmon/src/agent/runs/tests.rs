@@ -28,7 +28,7 @@ impl Runs {
             tokens,
             engine,
             offered,
-            PathBuf::new(),
+            StoreLocation::new(""),
             PathBuf::new(),
         )
     }
@@ -79,7 +79,7 @@ impl Host {
             tokens.clone(),
             engine,
             offered,
-            store,
+            StoreLocation::new(store),
             directory.path().to_owned(),
         );
         let runtime = Runtime::new().expect("a runtime");

@@ -9,7 +9,6 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -28,7 +27,7 @@ use self::{holder::CallHolder, session::Session};
 use super::{Options, Policies, files, hosted::Host};
 use crate::{
     config::Loaded,
-    record::{self, Entry, Generation, Reader, Recorder},
+    record::{self, Entry, Generation, Reader, Recorder, StoreLocation},
 };
 
 /// Sessions that are known at a time; the one that was used least lately makes room.
@@ -58,7 +57,7 @@ pub struct Models(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     recorder: Recorder,
-    store: PathBuf,
+    store: StoreLocation,
     places: Places,
     generation: Mutex<Option<Generation>>,
     reader: Mutex<Option<Reader>>,
@@ -98,7 +97,7 @@ impl Models {
     }
 
     fn with(policies: Policies, recorder: Recorder, options: &Options, host: Option<Arc<dyn Host>>) -> Self {
-        let store = recorder.path().to_owned();
+        let store = recorder.location().clone();
         Self(Arc::new(Shared {
             places: files::places(options),
             recorder,
@@ -217,7 +216,7 @@ impl Models {
         let policy = Arc::clone(&loaded.policy);
         let holder = whose.session.as_ref().and_then(|session| {
             let uid = whose.uid.unwrap_or(NO_USER);
-            CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store)
+            CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store.path())
         });
         let session = Session::new(now, policy, self.0.places.clone(), whose.clone(), holder);
         let session = Arc::new(Mutex::new(session));
@@ -230,7 +229,7 @@ impl Models {
         let mut generation = lock(&self.0.generation);
         if generation.is_none() {
             // There is none before something changed for the first time.
-            *generation = Generation::open(&Generation::path(&self.0.store)).ok();
+            *generation = Generation::open(self.0.store.generation()).ok();
         }
         generation.as_ref().map_or(0, Generation::now)
     }
@@ -246,9 +245,10 @@ impl Models {
         }
         let generation = self.generation();
         let mut reader = lock(&self.0.reader);
-        let looked = match &mut *reader {
-            Some(reader) => session.look(now, generation, reader),
-            None => Reader::open(&self.0.store)
+        let store = self.0.store.path();
+        let looked = match reader.take_if(|reader| reader.path() == store) {
+            Some(current) => session.look(now, generation, reader.insert(current)),
+            None => Reader::open(&store)
                 .map_err(|error| error.to_string())
                 .and_then(|opened| session.look(now, generation, reader.insert(opened))),
         };

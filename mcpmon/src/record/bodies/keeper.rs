@@ -202,7 +202,7 @@ impl BodyStorage {
     /// Records that bodies should be kept, and are not; or that they are again.
     pub fn tell(&self, now: Timestamp, recorder: &Recorder) {
         let Self::NotKept { cause } = self else {
-            if was_told_degraded(recorder.path()) {
+            if was_told_degraded(&recorder.path()) {
                 let kind = EventKind::EnforcementRestored {
                     component: COMPONENT.to_owned(),
                     cause: "bodies of requests to models are kept again".to_owned(),

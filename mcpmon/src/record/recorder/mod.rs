@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -12,7 +12,7 @@ use mcpmon_core::model::{Action, Event, PinKey, ProcessRef, Retold, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
-    StoredEvent,
+    StoreLocation, StoredEvent,
     journal::Journal,
     queue::{Queue, Refused, Room, Unworded},
     writer::Writer,
@@ -21,8 +21,8 @@ use super::{
 /// How a store is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The SQLite file.
-    pub path: PathBuf,
+    /// Where the SQLite file is.
+    pub location: StoreLocation,
     /// Who may read it.
     pub access: Access,
     /// The `host` field of every event.
@@ -46,7 +46,7 @@ impl Settings {
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
-            path: path.into(),
+            location: StoreLocation::new(path),
             access: Access::default(),
             host: host_name(),
             capacity: 65_536,
@@ -58,10 +58,10 @@ impl Settings {
         }
     }
 
-    pub(super) const fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         Limits {
             retention: self.retention,
-            max_size: self.max_size,
+            max_size: self.location.max_size(self.max_size),
         }
     }
 }
@@ -130,7 +130,7 @@ impl Recorder {
     /// # Errors
     /// Where the store cannot be opened or made, or no thread can be started.
     pub fn start(settings: Settings) -> Result<Self, StoreError> {
-        let store = Store::open(&settings.path, settings.access)?;
+        let store = Store::open_at(&settings.location, settings.access)?;
         Self::with(Box::new(store), settings)
     }
 
@@ -154,7 +154,7 @@ impl Recorder {
                 settings.batch,
                 settings.flush_interval,
             )),
-            journal: Arc::new(Journal::beside(&settings.path, settings.access)),
+            journal: Arc::new(Journal::beside(&settings.location.path(), settings.access)),
             settings,
             thread: Mutex::default(),
         }))
@@ -183,8 +183,14 @@ impl Recorder {
 
     /// Where the store is, or would be.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0.settings.path
+    pub fn path(&self) -> PathBuf {
+        self.0.settings.location.path()
+    }
+
+    /// The place of the store, which can change.
+    #[must_use]
+    pub fn location(&self) -> &StoreLocation {
+        &self.0.settings.location
     }
 
     /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
@@ -334,9 +340,9 @@ impl Recorder {
     /// Bytes that the store takes on the disk, with what is not merged into it yet.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let path = self.path().as_os_str();
+        let path = self.path();
         let sizes = ["", "-wal", "-shm"].map(|suffix| {
-            let mut file = path.to_owned();
+            let mut file = path.clone().into_os_string();
             file.push(suffix);
             fs::metadata(file).map_or(0, |metadata| metadata.len())
         });

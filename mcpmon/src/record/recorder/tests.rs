@@ -31,7 +31,7 @@ impl Bench {
     }
 
     fn reader(&self) -> Reader {
-        Reader::open(&self.settings.path).unwrap()
+        Reader::open(&self.settings.location.path()).unwrap()
     }
 
     fn events(&self) -> Vec<StoredEvent> {
@@ -192,7 +192,7 @@ fn pins_and_declarations_go_through_the_same_writer() {
 
 /// Holds the store's write lock, as another process might.
 fn locked(settings: &Settings) -> Connection {
-    let connection = Connection::open(&settings.path).unwrap();
+    let connection = Connection::open(settings.location.path()).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection
 }
@@ -337,7 +337,7 @@ fn the_writer_keeps_the_store_within_its_size() {
     drop(recorder);
     // Starting again enforces the limits at once.
     let recorder = bench.start();
-    while fs::metadata(&bench.settings.path).unwrap().len() > bench.settings.max_size {
+    while fs::metadata(bench.settings.location.path()).unwrap().len() > bench.settings.max_size {
         std::thread::yield_now();
     }
     drop(recorder);
@@ -389,7 +389,7 @@ fn receiver(
 }
 
 fn unposted(bench: &Bench) -> u32 {
-    let connection = Connection::open(&bench.settings.path).unwrap();
+    let connection = Connection::open(bench.settings.location.path()).unwrap();
     connection
         .query_row("SELECT count(*) FROM unposted", [], |row| row.get(0))
         .unwrap()

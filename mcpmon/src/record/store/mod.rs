@@ -13,7 +13,8 @@ use mcpmon_core::model::{
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoredEvent, bodies,
+    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoreLocation,
+    StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
     generation::Counter,
@@ -36,10 +37,15 @@ const LOG_SIZE_LIMIT: i64 = 16 << 20;
 pub struct Store {
     pub(super) connection: Connection,
     path: PathBuf,
+    location: StoreLocation,
+    /// What the location said when it was opened.
+    place: PathBuf,
     generation: Counter,
     access: Access,
     /// Device and number of the file that is open.
     file: Option<(u64, u64)>,
+    /// Somebody waits for what is written.
+    is_awaited: bool,
     /// The position up to which retention left only notable events.
     pub(super) spared: i64,
 }
@@ -88,20 +94,37 @@ impl Store {
     /// # Errors
     /// Where the path is unsafe, the file is not ours or from a later version, or SQLite fails.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
-        let path = access.prepare(path)?;
+        Self::open_at(&StoreLocation::new(path), access)
+    }
+
+    /// Opens the store where `location` says, and follows it from there.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_at(location: &StoreLocation, access: Access) -> Result<Self, StoreError> {
+        let place = location.path();
+        let path = access.prepare(&place)?;
         let connection = connect(&path)?;
         access.apply(&path)?;
-        let generation = Counter::open(&path, access).map_err(|source| AccessError::Io {
+        // Beside the store as it was found, unless it moved.
+        let number = match location.generation() == Generation::path(&place) {
+            true => Generation::path(&path),
+            false => location.generation().to_owned(),
+        };
+        let generation = Counter::open(&number, access).map_err(|source| AccessError::Io {
             what: "open",
-            path: Generation::path(&path),
+            path: number,
             source,
         })?;
         Ok(Self {
             connection,
             file: file_at(&path),
             path,
+            location: location.clone(),
+            place,
             generation,
             access,
+            is_awaited: false,
             spared: 0,
         })
     }
@@ -207,10 +230,17 @@ impl Store {
     /// Where SQLite fails.
     pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
         locks::wake_in_time();
-        let path = self.path.clone();
-        let set = self.connection.busy_handler(Some(locks::look_again_meanwhile));
-        set.map_err(|source| StoreError::Sqlite { path, source })?;
+        self.await_briefly()?;
         Ok(self)
+    }
+
+    fn await_briefly(&mut self) -> Result<(), StoreError> {
+        self.is_awaited = true;
+        let set = self.connection.busy_handler(Some(locks::look_again_meanwhile));
+        set.map_err(|source| StoreError::Sqlite {
+            path: self.path.clone(),
+            source,
+        })
     }
 
     /// Definitions of one server, package and user, by kind and name.
@@ -413,25 +443,45 @@ impl Store {
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.follow_file()?;
-        work(&self.connection).map_err(|source| StoreError::Sqlite {
-            path: self.path.clone(),
-            source,
-        })
+        let location = self.location.clone();
+        loop {
+            self.follow_file()?;
+            // It does not move while it is written.
+            let place = location.hold();
+            if place.path == self.place {
+                return work(&self.connection).map_err(|source| StoreError::Sqlite {
+                    path: self.path.clone(),
+                    source,
+                });
+            }
+        }
     }
 
     /// What would be written to a file that was removed is found by nobody: where another one is at the path, or none,
-    /// that is written from here on, and says why it begins there.
+    /// that is written from here on, and says why it begins there. Where the store moved, the one there is written.
     fn follow_file(&mut self) -> Result<(), StoreError> {
         let file = file_at(&self.path);
-        if file.is_some() && file == self.file {
+        let has_moved = self.location.hold().path != self.place;
+        if file.is_some() && file == self.file && !has_moved {
             return Ok(());
         }
-        let opened = Self::open(&self.path, self.access);
-        *self = opened.map_err(|error| StoreError::Unreachable {
-            who: format!("the store {}, which was removed", self.path.display()),
+        let why = match has_moved {
+            true => "which was moved",
+            false => "which was removed",
+        };
+        let opened = Self::open_at(&self.location, self.access);
+        let opened = opened.map_err(|error| StoreError::Unreachable {
+            who: format!("the store {}, {why}", self.path.display()),
             source: io::Error::other(error),
         })?;
+        let is_awaited = self.is_awaited;
+        *self = opened;
+        if is_awaited {
+            self.await_briefly()?;
+        }
+        if has_moved {
+            return Ok(());
+        }
         let component = "store".to_owned();
         let cause = "its file was removed or replaced while it was in use: what it held is gone, pins and approvals too";
         tracing::error!(path = %self.path.display(), "the store: {cause}");

@@ -16,6 +16,7 @@ use mcpmon_e2e::{
     wrapped::{Home, Wrapped},
 };
 use serde_json::Value;
+use test_case::test_case;
 
 /// Room for a store and its log.
 const SIZE: &str = "16m";
@@ -231,6 +232,70 @@ fn a_daemon_keeps_the_rules_of_a_store_that_takes_nothing_and_gives_back_what_wa
         let kills = daemon.site.events()?;
         let kills = kills.iter().filter(|event| text(event, "type") == "mcp_kill");
         assert_eq!(kills.count(), 2);
+        Ok(())
+    })
+}
+
+/// Makes the store of a daemon unusable, or usable again.
+type Change = fn(&Disk) -> Result<()>;
+
+#[test_case(Disk::fill, Disk::clear; "full")]
+#[test_case(|disk| disk.set_read_only(true), |disk| disk.set_read_only(false); "read only")]
+fn a_daemon_returns_to_its_store_once_that_can_be_written(spoil: Change, mend: Change) -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let site = Site::new(POLICY)?;
+    let server = ToolServer::write(&site.path(""))?;
+    server.offer(&[("free", "One.")])?;
+    fs::create_dir(site.path("store"))?;
+    disk::with(&site.path("store"), SIZE, |disk| {
+        let daemon = Daemon::start_at(&host, site)?;
+        switch(&daemon, &[])?;
+        let (site, _) = daemon.end()?;
+        spoil(disk)?;
+        let daemon = Daemon::start_at(&host, site)?;
+        assert_eq!(state(&daemon)?, (true, true), "{}", daemon.log());
+        switch(&daemon, &["--off"])?;
+        // It is served before, during and after.
+        let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
+        client.initialize()?;
+        assert_eq!(client.tools()?, ["free"]);
+        assert!(matches!(client.call("free")?, Called::Returned(_)));
+        let standby = daemon.status()?["store"]["path"].clone();
+        assert!(standby.to_string().contains("standby.db"), "{standby}");
+
+        mend(disk)?;
+        wait::until("the return to the store", || {
+            Ok((state(&daemon)? == (false, false)).then_some(()))
+        })?;
+        assert_eq!(daemon.site.ask(&["status"])?.code, Some(0), "{}", daemon.log());
+        let restored = daemon.event("the return", |event| {
+            text(event, "type") == "mcp_enforcement_restored" && text(event, "component") == "store file"
+        })?;
+        let reason = text(&restored, "reason").to_owned();
+        assert!(reason.contains("taken over from the standby store"), "{restored}");
+        let status = daemon.status()?;
+        assert!(reason.contains(text(&status["store"], "path")), "{status}");
+        assert!(!std::path::Path::new(standby.as_str().unwrap_or_default()).exists());
+
+        // The wrapper hears of what is decided from here on, and what it did before is in the store.
+        assert!(matches!(client.call("free")?, Called::Returned(_)));
+        switch(&daemon, &[])?;
+        wait::until("a refusal", || {
+            Ok(matches!(client.call("free")?, Called::Failed(_)).then_some(()))
+        })?;
+        client.close()?;
+        daemon.event("the first answer", |event| {
+            text(event, "type") == "mcp_tool_returned"
+        })?;
+        let (site, _) = daemon.end()?;
+
+        let daemon = Daemon::start_at(&host, site)?;
+        assert_eq!(state(&daemon)?, (true, false), "{}", daemon.log());
+        let kills = daemon.site.events()?;
+        let kills = kills.iter().filter(|event| text(event, "type") == "mcp_kill");
+        assert_eq!(kills.count(), 3);
         Ok(())
     })
 }

@@ -1,0 +1,93 @@
+//! The place of a store: a daemon that works with a standby store moves to its own while others write.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
+
+use super::Generation;
+
+/// Where a store is, and how large it may become there. Clones share it.
+#[derive(Clone, Debug)]
+pub struct StoreLocation(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    place: RwLock<Place>,
+    /// Other processes map it: it stays where it was when they began.
+    generation: PathBuf,
+}
+
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    max_size: Option<u64>,
+}
+
+impl StoreLocation {
+    /// A store at `path`.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::with(path.into(), None)
+    }
+
+    /// A store at `path` that takes at most `max_size` bytes while it is there.
+    #[must_use]
+    pub fn standby(path: impl Into<PathBuf>, max_size: u64) -> Self {
+        Self::with(path.into(), Some(max_size))
+    }
+
+    fn with(path: PathBuf, max_size: Option<u64>) -> Self {
+        Self(Arc::new(Shared {
+            generation: Generation::path(&path),
+            place: RwLock::new(Place { path, max_size }),
+        }))
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.hold().path.clone()
+    }
+
+    /// The file whose number rises when anything changes that other processes hold.
+    #[must_use]
+    pub fn generation(&self) -> &Path {
+        &self.0.generation
+    }
+
+    /// The size in bytes that the store may reach where `max_size` is meant for it.
+    pub(super) fn max_size(&self, max_size: u64) -> u64 {
+        self.hold()
+            .max_size
+            .map_or(max_size, |standby| standby.min(max_size))
+    }
+
+    /// The place, which stays the same until the guard is dropped.
+    pub(super) fn hold(&self) -> RwLockReadGuard<'_, Place> {
+        // What a panic could leave behind is a whole place.
+        self.0.place.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves to `path` once nobody writes, and after `finish` succeeded, during which nobody begins to.
+    ///
+    /// # Errors
+    /// What `finish` fails with; then nothing moves.
+    pub fn move_to<T, E>(&self, path: &Path, finish: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut place = self.0.place.write().unwrap_or_else(PoisonError::into_inner);
+        let finished = finish()?;
+        *place = Place {
+            path: path.to_owned(),
+            max_size: None,
+        };
+        Ok(finished)
+    }
+}
+
+impl PartialEq for StoreLocation {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.path() == other.path()
+    }
+}
+
+impl Eq for StoreLocation {}
