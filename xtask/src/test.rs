@@ -5,7 +5,7 @@ use std::{process::Command, thread};
 use anyhow::Result;
 
 use crate::{
-    build_ebpf, packages,
+    build_ebpf, demo, packages,
     privilege::Privilege,
     real_servers,
     shell::{self, Environment, say, step},
@@ -49,6 +49,7 @@ pub(crate) fn run() -> Result<()> {
         // These tests wait more than they compute.
         let lab = scope.spawn(vm::prepare);
         step("tests on the running kernel", root_tests)?;
+        step("the demo, whose scenes must end as they do in the README", demo)?;
         let lab = shell::join(lab);
         step("kernel tests on other kernels", || other_kernels(lab))
     })
@@ -69,9 +70,18 @@ fn test_units() -> Command {
     cargo
 }
 
+/// As root. Where that cannot be had, CI fails and everyone else is told why it was skipped.
+fn demo() -> Result<()> {
+    skipped_outside_ci(demo::test())
+}
+
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
 fn other_kernels(lab: Result<Lab>) -> Result<()> {
-    match lab.and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)) {
+    skipped_outside_ci(lab.and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)))
+}
+
+fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
+    match outcome {
         Err(error) if !shell::is_ci() && error.is::<Environment>() => {
             say(format_args!("skipped: {error:#}"));
             Ok(())

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{
     PORT, network,
+    outcome::{self, Listings},
     undo::{Streams, Undo, wait_until},
 };
 use crate::shell;
@@ -86,6 +87,24 @@ impl Daemon {
             bail!("`mcpmon {listing}` failed: {status}");
         }
         Ok(())
+    }
+
+    /// The same listings as JSON.
+    pub(super) fn listings(&self) -> Result<Listings> {
+        let listed = |listing: &str| {
+            let output = self
+                .asking(listing)
+                .arg("--json")
+                .output()
+                .context("could not run mcpmon")?;
+            outcome::objects(&output.stdout)
+        };
+        Ok(Listings {
+            servers: listed("servers")?,
+            execs: listed("execs")?,
+            connections: listed("connections")?,
+            status: listed("status")?,
+        })
     }
 
     fn asking(&self, command: &str) -> Command {

@@ -4,6 +4,7 @@
 mod client;
 mod daemon;
 mod network;
+mod outcome;
 mod prerequisites;
 mod runtime;
 mod undo;
@@ -12,10 +13,10 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use self::{
     daemon::Daemon,
@@ -23,6 +24,7 @@ use self::{
     undo::{Streams, Undo},
 };
 use crate::{
+    privilege::Privilege,
     run,
     shell::{self, say, step},
 };
@@ -49,16 +51,34 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             .context("the scene is started by `cargo xtask demo`")?;
         return scene(runtime, &directory).map(|()| ExitCode::SUCCESS);
     }
+    run::as_root(prepare(options, &directory)?)
+}
+
+/// Plays the scene as a test: fails where it shows anything else than it is there to show.
+///
+/// # Errors
+/// [`shell::Environment`] where it cannot be played on this machine.
+pub(crate) fn test() -> Result<()> {
+    let options = Options {
+        runtime: None,
+        scene: false,
+    };
+    let scene = prepare(&options, &shell::target().join("demo"))?;
+    shell::run(&mut Privilege::current().elevate(scene))
+}
+
+/// Checks, builds and fetches; returns the scene, which root plays.
+fn prepare(options: &Options, directory: &Path) -> Result<Command> {
     let runtime = prerequisites::check(options.runtime)?;
     run::build()?;
-    fs::create_dir_all(&directory).with_context(|| format!("could not create {}", directory.display()))?;
+    fs::create_dir_all(directory).with_context(|| format!("could not create {}", directory.display()))?;
     step(&format!("fetch {}", runtime.server()), || {
-        runtime.fetch(&directory)
+        runtime.fetch(directory)
     })?;
     say("\nLoading the kernel programs and making a network namespace need root:");
     let mut scene = shell::command(std::env::current_exe().context("the path of xtask")?);
     scene.args(["demo", "--scene", "--runtime", runtime.name()]);
-    run::as_root(scene)
+    Ok(scene)
 }
 
 fn scene(runtime: Runtime, directory: &Path) -> Result<()> {
@@ -80,6 +100,7 @@ fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
         )?;
         client::over_stdio(&mut server)
     })?;
+    ensure!(!stdio.tools.is_empty(), "the server offers no tool");
     say(format_args!(
         "it offers {} tools: {}",
         stdio.tools.len(),
@@ -109,6 +130,7 @@ fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
         shell::print(format_args!("\n──── mcpmon {listing}"));
         daemon.show(listing)?;
     }
+    daemon.listings()?.check()?;
     shell::print(format_args!(
         "\nThe refusal is the line with {denied}: the kernel answered EPERM, no packet left."
     ));
