@@ -205,6 +205,7 @@ mod tests {
             pending: false,
             argv: Vec::new(),
             linked: Vec::new(),
+            directory: None,
             filename: String::new(),
             comm: "gone".to_owned(),
             uid: 0,
