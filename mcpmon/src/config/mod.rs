@@ -68,12 +68,18 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Its sources, as events name them.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
+        sources.join(", ")
+    }
+
     /// That it took effect; notable where it lacks rules.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
-        let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
         let kind = EventKind::PolicyLoaded {
-            path: sources.join(", "),
+            path: self.path(),
             hash: self.hash,
             lost: self.lost.iter().take(MOST_LOST).cloned().collect(),
         };

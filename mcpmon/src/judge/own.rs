@@ -113,14 +113,20 @@ impl Followed {
     }
 }
 
-/// What is recorded of news of a policy, of that of the user `uid` where one process judges for many.
-pub(super) fn told(now: Timestamp, uid: Option<u32>, news: &Result<Loaded, ConfigError>) -> Event {
+/// What is recorded of news of a policy, of that of the user `uid` where one process judges for many. Where the news are
+/// a mistake, `stays` is in force all the same.
+pub(super) fn told(
+    now: Timestamp,
+    uid: Option<u32>,
+    stays: Option<&Loaded>,
+    news: &Result<Loaded, ConfigError>,
+) -> Event {
     let error = match news {
         Ok(loaded) => return loaded.event(now),
         Err(error) => error,
     };
     let errors = mistakes(error);
-    let path = String::new();
+    let path = stays.map(Loaded::path).unwrap_or_default();
     let mut event = Event::new(now, Layer::Agent, EventKind::PolicyRejected { path, errors });
     event.severity = Severity::High;
     let whose = uid.map_or_else(String::new, |uid| format!("of the own file of user {uid}, "));
@@ -138,6 +144,10 @@ pub(crate) fn mistakes(error: &ConfigError) -> Vec<String> {
             let problems = invalid.problems().iter();
             problems.map(|problem| mask_text(&problem.headline())).collect()
         }
-        ConfigError::Source(_) | ConfigError::Vanished => vec![error.to_string()],
+        ConfigError::Source(source) => {
+            let cause = std::error::Error::source(source);
+            vec![cause.map_or_else(|| source.to_string(), |cause| format!("{source}: {cause}"))]
+        }
+        ConfigError::Vanished => vec![error.to_string()],
     }
 }

@@ -1,10 +1,10 @@
 //! Which policy holds for whom, where one process judges for many users: the host's, tightened by each user's own file.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicI64, Ordering},
     },
     thread,
@@ -43,12 +43,26 @@ struct Shared {
 /// Where users' own files come from, and where is recorded what becomes of them.
 struct Files {
     read: Box<Read>,
+    turns: Turns,
     recorder: Recorder,
     now: fn() -> Timestamp,
 }
 
 /// What reads the own file of a user.
 type Read = dyn Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync;
+
+/// Users whose file is being read. Others who want the same file wait for what comes of that.
+#[derive(Default)]
+struct Turns {
+    taken: Mutex<BTreeSet<u32>>,
+    given_back: Condvar,
+}
+
+/// The only reader of a user's file, until this is dropped.
+struct Turn<'a> {
+    turns: &'a Turns,
+    uid: u32,
+}
 
 #[derive(Debug)]
 struct Held {
@@ -85,7 +99,16 @@ impl Policies {
         read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
     ) -> Self {
         let read = Box::new(read);
-        Self::new(host, Some(Files { read, recorder, now }))
+        let turns = Turns::default();
+        Self::new(
+            host,
+            Some(Files {
+                read,
+                turns,
+                recorder,
+                now,
+            }),
+        )
     }
 
     fn new(host: Loaded, files: Option<Files>) -> Self {
@@ -116,12 +139,13 @@ impl Policies {
         if let Some(loaded) = self.known(now, uid) {
             return loaded;
         }
-        let found = (files.read)(uid);
-        let mut owns = self.owns();
-        // Somebody else may have asked meanwhile.
+        let _turn = files.turns.take(uid);
+        // Another thread may have read it meanwhile.
         if let Some(loaded) = self.known(now, uid) {
             return loaded;
         }
+        let found = (files.read)(uid);
+        let mut owns = self.owns();
         let host = self.host();
         let (loaded, own) = Own::over((*host).clone(), found);
         // The host's own, where that is all: nothing is to be put in force anew.
@@ -188,13 +212,15 @@ impl Policies {
         let uids: Vec<u32> = owns.keys().copied().collect();
         drop(owns);
         for uid in uids {
-            // Nobody waits for a file.
+            let turn = files.turns.take(uid);
             let found = (files.read)(uid);
+            drop(turn);
             let mut owns = self.owns();
             let Some(news) = owns.get_mut(&uid).and_then(|own| own.news(found)) else {
                 continue;
             };
-            let event = told(now, Some(uid), &news);
+            let stays = self.held().users.get(&uid).map(|user| Arc::clone(&user.loaded));
+            let event = told(now, Some(uid), stays.as_deref(), &news);
             match news {
                 Ok(loaded) => self.put(uid, Arc::new(loaded)),
                 Err(error) => {
@@ -263,6 +289,31 @@ impl Held {
     }
 }
 
+impl Turns {
+    fn take(&self, uid: u32) -> Turn<'_> {
+        let taken = self.taken();
+        let is_taken = |taken: &mut BTreeSet<u32>| taken.contains(&uid);
+        let mut taken = self
+            .given_back
+            .wait_while(taken, is_taken)
+            .unwrap_or_else(PoisonError::into_inner);
+        taken.insert(uid);
+        Turn { turns: self, uid }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        // No step of ours leaves it half changed.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.taken().remove(&self.uid);
+        self.turns.given_back.notify_all();
+    }
+}
+
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Files").finish_non_exhaustive()
@@ -283,6 +334,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(sample::NOON);
     const PATIENCE: Duration = Duration::from_secs(10);
+    const MOMENT: Duration = Duration::from_millis(200);
     const HOST: &str = "version: 1\nmcp: {blocked_tools: [format_disk]}\n";
 
     /// What users' files say.
@@ -305,9 +357,6 @@ mod tests {
 
     impl Host {
         fn new(text: &str) -> Self {
-            let directory = tempfile::tempdir().expect("a directory");
-            let recorder =
-                Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).expect("a recorder");
             let texts = Texts::default();
             let files = Arc::clone(&texts);
             let read = move |uid: u32| {
@@ -316,8 +365,21 @@ mod tests {
                 Ok(text.map(|text| sources(&format!("/home/{uid}/mcpmon.yaml"), text)))
             };
             Self {
-                directory,
                 texts,
+                ..Self::with(text, read)
+            }
+        }
+
+        fn with(
+            text: &str,
+            read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
+        ) -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let recorder =
+                Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).expect("a recorder");
+            Self {
+                directory,
+                texts: Texts::default(),
                 policies: Policies::reading(of_host(text), recorder, || NOW, read),
             }
         }
@@ -349,6 +411,7 @@ mod tests {
                 .collect()
         }
     }
+
     #[test]
     fn a_users_file_tightens_for_that_user_alone() {
         let host = Host::new(HOST);
@@ -365,6 +428,47 @@ mod tests {
             &host.policies.of(NOW, Some(1001)),
             &host.policies.host()
         ));
+    }
+
+    /// A file that is read twice at a time counts as one that hangs ([`Sources::of_home`]).
+    #[test]
+    fn many_who_ask_for_one_user_at_a_time_read_one_file() {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let begun = Mutex::new(begun);
+        let readers = AtomicI64::new(0);
+        let read = move |_: u32| {
+            let before = readers.fetch_add(1, Ordering::Relaxed);
+            let found = match before {
+                // Gives the other one time to come in as well.
+                0 => {
+                    let begun = begun.lock().expect("no panic");
+                    let _asked = begun.recv_timeout(MOMENT);
+                    let _read = begun.recv_timeout(MOMENT);
+                    Ok(None)
+                }
+                _ => Err(SourceError::Read {
+                    path: PathBuf::from("the policy file of user 1000"),
+                    source: std::io::ErrorKind::TimedOut.into(),
+                }),
+            };
+            readers.fetch_sub(1, Ordering::Relaxed);
+            found
+        };
+        let host = Host::with(HOST, read);
+        thread::scope(|threads| {
+            let asks = || host.policies.of(NOW, Some(1000));
+            threads.spawn(asks);
+            threads.spawn(|| {
+                begin.send(()).expect("it is waited for");
+                host.policies.of(NOW, Some(1000))
+            });
+        });
+        host.policies.poll();
+        assert_eq!(
+            host.events(),
+            [],
+            "no file is there, and nothing is wrong with it"
+        );
     }
 
     #[test]

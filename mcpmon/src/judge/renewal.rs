@@ -139,7 +139,7 @@ impl Judge {
         let Some(news) = news else {
             return;
         };
-        let event = told(now, None, &news);
+        let event = told(now, None, None, &news);
         if let Ok(loaded) = news {
             self.adopt(now, &loaded);
         }

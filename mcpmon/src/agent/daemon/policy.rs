@@ -13,11 +13,12 @@ use crate::{
         engine::Message,
         names::{Found, Wanted},
     },
-    config::{Asked, ConfigError, Loaded},
+    config::{Asked, Loaded},
     intercept::kernel::addresses::Enforcement,
+    judge,
 };
 use mcpmon_core::{
-    inspect::{agents::AGENT_NAMES, mask::mask_text},
+    inspect::agents::AGENT_NAMES,
     model::{Event, EventKind, Kills, Layer, Severity},
     policy::{
         Mode,
@@ -44,13 +45,7 @@ impl Daemon {
                 }
                 Err(error) => vec![error.to_string()],
             },
-            // A message may quote a value.
-            Err(ConfigError::Invalid(invalid)) => invalid
-                .problems()
-                .iter()
-                .map(|problem| mask_text(&problem.headline()))
-                .collect(),
-            Err(error) => vec![error.to_string()],
+            Err(error) => judge::mistakes(&error),
         };
         tracing::error!(
             "the changed policy is refused, the one before stays in force:\n{}",

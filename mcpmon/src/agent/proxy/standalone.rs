@@ -243,7 +243,7 @@ fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>
             let errors = judge::mistakes(&error);
             let told = errors.join("; ");
             tracing::error!("the changed policy is refused, the one before stays in force: {told}");
-            let path = String::new();
+            let path = loaded.path();
             let kind = EventKind::PolicyRejected { path, errors };
             let mut event = Event::new(clock::now(), Layer::Agent, kind);
             event.severity = Severity::High;
