@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Decision, Policy, RuleAction, ServerPolicy, rules::ToolPolicy};
+use super::{
+    CrossServerDecision, Decision, EgressDefault, FirstUse, Handling, OnBypass, OnDetection, OnNewTool,
+    OnSecret, Policy, RuleAction, ServerPolicy, Unwrapped, rules::ToolPolicy,
+};
 
 impl Policy {
     /// The rules of `before` that this policy lacks, by name, in order.
@@ -13,7 +16,7 @@ impl Policy {
     }
 }
 
-/// What a policy restrains, by name. Settings with a value of their own are none: they are changed, not lost.
+/// What a policy restrains, by name: its rules, and settings that are stricter than what holds without a word.
 fn restraints(policy: &Policy) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut add = |kind: &str, name: &str| {
@@ -21,8 +24,13 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
     };
     for server in &policy.servers {
         add("mcp.servers", server.id.as_str());
-        if server.egress.is_some() {
-            add("egress of", server.id.as_str());
+        let Some(egress) = &server.egress else { continue };
+        add("egress of", server.id.as_str());
+        if egress.default == EgressDefault::Deny {
+            add("egress of", &format!("{}: default: deny", server.id.as_str()));
+        }
+        for endpoint in &egress.deny {
+            add("egress of", &format!("{}: deny {endpoint}", server.id.as_str()));
         }
     }
     for rule in &policy.network.rules {
@@ -67,10 +75,68 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
     for pattern in &policy.inspection.custom {
         add("mcp.detection.custom_patterns", &pattern.name);
     }
-    if policy.fail_closed {
-        add("mcp.fail_closed", "true");
+    for path in &policy.guard.extra_paths {
+        add("mcp.config_guard.extra_paths", &path.to_string());
     }
+    for (server, _) in &policy.rate_limits.per_server {
+        add("mcp.rate_limits.per_server", server.as_str());
+    }
+    settings(policy, &mut add);
     names
+}
+
+/// Settings that are stricter than their defaults.
+fn settings(policy: &Policy, add: &mut impl FnMut(&str, &str)) {
+    let pins = [policy.pinning, policy.definition_pinning];
+    let requests = policy.requests;
+    let blocks = |handling| handling == Handling::Block;
+    let strict = [
+        ("mcp.fail_closed", "true", policy.fail_closed),
+        ("mcp.defaults.decision", "BLOCK", stops(policy.rules.default)),
+        ("exec.unwrapped", "deny", policy.exec.unwrapped == Unwrapped::Deny),
+        (
+            "network.proxy_bypass",
+            "deny",
+            policy.network.bypass.action == OnBypass::Deny,
+        ),
+        (
+            "mcp.version_pinning.auto_trust_first",
+            "false",
+            pins.iter().any(|pinning| !pinning.auto_trust_first),
+        ),
+        (
+            "mcp.registry.pin_on_first_use",
+            "false",
+            policy.first_use == FirstUse::Record,
+        ),
+        (
+            "mcp.detection.on_detection",
+            "block",
+            policy.inspection.on_detection == OnDetection::Block,
+        ),
+        (
+            "mcp.detection.on_new_tool",
+            "hide",
+            policy.inspection.on_new_tool == OnNewTool::Hide,
+        ),
+        (
+            "mcp.output_inspection.secrets",
+            "redact or block",
+            policy.outputs.secrets != OnSecret::Alert,
+        ),
+        (
+            "mcp.cross_server.decision",
+            "block",
+            policy.cross_server.decision == CrossServerDecision::Block,
+        ),
+        ("mcp.elicitation", "block", blocks(requests.elicitation)),
+        ("mcp.prompts", "block", blocks(requests.prompts)),
+        ("mcp.completion", "block", blocks(requests.completion)),
+        ("mcp.native_tools", "block", blocks(policy.llm.native_tools)),
+    ];
+    for (key, value, _) in strict.into_iter().filter(|(_, _, holds)| *holds) {
+        add(key, value);
+    }
 }
 
 fn servers(policy: &ServerPolicy, add: &mut impl FnMut(&str, &str)) {
@@ -99,7 +165,34 @@ const fn stops(decision: Decision) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NameGlob, ServerId};
+    use crate::{
+        model::{NameGlob, ServerId},
+        policy::ExecPolicy,
+    };
+
+    #[test]
+    fn a_strict_setting_is_lost_as_a_rule_is_and_a_lax_one_is_none() {
+        let mut before = Policy::default();
+        before.exec.unwrapped = Unwrapped::Deny;
+        before.pinning.auto_trust_first = false;
+        before.rules.default = Decision::Block;
+        assert_eq!(
+            Policy::default().losses(&before),
+            [
+                "exec.unwrapped `deny`",
+                "mcp.defaults.decision `BLOCK`",
+                "mcp.version_pinning.auto_trust_first `false`"
+            ]
+        );
+        let lax = Policy {
+            exec: ExecPolicy {
+                unwrapped: Unwrapped::Allow,
+                ..ExecPolicy::default()
+            },
+            ..Policy::default()
+        };
+        assert_eq!(Policy::default().losses(&lax), [""; 0]);
+    }
 
     #[test]
     fn what_a_policy_lacks_of_another_is_named() {
