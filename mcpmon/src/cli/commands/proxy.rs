@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
-        proxy::{self, HostError, ProxyError, StandaloneOptions},
+        proxy::{self, HostError, ProxyError, ProxyStatus, StandaloneOptions},
     },
     cli::{CliError, ErrorKind, Globals, Output},
     config::{LocalConfig, Search},
@@ -45,19 +45,29 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     };
     let mut told = Ok(());
     proxy::run(options, |status| {
-        let base = format!("http://{}", status.listen);
-        let mut lines = vec![
-            format!("listening: {status}"),
-            format!("set for agents: ANTHROPIC_BASE_URL={base}/anthropic OPENAI_BASE_URL={base}/openai/v1"),
-        ];
-        let servers = status.servers.iter();
-        lines.extend(servers.map(|server| format!("MCP server {server}: {base}/mcp/{server}")));
+        let lines = addresses(status);
         let (mut data, mut notes) = (io::stdout().lock(), io::stderr().lock());
         let mut output = Output::new(&mut data, &mut notes, globals);
         told = output.text(&lines).and_then(|()| output.flush());
     })
     .map_err(explain)?;
     Ok(told?)
+}
+
+/// Where agents and clients find it. A token that is demanded stands in no line: output is logged.
+fn addresses(status: &ProxyStatus) -> Vec<String> {
+    let session = if status.token { "/s/TOKEN" } else { "" };
+    let base = format!("http://{}{session}", status.listen);
+    let mut lines = vec![
+        format!("listening: {status}"),
+        format!("set for agents: ANTHROPIC_BASE_URL={base}/anthropic OPENAI_BASE_URL={base}/openai/v1"),
+    ];
+    let servers = status.servers.iter();
+    lines.extend(servers.map(|server| format!("MCP server {server}: {base}/mcp/{server}")));
+    if status.token {
+        lines.push("TOKEN: the content of `proxy.token_file`".to_owned());
+    }
+    lines
 }
 
 /// To standard error: what happens to the proxy, or the daemon, itself, unless `RUST_LOG` asks for more.
@@ -94,5 +104,36 @@ pub(in crate::cli) fn explain(error: ProxyError) -> CliError {
     match hint {
         Some(hint) => told.with_hint(hint),
         None => told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_such_as_a_client_can_use() {
+        let status = |token| ProxyStatus {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8484)),
+            listen_unix: None,
+            mode: "embedded".to_owned(),
+            token,
+            providers: vec!["openai".to_owned()],
+            bodies: None,
+            sessions: 0,
+            servers: vec![mcpmon_core::model::ServerId::new("docs").expect("an id")],
+            conversations: 0,
+        };
+        insta::assert_snapshot!(addresses(&status(false)).join("\n"), @r"
+        listening: http://127.0.0.1:8484, embedded, for openai
+        set for agents: ANTHROPIC_BASE_URL=http://127.0.0.1:8484/anthropic OPENAI_BASE_URL=http://127.0.0.1:8484/openai/v1
+        MCP server docs: http://127.0.0.1:8484/mcp/docs
+        ");
+        insta::assert_snapshot!(addresses(&status(true)).join("\n"), @r"
+        listening: http://127.0.0.1:8484, embedded, with a token, for openai
+        set for agents: ANTHROPIC_BASE_URL=http://127.0.0.1:8484/s/TOKEN/anthropic OPENAI_BASE_URL=http://127.0.0.1:8484/s/TOKEN/openai/v1
+        MCP server docs: http://127.0.0.1:8484/s/TOKEN/mcp/docs
+        TOKEN: the content of `proxy.token_file`
+        ");
     }
 }
