@@ -69,7 +69,7 @@ impl<'t> Envelope<'t> {
         let parts = Parts::of(whole);
         let id = parts.id.map(request_id);
         let invalid = |cause| Invalid {
-            id: id.clone().flatten(),
+            id: id.clone().flatten().or_else(|| parts.id.and_then(whole_number)),
             has_method: parts.method.is_some(),
             cause,
         };
@@ -180,6 +180,14 @@ pub fn request_id(value: Value<'_>) -> Option<RequestId> {
     (is_integer && digits != "-0").then(|| RequestId::Number(digits.into()))
 }
 
+/// The id for which readers take a number whose fraction is nothing (`3.0`).
+fn whole_number(value: Value<'_>) -> Option<RequestId> {
+    let (digits, fraction) = value.text().split_once('.')?;
+    let is_whole = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_nothing = fraction.bytes().all(|byte| byte == b'0');
+    (is_whole(digits) && is_nothing).then(|| RequestId::Number(digits.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
@@ -213,6 +221,7 @@ mod tests {
     #[test_case(r#"{"jsonrpc":"2.0","method":"m"}"#, "notification m"; "notification")]
     #[test_case(r#"{"jsonrpc":"2.0","method":"m","params":null}"#, "notification m"; "no parameters")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#, r#"result Number("1") {"a":1}"#; "result")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":"1.0","result":{}}"#, r#"result Text("1.0") {}"#; "a text that reads like a number")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}"#, r#"error Number("1") {"code":-1,"message":""}"#; "error")]
     fn messages(line: &str, expected: &str) {
         assert_eq!(read(line), expected);
@@ -222,7 +231,8 @@ mod tests {
     #[test_case(r#"{"id":1,"method":"m"}"#, r#"Some("1") jsonrpc is not "2.0""#; "no version")]
     #[test_case(r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, r#"Some("1") jsonrpc is not "2.0""#; "a number as version")]
     #[test_case(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, "None the id is neither an integer nor a string"; "null as id")]
-    #[test_case(r#"{"jsonrpc":"2.0","id":1.0,"method":"m"}"#, "None the id is neither an integer nor a string"; "a fraction as id")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1.0,"method":"m"}"#, r#"Some("1") the id is neither an integer nor a string"#; "a fraction of nothing as id")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#, "None the id is neither an integer nor a string"; "a fraction as id")]
     #[test_case(r#"{"jsonrpc":"2.0","id":1e2,"method":"m"}"#, "None the id is neither an integer nor a string"; "an exponent in an id")]
     #[test_case(r#"{"jsonrpc":"2.0","id":-0,"method":"m"}"#, "None the id is neither an integer nor a string"; "minus zero")]
     #[test_case(r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, "None the id is neither an integer nor a string"; "true as id")]
