@@ -72,7 +72,8 @@ pub(super) fn misleads(url: &str) -> Option<&'static str> {
     let host = without_port(authority)
         .to_lowercase()
         .replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
-    if host.is_empty() || host.contains('%') {
+    if host.is_empty() || host.contains('%') || host.split('.').any(|label| decoded(label).contains(is_sign))
+    {
         return Some("readers differ on where it leads");
     }
     numeric(&host).unwrap_or_else(|| named(&host))
@@ -138,11 +139,12 @@ fn named(host: &str) -> Option<&'static str> {
     if !is_known && KNOWN.iter().any(holds) {
         return Some(LOOKS_LIKE);
     }
-    // `g1thub.com`, `rnicrosoft.com`
-    let name = host.rsplit('.').nth(1).unwrap_or(host);
+    // `g1thub.com`, `rnicrosoft.com`, `gıthub.com`
+    let name = decoded(host.rsplit('.').nth(1).unwrap_or(host));
+    let seen = look(&Skeleton::of(&name).text);
     let is_like = |known: &str| {
         let known = known.rsplit('.').nth(1).unwrap_or(known);
-        known.len() >= SHORTEST_NAME && known != name && look(known) == look(name)
+        known.len() >= SHORTEST_NAME && known != name && look(known) == seen
     };
     KNOWN.into_iter().any(is_like).then_some(LOOKS_LIKE)
 }
@@ -153,6 +155,11 @@ fn decoded(label: &str) -> String {
         .strip_prefix("xn--")
         .and_then(idna::punycode::decode_to_string);
     unicode.unwrap_or_else(|| label.to_owned())
+}
+
+/// Whether a character is a sign beyond ASCII, such as those that look like a slash or a dot.
+const fn is_sign(c: char) -> bool {
+    matches!(c, '\u{2000}'..='\u{2bff}' | '\u{a789}' | '\u{fe10}'..='\u{fe1f}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff0f}')
 }
 
 /// Whether letters of other scripts make a label look like one of ASCII; letters with accents do not.
@@ -202,6 +209,10 @@ mod tests {
     #[test_case("https://github.com.evil.example/login"; "a host within a host")]
     #[test_case("https://github.com\u{3002}evil.example/login"; "a host within a host, with an ideographic full stop")]
     #[test_case("https://login-github-com.evil.example/"; "the same with hyphens")]
+    #[test_case("https://github.com\u{2044}login.evil.example/"; "a sign that looks like a slash")]
+    #[test_case("https://github.xn--comlogin-g03d.evil.example/"; "the same, encoded")]
+    #[test_case("https://gıthub.com/"; "an i without a dot")]
+    #[test_case("https://xn--gthub-n4a.com/"; "an i without a dot, encoded")]
     #[test_case("https://g1thub.com/"; "a digit")]
     #[test_case("https://rnicrosoft.com/"; "two letters for one")]
     #[test_case("https://%67ithub.com/"; "an escape")]
@@ -223,6 +234,7 @@ mod tests {
     #[test_case("https://a.example/profile/@me?next=user@host"; "a sign in a path")]
     #[test_case("https://a.example:8443/x"; "a port")]
     #[test_case("https://strides.com/"; "another word")]
+    #[test_case("https://kapı.example/"; "a word with an i without a dot")]
     fn is_what_it_seems(url: &str) {
         assert_eq!(misleads(url), None);
     }

@@ -16,7 +16,7 @@ use crate::{
     inspect::{
         labels,
         mask::mask_text,
-        normalise::skeleton::Skeleton,
+        normalise::{decode::layers, skeleton::Skeleton},
         walk::{self, Part, Path},
     },
     model::{Category, Finding, Match, RawJson, Severity, Standing},
@@ -53,7 +53,13 @@ pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
     let mut found = None;
     walk::strings(params, |path, part, text| {
         if found.is_none() {
-            found = asked(&fields, path, part, &text).map(|asked| finding(path, &text, asked));
+            let encoded = || {
+                layers(&text)
+                    .into_iter()
+                    .find_map(|layer| asked(&fields, path, part, &layer.text))
+            };
+            let asked = asked(&fields, path, part, &text).or_else(encoded);
+            found = asked.map(|asked| finding(path, &text, asked));
         }
     });
     found

@@ -27,7 +27,7 @@ const CREDENTIALS: &str = "\
 
 /// The same in other languages, as parts of words.
 const FOREIGN: &str = "\
-    passwort passwoert kennwort losungswort zugangsdaten anmeldedaten geheimzahl zugangscode zugangsschlüssel \
+    passwort passwoert kennwort losungswort zugangsdaten anmeldedaten geheimzahl zugangscode zugangsschlüssel zugriffstoken zugriffsschlüssel zugangstoken \
     api_schlüssel privater_schlüssel privaten_schlüssel geheimer_schlüssel geheimen_schlüssel wiederherstellungs \
     sicherheitscode bestätigungscode einmalcode kreditkarte \
     contraseña clave_de_acceso clave_secreta clave_privada clave_api clave_de_api clave_ssh credenciales \
@@ -62,6 +62,7 @@ const FOREIGN: &str = "\
 /// Words that also stand for other things: they count where they are asked for.
 const AMBIGUOUS: &str = "\
     token secret pin pat pw psw cookie mnemonic env_var environment_variable env_file dotenv dot_env keychain \
+    digit_code code_from_your_authenticator \
     clave parola geslo jeton";
 
 /// Words that say that something is to be typed.
