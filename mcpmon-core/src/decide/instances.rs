@@ -1,6 +1,9 @@
 //! Running servers: from the launch that was recognised to the process that serves, and to its end.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    time::Duration,
+};
 
 use crate::{
     inspect::launch::Stage,
@@ -33,10 +36,20 @@ pub(super) struct Instance {
     /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
     /// from when it was left alone last.
     pub(super) shell: Option<Serving>,
+    /// Of the candidates that ended, the one that lived longest, and how long.
+    pub(super) ended_candidate: Option<EndedCandidate>,
     /// What this launch was the first to pin.
     pub(super) pinned: Option<PinKey>,
     /// How far it is.
     pub(super) phase: Phase,
+}
+
+/// A process that may have been the server, and has ended.
+#[derive(Clone, Debug)]
+pub(super) struct EndedCandidate {
+    pub(super) serving: Serving,
+    pub(super) exit: Exit,
+    pub(super) lived: Duration,
 }
 
 /// How far a launch is.
@@ -108,6 +121,7 @@ impl Instance {
             members: BTreeSet::new(),
             has_forked: false,
             shell: None,
+            ended_candidate: None,
             pinned: None,
             phase: Phase::Starting(Vec::new()),
         }
@@ -142,11 +156,42 @@ impl Instance {
         self.members.iter().all(is_no_child).then_some(shell)
     }
 
-    /// The shell that the launch names, where it is this process and nothing was ever started beside it: what it did, it
-    /// did as the server.
-    pub(super) fn solitary_shell(&self, process: ProcessId) -> Option<&Serving> {
-        let shell = self.shell.as_ref()?;
-        (shell.process == process && !self.has_forked).then_some(shell)
+    /// What served, where `process` is the shell that the launch names and nothing is left that may be the server: the
+    /// shell itself, if nothing was ever started beside it, else what lived longest of what it started.
+    pub(super) fn served_below(&self, exit: Exit) -> Option<(Serving, Exit)> {
+        let shell = self
+            .shell
+            .as_ref()
+            .filter(|shell| shell.process == exit.process)?;
+        match (&self.phase, &self.ended_candidate) {
+            (Phase::Starting(_), _) if !self.has_forked => Some((shell.clone(), exit)),
+            (Phase::Starting(candidates), Some(ended)) if candidates.is_empty() => {
+                Some((ended.serving.clone(), ended.exit))
+            }
+            (Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_), _) => None,
+        }
+    }
+
+    /// A process that may have been the server has ended; one that `is_build_tool` was none.
+    pub(super) fn end_candidate(&mut self, now: Timestamp, exit: Exit, is_build_tool: fn(&Serving) -> bool) {
+        let Phase::Starting(candidates) = &mut self.phase else {
+            return;
+        };
+        let Some(position) = candidates
+            .iter()
+            .position(|candidate| candidate.process == exit.process)
+        else {
+            return;
+        };
+        let serving = candidates.remove(position);
+        let lived = now.since(serving.since);
+        let is_longest = self
+            .ended_candidate
+            .as_ref()
+            .is_none_or(|ended| ended.lived <= lived);
+        if is_longest && !is_build_tool(&serving) {
+            self.ended_candidate = Some(EndedCandidate { serving, exit, lived });
+        }
     }
 
     /// A shell that executes something is that shell no longer, and serves no more if it did.

@@ -53,13 +53,20 @@ const HELPERS: &[&str] = &[
 
 /// The age at which `candidate` is taken for the server.
 pub(super) fn candidate_age(candidate: &Serving) -> Duration {
-    let is_helper = match &candidate.stage {
+    match is_build_tool(candidate) {
+        true => HELPER_AGE,
+        false => CANDIDATE_AGE,
+    }
+}
+
+/// Whether `candidate` is named like what fetches and builds a server.
+pub(super) fn is_build_tool(candidate: &Serving) -> bool {
+    match &candidate.stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => is_helper(file_name(path)),
         Stage::Program => is_helper(file_name(&candidate.comm)),
         Stage::Module { name } => is_helper(name),
         Stage::Launcher | Stage::Shell { script: None } | Stage::Container { .. } | Stage::Inline => false,
-    };
-    if is_helper { HELPER_AGE } else { CANDIDATE_AGE }
+    }
 }
 
 /// Whether an entry is for certain what a package runner installed for `package`: a script of its name or

@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-use entry::candidate_age;
+use entry::{candidate_age, is_build_tool};
 use launches::settle;
 pub use observe::Observation;
 pub use proxied::Proxied;
@@ -281,17 +281,13 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(exit.instance) else {
             return judgement;
         };
-        // One that was taken for the server before ends as that.
-        let is_unserved = matches!(instance.phase, Phase::Starting(_));
-        let solitary = instance.solitary_shell(exit.process).cloned();
+        instance.end_candidate(now, exit, is_build_tool);
+        let served = instance.served_below(exit);
         instance.shell.take_if(|shell| shell.process == exit.process);
         if let Some(shell) = &mut instance.shell {
             shell.since = now;
         }
         match &mut instance.phase {
-            Phase::Starting(candidates) => {
-                candidates.retain(|candidate| candidate.process != exit.process);
-            }
             Phase::Hashing(serving, ended) if serving.process == exit.process => {
                 *ended = Some(exit);
             }
@@ -302,10 +298,10 @@ impl Monitor {
                     .push(tell::exited(now, &instance.server, &serving, exit.status));
                 instance.phase = Phase::Starting(Vec::new());
             }
-            Phase::Hashing(..) | Phase::Serving(_) => {}
+            Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_) => {}
         }
-        if let Some(shell) = solitary.filter(|_| is_unserved) {
-            self.serve_ended(now, shell, exit, &mut judgement);
+        if let Some((served, exit)) = served {
+            self.serve_ended(now, served, exit, &mut judgement);
         }
         self.instances.leave(exit.instance, exit.process);
         judgement

@@ -1516,6 +1516,25 @@ fn a_script_that_started_something_is_no_server_when_it_ends(is_forked: bool) {
     assert_eq!(world.monitor.running().count(), 0);
 }
 
+/// A session that is shorter than the time after which a child of a shell is taken for the server.
+#[test]
+fn what_lived_longest_below_a_shell_was_the_server() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    world.exec_in(Some(FIRST), 11, 10, "dirname /srv/x");
+    world.exit(FIRST, 11, 0);
+    world.exec_in(Some(FIRST), 12, 10, "python3 /srv/x/serve.py");
+    world.now = SECOND;
+    world.exit(FIRST, 12, 3);
+    world.exec_in(Some(FIRST), 13, 10, "rm /tmp/x");
+    world.exit(FIRST, 13, 0);
+    let ended = world.exit(FIRST, 10, 0);
+    assert_eq!(orders(&ended), ["hash 12"]);
+    let hashed = world.hashed(FIRST, "python");
+    assert_eq!(kinds(&hashed), ["mcp_server_started", "mcp_server_exited"]);
+    assert_eq!(world.monitor.running().count(), 0);
+}
+
 #[test]
 fn a_shell_under_a_wrapper_serves() {
     let mut world = World::new(Policy::default());
