@@ -110,7 +110,8 @@ pub(super) fn objected(event: &mut Event, objection: &Objection) {
 /// Tells why, and what a person can do about it.
 pub(super) fn because(event: &mut Event, reason: &str, remedy: Option<&str>) {
     event.reason = Some(match remedy {
-        Some(remedy) => format!("{reason}; see `{remedy}`"),
+        Some(command) if command.starts_with("mcpmon ") => format!("{reason}; see `{command}`"),
+        Some(advice) => format!("{reason}; {advice}"),
         None => reason.to_owned(),
     });
     event.remedy = remedy.map(str::to_owned);
@@ -143,5 +144,26 @@ pub(super) const fn outcome(kind: ResultKind) -> CallOutcome {
         ResultKind::Failed => CallOutcome::Failed,
         ResultKind::InputRequired => CallOutcome::InputRequired,
         ResultKind::Task => CallOutcome::Task,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::model::Layer;
+
+    #[test_case("mcpmon explain X" => "refused; see `mcpmon explain X`"; "a command")]
+    #[test_case("edit the file yourself" => "refused; edit the file yourself"; "advice")]
+    fn what_a_person_can_do(remedy: &str) -> String {
+        let kind = EventKind::PolicyRejected {
+            path: String::new(),
+            errors: Vec::new(),
+        };
+        let mut event = Event::new(Timestamp(0), Layer::Stdio, kind);
+        because(&mut event, "refused", Some(remedy));
+        assert_eq!(event.remedy.as_deref(), Some(remedy));
+        event.reason.unwrap_or_default()
     }
 }
