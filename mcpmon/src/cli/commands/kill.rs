@@ -34,8 +34,9 @@ pub(in crate::cli) fn run(
         None => "every session".to_owned(),
     };
     let place = Place::find(globals, &options.socket)?;
-    place.kill(now, session, options.off)?;
+    place.kill(now, session.clone(), options.off)?;
     output.note(&match (options.off, &place) {
+        (true, _) if session.is_none() => "every session goes on that is not stopped by its name".to_owned(),
         (true, _) => format!("{what} goes on"),
         (false, Place::Daemon(_)) => format!("{what} is stopped: no call passes, no server connects"),
         (false, Place::Store(_)) => format!(
