@@ -17,7 +17,7 @@ fn error(id: &str, code: i32, cause: &str) -> String {
 
 #[test_case(r#"{"id":1,"method":"tools/call","params":{"name":"x"}}"#, "1", "jsonrpc is not \\\"2.0\\\""; "no version")]
 #[test_case(r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"x"}}"#, "null", "the id is neither an integer nor a string"; "null as id")]
-#[test_case(r#"{"jsonrpc":"2.0","id":1.0,"method":"tools/call","params":{"name":"x"}}"#, "null", "the id is neither an integer nor a string"; "a fraction as id")]
+#[test_case(r#"{"jsonrpc":"2.0","id":1.0,"method":"tools/call","params":{"name":"x"}}"#, "1", "the id is neither an integer nor a string"; "a fraction as id")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["x"]}"#, "1", "params is not an object"; "an array of parameters")]
 #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","result":{}}"#, "1", "more than one of method, result and error"; "request and answer at once")]
 #[test_case(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#, "null", "a request without an id"; "a call without an id")]
