@@ -2,6 +2,7 @@
 //!
 //! Text in, matches out: pure, without clock, files or configuration. Words, signals and rules are data (`rules/`).
 
+pub mod lists;
 mod rules;
 mod signals;
 mod tokens;
@@ -320,6 +321,11 @@ pub fn matches(
     let masks = &mut Masks::new(engine.vocabulary.len());
     let regions = engine.regions(&lower, context, masks, anchored);
     engine.found(&lower, context, masks, regions)
+}
+
+/// Every rule, of definitions and of outputs.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    ENGINE.definitions.iter().chain(&ENGINE.outputs)
 }
 
 /// Words and parts of texts, in lower case, beside which rules are looked for in outputs of more than

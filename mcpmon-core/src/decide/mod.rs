@@ -23,6 +23,6 @@ pub use admission::admission;
 pub use monitor::{Monitor, Observation, Proxied, Running};
 pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise, recognise_linked};
-pub use rules::{About, BESIDE, GUIDE, Opinion};
+pub use rules::{About, BESIDE, GUIDE, Opinion, suppressible};
 pub use tell::{proxied, runs_on};
 pub use traffic::{Company, NotSeen, Tally};

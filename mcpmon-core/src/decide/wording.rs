@@ -1,11 +1,13 @@
 //! Names that a server chose, in texts that people and models read and in commands that people copy.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::inspect::mask::without_secrets;
 
 /// Characters of a name that are shown.
 const MAX_SHOWN: usize = 100;
+/// Rules that a command names.
+const MAX_ACCEPTED: usize = 16;
 /// Bytes of it in which secrets are looked for: one that begins in what is shown ends here.
 const MAX_READ: usize = 16 << 10;
 
@@ -52,6 +54,29 @@ pub(super) fn explaining(rule: &str) -> String {
     command(&["policy", "explain", rule])
 }
 
+/// The command that accepts what these `rules` find in the `tool` of a server, or in all of it where there is no tool. It is
+/// given `all`, the rule that acts upon what they find, where they are too many to be named.
+pub(super) fn accepting<'r>(
+    rules: impl IntoIterator<Item = &'r str>,
+    all: &'r str,
+    server: &str,
+    tool: &str,
+) -> String {
+    let mut named: BTreeSet<&str> = rules.into_iter().collect();
+    if named.is_empty() || named.len() > MAX_ACCEPTED {
+        named = BTreeSet::from([all]);
+    }
+    let mut words = vec!["policy", "accept"];
+    words.extend(named);
+    words.extend(["--server", server]);
+    // A suppression is a glob: what takes the place of a secret stands for it.
+    let tool = without_secrets(&tool[..tool.floor_char_boundary(MAX_READ)]);
+    if !tool.is_empty() {
+        words.extend(["--tool", &tool]);
+    }
+    command(&words)
+}
+
 fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=+,%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
@@ -77,6 +102,17 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+
+    #[test_case(1, "read", "mcpmon policy accept r0 --server files --tool read"; "one rule")]
+    #[test_case(2, "", "mcpmon policy accept r0 r1 --server files"; "no tool")]
+    #[test_case(0, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "recorded without rules")]
+    #[test_case(17, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "too many rules")]
+    #[test_case(1, "db://app:h7Gq2pqW4x@db/x", "mcpmon policy accept r0 --server files --tool 'db://app:***@db/x'"; "a secret in a name")]
+    fn what_is_found_is_accepted_by_a_command(rules: usize, tool: &str, expected: &str) {
+        let rules: Vec<String> = (0..rules).map(|number| format!("r{number}")).collect();
+        let named = rules.iter().map(String::as_str);
+        assert_eq!(accepting(named, "output_poisoning", "files", tool), expected);
+    }
 
     #[test]
     fn secrets_are_not_shown() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{category::words, meaning::looks};
-use crate::model::{Category, Finding, Match, RawJson, Severity, Standing};
+use crate::model::{Category, Finding, Match, RawJson, Severity};
 
 /// Tools of agents by names that say so: exact, for in another case they are ordinary words. Names that many servers
 /// use as well (`read_file`, `shell`, `glob`) are not among them.
@@ -144,20 +144,20 @@ fn false_hint(name: &str, definition: RawJson<'_>) -> Option<Finding> {
     })
 }
 
-fn finding(pattern: &str, severity: Severity, field: &str, name: &str) -> Finding {
+fn finding(rule: &str, severity: Severity, field: &str, name: &str) -> Finding {
     const MAX_CHARACTERS: usize = 200;
-    Finding {
-        pattern: pattern.to_owned(),
-        category: Category::CrossToolOverride,
+    let matched = Match {
+        text: name.chars().take(MAX_CHARACTERS).collect(),
+        position: 0,
+        context: String::new(),
+    };
+    Finding::built_in(
+        rule,
+        Category::CrossToolOverride,
         severity,
-        field: field.to_owned(),
-        matches: vec![Match {
-            text: name.chars().take(MAX_CHARACTERS).collect(),
-            position: 0,
-            context: String::new(),
-        }],
-        standing: Standing::Asserted,
-    }
+        field.to_owned(),
+        matched,
+    )
 }
 
 #[cfg(test)]

@@ -7,8 +7,12 @@ use super::Severity;
 /// One kind of attack, seen in one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Name of the pattern or rule, stable: suppressions name it.
+    /// Name of what was found, which several rules find.
     pub pattern: String,
+    /// Ids of the rules that found the worst of it, stable: suppressions name them. Empty in what was recorded before
+    /// findings had them.
+    #[serde(default)]
+    pub rules: Vec<String>,
     /// What kind of attack it is.
     pub category: Category,
     /// How bad it is.
@@ -21,6 +25,85 @@ pub struct Finding {
     #[serde(skip)]
     pub standing: Standing,
 }
+
+impl Finding {
+    /// One of a built-in rule that alone finds what it finds: its id is the name of that.
+    #[must_use]
+    pub fn built_in(
+        rule: &str,
+        category: Category,
+        severity: Severity,
+        field: String,
+        matched: Match,
+    ) -> Self {
+        debug_assert!(BUILT_IN.contains(&rule), "{rule} is not listed");
+        Self {
+            pattern: rule.to_owned(),
+            rules: vec![rule.to_owned()],
+            category,
+            severity,
+            field,
+            matches: vec![matched],
+            standing: Standing::Asserted,
+        }
+    }
+}
+
+/// Rules beside those over texts, each of which alone finds what it finds.
+pub const BUILT_IN: [&str; 52] = [
+    "asks_for_credentials",
+    "atlassian_token",
+    "aws_credential",
+    "azure_credential",
+    "bank_account",
+    "base64_blob",
+    "basic_auth",
+    "bearer_token",
+    "bidi_control",
+    "client_tool_name",
+    "context_theft",
+    "credential_file",
+    "credit_card",
+    "database_url",
+    "digitalocean_token",
+    "discord_token",
+    "empty_name",
+    "encoded_host",
+    "encoded_text",
+    "env_file_content",
+    "facebook_token",
+    "false_read_only_hint",
+    "generic_secret",
+    "github_token",
+    "gitlab_token",
+    "google_key",
+    "high_entropy",
+    "issued_token",
+    "llm_key",
+    "lookalike_name",
+    "mail_key",
+    "misleading_address",
+    "npm_token",
+    "password_hash",
+    "private_key",
+    "private_use_characters",
+    "protected_link",
+    "pypi_token",
+    "registry_token",
+    "sendgrid_key",
+    "shopify_token",
+    "slack_token",
+    "square_token",
+    "stripe_key",
+    "tag_characters",
+    "telegram_token",
+    "terminal_escape",
+    "twilio_key",
+    "variation_selectors",
+    "vault_token",
+    "webhook",
+    "zero_width",
+];
 
 /// What matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

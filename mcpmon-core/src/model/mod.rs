@@ -39,7 +39,7 @@ pub use event::{
     ContainerRef, Direction, Event, EventKind, FieldChange, PinPart, ProcessRef, ServerType, Transport,
 };
 pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
-pub use finding::{Category, CustomPattern, Finding, Match, Standing, Subject};
+pub use finding::{BUILT_IN, Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
 pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;

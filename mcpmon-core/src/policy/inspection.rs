@@ -104,7 +104,7 @@ pub enum OnOutput {
 /// A finding that is known and accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suppression {
-    /// Pattern or rule.
+    /// The id of a rule, the name of what several find, or the rule that acts upon it.
     pub rule: NameGlob,
     /// Servers it holds for.
     pub server: NameGlob,
@@ -117,10 +117,10 @@ pub struct Suppression {
 }
 
 impl Suppression {
-    /// Whether what `rule` or `pattern` says of `tool` of `server` is accepted at `now`.
+    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
     #[must_use]
-    pub fn covers(&self, rule: &str, pattern: &str, server: &str, tool: &str, now: Timestamp) -> bool {
-        let is_meant = self.rule.matches(pattern) || self.rule.matches(rule);
+    pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
+        let is_meant = names.iter().any(|name| self.rule.matches(name));
         let holds = self.until.is_none_or(|until| now < until);
         holds && is_meant && self.server.matches(server) && self.tool.matches(tool)
     }
@@ -231,6 +231,8 @@ mod tests {
 
     use super::*;
 
+    #[test_case("secret-file-1", "fs", "read", 9 => true; "by id")]
+    #[test_case("secret-file-2", "fs", "read", 9 => false; "another id")]
     #[test_case("secret_file", "fs", "read", 9 => true; "by pattern")]
     #[test_case("tool_poisoning", "fs", "read", 9 => true; "by rule")]
     #[test_case("override", "fs", "read", 9 => false; "another pattern")]
@@ -246,6 +248,11 @@ mod tests {
             until: Some(Timestamp(10)),
             reason: String::new(),
         };
-        suppression.covers("tool_poisoning", "secret_file", "fs", "read", Timestamp(now))
+        suppression.covers(
+            &["tool_poisoning", "secret_file", "secret-file-1"],
+            "fs",
+            "read",
+            Timestamp(now),
+        )
     }
 }

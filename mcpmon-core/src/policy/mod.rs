@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{NameGlob, ServerId, Timestamp, one_spelling};
+use crate::model::{Finding, NameGlob, ServerId, Timestamp, one_spelling};
 
 mod admission;
 mod arguments;
@@ -91,18 +91,27 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether what `rule` or `pattern` says of `tool` of `server` is accepted at `now`.
+    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
     #[must_use]
-    pub fn suppresses(
+    pub fn suppresses(&self, names: &[&str], server: &ServerId, tool: &str, now: Timestamp) -> bool {
+        let mut known = self.suppressions.iter();
+        known.any(|known| known.covers(names, server.as_str(), tool, now))
+    }
+
+    /// Whether a finding of `tool` of `server`, which `rule` acts upon, is accepted at `now`: as a whole, or each of the
+    /// rules that found it.
+    #[must_use]
+    pub fn accepts(
         &self,
         rule: &str,
-        pattern: &str,
+        finding: &Finding,
         server: &ServerId,
         tool: &str,
         now: Timestamp,
     ) -> bool {
-        let mut known = self.suppressions.iter();
-        known.any(|known| known.covers(rule, pattern, server.as_str(), tool, now))
+        let accepts = |names: &[&str]| self.suppresses(names, server, tool, now);
+        let each = || finding.rules.iter().all(|found| accepts(&[found]));
+        accepts(&[rule, &finding.pattern]) || !finding.rules.is_empty() && each()
     }
 }
 

@@ -231,6 +231,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         | Command::Wrap(_)
         | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(policy::PolicyArgs {
+            command: policy::PolicyCommand::Accept(options),
+        }) => policy::accept(&options, globals, &mut output),
+        Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Explain(options),
         }) => policy::explain(&options, globals, now, &mut output),
         Command::Policy(policy::PolicyArgs {

@@ -3,6 +3,7 @@
 //!
 //! Knows nothing of the kernel, the store or the terminal.
 
+mod accept;
 mod compile;
 mod force;
 mod home;
@@ -32,6 +33,7 @@ use mcpmon_core::{
 use schemars::transform::{RecursiveTransform, Transform as _};
 
 pub use self::{
+    accept::{AcceptEdit, Acceptance},
     force::{Cause, NotInForce},
     import::{Foreign, Imported, Note, NoteKind, import},
     lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},

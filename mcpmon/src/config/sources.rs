@@ -88,6 +88,12 @@ impl Search {
         }
     }
 
+    /// The file that would be the configuration where there is none: the user's, or the host's.
+    #[must_use]
+    pub fn new_file(&self) -> PathBuf {
+        self.user.clone().unwrap_or_else(|| self.system.join(FILE_NAME))
+    }
+
     /// Reads the user's own file, wherever it is; `None` where there is none.
     ///
     /// # Errors

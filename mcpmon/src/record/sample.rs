@@ -357,6 +357,7 @@ pub(crate) fn identity(server: &str) -> PinKey {
 pub(crate) fn finding() -> Finding {
     Finding {
         pattern: "credential_file".to_owned(),
+        rules: vec!["credential_file".to_owned()],
         category: Category::CredentialTheft,
         severity: Severity::Critical,
         field: "description".to_owned(),

@@ -56,7 +56,7 @@ fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
     ];
     let is_told = |crossing: &Crossing| {
         let rule = crossing.rule.as_str();
-        !policy.suppresses("cross_server", rule, &call.server, &call.tool, call.at)
+        !policy.suppresses(&["cross_server", rule], &call.server, &call.tool, call.at)
     };
     found.into_iter().flatten().filter(is_told).collect()
 }

@@ -304,9 +304,7 @@ impl Entry {
     ) -> impl Iterator<Item = &Finding> {
         let DefinitionKey { identity, name, .. } = &self.record.key;
         let found = self.record.findings.iter();
-        found.filter(move |finding| {
-            !policy.suppresses("tool_poisoning", &finding.pattern, &identity.server, name, now)
-        })
+        found.filter(move |finding| !policy.accepts("tool_poisoning", finding, &identity.server, name, now))
     }
 }
 

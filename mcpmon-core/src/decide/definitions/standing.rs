@@ -94,9 +94,11 @@ impl PinStanding {
 
 fn danger(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Option<(Severity, usize)> {
     let server = &record.key.identity.server;
-    let open = record.findings.iter().enumerate().filter(|(_, finding)| {
-        !policy.suppresses("tool_poisoning", &finding.pattern, server, &record.key.name, now)
-    });
+    let open = record
+        .findings
+        .iter()
+        .enumerate()
+        .filter(|(_, finding)| !policy.accepts("tool_poisoning", finding, server, &record.key.name, now));
     // Of equally bad ones the first is told.
     open.map(|(index, finding)| (finding.severity, index))
         .max_by_key(|(severity, index)| (*severity, std::cmp::Reverse(*index)))

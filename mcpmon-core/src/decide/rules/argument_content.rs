@@ -2,7 +2,7 @@
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::{
-    decide::wording::{command, shown},
+    decide::wording::{accepting, command, shown},
     inspect::secrets::{MAX_SECRETS, Secret},
     model::{ServerId, Subject, Timestamp},
     policy::{Mode, OnSecret, Policy},
@@ -115,7 +115,14 @@ impl<'a> Given<'a> {
                 what(),
                 worst.finding.pattern,
             ),
-            remedy: Some(command(&["detections", "--server", self.server.as_str()])),
+            remedy: Some(match effect {
+                Effect::Block => {
+                    let rules = alarming.iter().flat_map(|secret| &secret.finding.rules);
+                    let rules = rules.map(String::as_str);
+                    accepting(rules, self.rule(), self.server.as_str(), self.name)
+                }
+                Effect::Audit => command(&["detections", "--server", self.server.as_str()]),
+            }),
         })
     }
 
@@ -128,9 +135,8 @@ impl<'a> Given<'a> {
 
     /// Whether a suppression covers it.
     pub(in crate::decide) fn accepts(&self, secret: &Secret) -> bool {
-        let pattern = &secret.finding.pattern;
         self.policy
-            .suppresses(self.rule(), pattern, self.server, self.name, self.now)
+            .accepts(self.rule(), &secret.finding, self.server, self.name, self.now)
     }
 }
 
@@ -172,10 +178,11 @@ mod tests {
             objection.reason
         );
         assert!(!objection.reason.contains(TOKEN));
-        assert_eq!(
-            objection.remedy.as_deref(),
-            Some("mcpmon detections --server files")
-        );
+        let remedy = match on_detection {
+            OnSecret::Block => "mcpmon policy accept github_token --server files --tool send",
+            OnSecret::Alert | OnSecret::Redact => "mcpmon detections --server files",
+        };
+        assert_eq!(objection.remedy.as_deref(), Some(remedy));
         objection.effect
     }
 

@@ -77,6 +77,7 @@ impl Stage {
     pub(super) fn found(&mut self, tool: &str, severity: Severity) {
         let finding = Finding {
             pattern: "pattern".to_owned(),
+            rules: vec!["pattern".to_owned()],
             category: Category::Custom,
             severity,
             field: "description".to_owned(),

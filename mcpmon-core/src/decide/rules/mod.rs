@@ -1,6 +1,7 @@
 //! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
 //! first that blocks decides; what only notes adds up.
 
+mod accepted;
 mod argument_content;
 mod blocked_resources;
 pub(super) mod blocked_tools;
@@ -29,11 +30,12 @@ mod version_pin;
 
 use std::borrow::Cow;
 
-pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 pub use self::{
+    accepted::suppressible,
     guide::{About, BESIDE, GUIDE},
     opinion::Opinion,
 };
+pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 use super::{
     definitions::{Entry, Offer, Offers},
     wording::{command, explaining, shown},

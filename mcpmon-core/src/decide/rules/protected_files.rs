@@ -88,7 +88,7 @@ fn secret(scene: &Scene<'_>, touch: &Touch) -> Option<Objection> {
     let pattern = touch.category.as_str();
     if scene
         .policy
-        .suppresses(rule, pattern, scene.server, name, scene.now)
+        .suppresses(&[rule, pattern], scene.server, name, scene.now)
     {
         return None;
     }

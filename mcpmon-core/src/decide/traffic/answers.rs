@@ -106,18 +106,16 @@ impl Traffic {
             let uri = item.member("uri").filter(|_| is_link)?.text()?;
             let touch = read_by_uri(&uri, &self.files, &self.policy.guard.extra_paths)?;
             let uri = cut(&uri, MAX_TEXT);
+            let matched = Match {
+                text: shown(uri).chars().take(200).collect(),
+                position: 0,
+                context: format!("{} ({})", touch.path, touch.category.as_str()),
+            };
+            let (category, field) = (Category::CredentialTheft, format!("content[{position}].uri"));
             Some(Finding {
-                pattern: "protected_link".to_owned(),
-                category: Category::CredentialTheft,
-                severity: Severity::High,
-                field: format!("content[{position}].uri"),
-                matches: vec![Match {
-                    text: shown(uri).chars().take(200).collect(),
-                    position: 0,
-                    context: format!("{} ({})", touch.path, touch.category.as_str()),
-                }],
                 // A listing of files has such links too: reading one is what is judged.
                 standing: Standing::Quoted,
+                ..Finding::built_in("protected_link", category, Severity::High, field, matched)
             })
         })
     }

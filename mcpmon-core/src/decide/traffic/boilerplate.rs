@@ -56,6 +56,7 @@ mod tests {
     fn finding(text: &str, severity: Severity) -> Finding {
         Finding {
             pattern: "concealment".to_owned(),
+            rules: vec!["concealment".to_owned()],
             category: Category::StealthInstruction,
             severity,
             field: "description".to_owned(),

@@ -255,8 +255,7 @@ impl Traffic {
         let server = &teller.conversation.identity.server;
         let is_suppressed = || {
             self.policy.suppresses(
-                "cross_server",
-                CrossServerRule::ShadowTool.as_str(),
+                &["cross_server", CrossServerRule::ShadowTool.as_str()],
                 server,
                 tool,
                 teller.now,

@@ -55,7 +55,7 @@ impl Traffic {
         };
         if self
             .policy
-            .suppresses("name_similarity", found.method, server, "", now)
+            .suppresses(&["name_similarity", found.method], server, "", now)
         {
             return Judgement::default();
         }

@@ -5,7 +5,7 @@ pub(super) use crate::inspect::scan::MAX_TOLD;
 use crate::{
     decide::{
         rules::{ARGUMENT_INSPECTION, Effect, Objection},
-        wording::{command, shown},
+        wording::{accepting, command, shown},
     },
     model::{Action, Event, Finding, Severity, Standing, Subject},
     policy::{OnOutput, Policy},
@@ -29,7 +29,7 @@ pub(super) fn sieve(
     mut findings: Vec<Finding>,
 ) -> Sieved {
     let server = &teller.conversation.identity.server;
-    findings.retain(|finding| !policy.suppresses(rule(subject), &finding.pattern, server, name, teller.now));
+    findings.retain(|finding| !policy.accepts(rule(subject), finding, server, name, teller.now));
     let worst = findings
         .iter()
         .filter(|finding| finding.severity >= policy.inspection.alert_threshold)
@@ -44,7 +44,16 @@ pub(super) fn sieve(
             shown(&finding.pattern),
             finding.category.as_str()
         ),
-        remedy: Some(command(&["detections", "--server", server.as_str()])),
+        remedy: Some(match effect(finding, policy) {
+            Effect::Block => {
+                let acting = findings
+                    .iter()
+                    .filter(|finding| effect(finding, policy) == Effect::Block);
+                let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
+                accepting(rules, rule(subject), server.as_str(), name)
+            }
+            Effect::Audit => command(&["detections", "--server", server.as_str()]),
+        }),
     });
     Sieved { findings, objection }
 }

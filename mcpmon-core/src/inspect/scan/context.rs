@@ -2,45 +2,16 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
 
+use mcpmon_detect::lists::PARAMETERS;
 use regex::Regex;
 
 use crate::{
     inspect::walk,
-    model::{Category, Finding, Match, RawJson, Severity, Standing},
+    model::{Category, Finding, Match, RawJson, Severity},
 };
 
-/// Names of parameters, without signs and in lower case.
-const NAMES: [&str; 24] = [
-    "systemprompt",
-    "systemmessage",
-    "systemmessages",
-    "systeminstructions",
-    "developerprompt",
-    "developermessage",
-    "conversationhistory",
-    "conversationlog",
-    "conversationtranscript",
-    "fullconversation",
-    "wholeconversation",
-    "chathistory",
-    "chatlog",
-    "chattranscript",
-    "messagehistory",
-    "previousmessages",
-    "toolslist",
-    "listoftools",
-    "availabletools",
-    "toolcallhistory",
-    "chainofthought",
-    "hiddenreasoning",
-    "internalreasoning",
-    "contextwindow",
-];
-
-/// Words of tools that talk to models: there such a parameter is what the name says.
 static ABOUT_MODELS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:^|[^a-z])(?:llms?|models?|prompts?|prompting|chats?|chatbots?|agents?|assistants?|completions?|conversations?|dialog(?:ue)?s?|messages?|gpt|openai|anthropic|claude|gemini|ollama|mistral|inference|temperature|personas?|bots?|ai|transcripts?|reasoning|thoughts?|sampling|generat(?:e|es|ed|ion|ive))(?:$|[^a-z])")
-        .expect("a constant pattern is compiled by every test")
+    Regex::new(&PARAMETERS["about_models"].pattern).expect("a constant pattern is compiled by every test")
 });
 
 /// Findings for the parameters of a tool that ask for a conversation; none of them for those that `accepted` had.
@@ -77,18 +48,19 @@ fn asked(definition: RawJson<'_>) -> Vec<Finding> {
             (false, false, false) => Severity::Low,
             (false, true, true) => Severity::Low,
         };
-        Some(Finding {
-            pattern: "context_theft".to_owned(),
-            category: Category::Exfiltration,
+        let matched = Match {
+            text: name.clone().into_owned(),
+            position: 0,
+            context: name.clone().into_owned(),
+        };
+        let field = format!("inputSchema.properties.{name}");
+        Some(Finding::built_in(
+            "context_theft",
+            Category::Exfiltration,
             severity,
-            field: format!("inputSchema.properties.{name}"),
-            matches: vec![Match {
-                text: name.clone().into_owned(),
-                position: 0,
-                context: name.into_owned(),
-            }],
-            standing: Standing::Asserted,
-        })
+            field,
+            matched,
+        ))
     };
     named.into_iter().filter_map(finding).collect()
 }
@@ -100,7 +72,7 @@ fn is_context(name: &str) -> bool {
     }
     let bare = name.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' '));
     let bare: String = bare.flat_map(char::to_lowercase).collect();
-    NAMES.contains(&bare.as_str())
+    PARAMETERS["context"].has(&bare)
 }
 
 fn is_described(field: RawJson<'_>) -> bool {
@@ -177,6 +149,21 @@ mod tests {
     #[test_case("history" => false; "a history")]
     fn names(name: &str) -> bool {
         is_context(name)
+    }
+
+    #[test]
+    fn every_list_finds_its_hit_and_not_its_near_miss() {
+        let asks = |description: &str, parameter: &str| {
+            severity(&json!({
+                "name": "probe",
+                "description": description,
+                "inputSchema": {"properties": {(parameter): {}}, "required": [parameter]},
+            })) == Some(Severity::High)
+        };
+        let (context, about) = (&PARAMETERS["context"], &PARAMETERS["about_models"]);
+        assert_eq!(PARAMETERS.len(), 2);
+        assert!(asks("", &context.hit) && !asks("", &context.miss));
+        assert!(asks(&about.hit, "system_prompt") && !asks(&about.miss, "system_prompt"));
     }
 
     #[test]

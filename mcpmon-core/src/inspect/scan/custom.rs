@@ -56,6 +56,7 @@ impl Custom {
             .take(MAX_MATCHES)
             .collect();
         spans.into_iter().map(|span| Hit {
+            rule: &self.pattern.name,
             pattern: &self.pattern.name,
             category: self.pattern.category,
             severity: self.pattern.severity,

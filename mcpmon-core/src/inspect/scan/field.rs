@@ -20,6 +20,8 @@ use crate::inspect::{
     vector,
 };
 
+/// The rule over encoded commands.
+const ENCODED: &str = "encoded_text";
 /// Decoded texts within decoded texts.
 const MAX_DEPTH: usize = 2;
 
@@ -72,6 +74,7 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
             decoded(&layer, setting, 0, found);
         }
         found.push(Hit {
+            rule: pattern,
             pattern,
             category: Category::HiddenInstructions,
             severity,
@@ -134,7 +137,8 @@ static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
 fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
     if setting.place == Place::Definition && COMMAND.is_match(&layer.text) && layer.is_opaque {
         found.push(Hit {
-            pattern: "encoded_text",
+            rule: ENCODED,
+            pattern: ENCODED,
             category: Category::HiddenInstructions,
             severity: Severity::High,
             standing: Standing::Asserted,
@@ -188,6 +192,7 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     };
     let matches = mcpmon_detect::matches(text, &context, anchored);
     let hits = matches.into_iter().map(|matched| Hit {
+        rule: &matched.rule.id,
         pattern: &matched.rule.name,
         category: category(matched.rule.kind),
         severity: match matched.outcome {

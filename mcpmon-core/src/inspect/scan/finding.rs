@@ -70,7 +70,9 @@ impl Extend<Finding> for Findings {
 /// Something found in a field.
 #[derive(Clone, Debug)]
 pub(super) struct Hit<'a> {
-    /// Name of the pattern.
+    /// The id of the rule.
+    pub(super) rule: &'a str,
+    /// Name of what it finds.
     pub(super) pattern: &'a str,
     /// What kind of attack it is.
     pub(super) category: Category,
@@ -85,7 +87,7 @@ pub(super) struct Hit<'a> {
 }
 
 impl<'a> Hit<'a> {
-    /// Of which pattern it is, and what says so in the text in which it was found.
+    /// The pattern that it is of, and what says so in the text in which it was found.
     pub(super) fn said<'t>(&self, text: &'t str) -> (&'a str, &'t [u8]) {
         let bytes = text.as_bytes().get(self.span.clone());
         (self.pattern, bytes.unwrap_or_default())
@@ -96,12 +98,8 @@ impl<'a> Hit<'a> {
 pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<Finding> {
     // Of hits of one pattern the worst one speaks; those that are only told of do not soften it.
     hits.sort_by(|a, b| {
-        (a.pattern, a.standing, b.severity, a.span.start).cmp(&(
-            b.pattern,
-            b.standing,
-            a.severity,
-            b.span.start,
-        ))
+        let one = (a.pattern, a.standing, b.severity, a.span.start);
+        one.cmp(&(b.pattern, b.standing, a.severity, b.span.start))
     });
     let mut found: Vec<Finding> = Vec::new();
     for hit in hits {
@@ -113,10 +111,17 @@ pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<F
                 {
                     last.matches.push(matched(text, &hit));
                 }
-                last.severity = last.severity.max(hit.severity);
+                if hit.severity > last.severity {
+                    last.severity = hit.severity;
+                    last.rules.clear();
+                }
+                if hit.severity == last.severity && last.rules.iter().all(|rule| rule != hit.rule) {
+                    last.rules.push(hit.rule.to_owned());
+                }
             }
             Some(_) | None => found.push(Finding {
                 pattern: hit.pattern.to_owned(),
+                rules: vec![hit.rule.to_owned()],
                 category: hit.category,
                 severity: hit.severity,
                 field: field.to_owned(),

@@ -1,5 +1,7 @@
 //! Names of tools, parameters and values that are sentences: a model reads them as it reads a description.
 
+use mcpmon_detect::lists::NAMES;
+
 use super::{
     field::{self, Setting},
     finding::Hit,
@@ -14,115 +16,14 @@ const FEWEST_WORDS: usize = 4;
 /// Longest name that is read, bytes.
 const MAX_NAME: usize = 2000;
 
-/// Words that sentences have and names seldom need.
-const JOINING: [&str; 34] = [
-    "a",
-    "an",
-    "the",
-    "to",
-    "of",
-    "from",
-    "and",
-    "or",
-    "it",
-    "this",
-    "that",
-    "your",
-    "you",
-    "my",
-    "their",
-    "with",
-    "without",
-    "before",
-    "after",
-    "into",
-    "then",
-    "must",
-    "not",
-    "dont",
-    "never",
-    "always",
-    "all",
-    "any",
-    "as",
-    "here",
-    "please",
-    "first",
-    "ignore",
-    "disregard",
-];
-/// Names of files of secrets, as a name spells them and as a text does.
-const FILES: [(&[&str], &str); 16] = [
-    (&["id", "rsa"], "id_rsa"),
-    (&["id", "ed25519"], "id_ed25519"),
-    (&["id", "ecdsa"], "id_ecdsa"),
-    (&["id", "dsa"], "id_dsa"),
-    (&["etc", "passwd"], "/etc/passwd"),
-    (&["etc", "shadow"], "/etc/shadow"),
-    (&["etc", "sudoers"], "/etc/sudoers"),
-    (&["aws", "credentials"], "~/.aws/credentials"),
-    (&["git", "credentials"], ".git-credentials"),
-    (&["authorized", "keys"], "authorized_keys"),
-    (&["kube", "config"], "kubeconfig"),
-    (&["bash", "history"], ".bash_history"),
-    (&["dot", "env"], ".env"),
-    (&["dotenv"], ".env"),
-    (&["env", "file"], ".env file"),
-    (&["netrc"], ".netrc"),
-];
-/// What is done with a secret that is taken: what a tool or a parameter is for names one verb.
-const HANDED: [&str; 22] = [
-    "content",
-    "contents",
-    "pass",
-    "passing",
-    "send",
-    "sending",
-    "put",
-    "give",
-    "attach",
-    "include",
-    "hand",
-    "forward",
-    "upload",
-    "leak",
-    "steal",
-    "exfiltrate",
-    "insert",
-    "provide",
-    "paste",
-    "append",
-    "fill",
-    "without",
-];
-/// What is dropped where a model is told to drop it; orders, alarms and caches are dropped by tools every day.
-const DROPPED: [&str; 12] = [
-    "instruction",
-    "instructions",
-    "prompt",
-    "prompts",
-    "guideline",
-    "guidelines",
-    "directive",
-    "directives",
-    "rule",
-    "rules",
-    "restrictions",
-    "safety",
-];
-/// Words that point at someone or something beside the tool itself.
-const POINTING: [&str; 12] = [
-    "it", "this", "that", "them", "me", "you", "your", "here", "their", "user", "without", "tool",
-];
-
 /// What a name says where it is a sentence. A single verb beside a secret is what many tools are for.
 pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let Some(words) = words(name) else {
         return Vec::new();
     };
     let sentence = sentence(&words);
-    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    let takes = has(&HANDED) && (!is_tool || has(&POINTING));
+    let has = |list: &str| words.iter().any(|word| NAMES[list].has(word));
+    let takes = has("handed") && (!is_tool || has("pointing"));
     // A name is no text of a schema: who gives it chooses every word of it.
     let setting = Setting {
         is_parameter: false,
@@ -132,7 +33,7 @@ pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<
     hits.retain(|hit| {
         let is_theft = matches!(hit.category, Category::CredentialTheft | Category::Exfiltration);
         let is_override = hit.pattern == "instruction_override";
-        hit.severity >= Severity::Medium && (takes || !is_theft) && (!is_override || has(&DROPPED))
+        hit.severity >= Severity::Medium && (takes || !is_theft) && (!is_override || has("dropped"))
     });
     for hit in &mut hits {
         hit.severity = hit.severity.max(Severity::High);
@@ -166,7 +67,7 @@ fn words(name: &str) -> Option<Vec<String>> {
         }
         words.push(word);
     }
-    let joins = |word: &String| JOINING.contains(&word.as_str());
+    let joins = |word: &String| NAMES["joining"].has(word);
     (words.len() >= FEWEST_WORDS && words.iter().any(joins)).then_some(words)
 }
 
@@ -176,13 +77,13 @@ fn sentence(words: &[String]) -> String {
     let mut at = 0;
     while at < words.len() {
         let rest = &words[at..];
-        let is_here = |(spelled, _): &&(&[&str], &'static str)| {
-            rest.len() >= spelled.len() && spelled.iter().zip(rest).all(|(one, other)| one == other)
-        };
-        let (word, length) = match FILES.iter().find(is_here) {
-            Some((spelled, file)) => (*file, spelled.len()),
-            None => (words[at].as_str(), 1),
-        };
+        let mut files = NAMES["files"].each().filter_map(|file| file.split_once('='));
+        let known = files.find_map(|(spelled, file)| {
+            let length = spelled.split('_').count();
+            let is_here = rest.len() >= length && spelled.split('_').eq(rest[..length].iter());
+            is_here.then_some((file, length))
+        });
+        let (word, length) = known.unwrap_or((&words[at], 1));
         said.push(word);
         at += length;
     }
@@ -203,5 +104,20 @@ mod tests {
     #[test_case("https://a.example/a_b_c_to_d" => None; "an address")]
     fn names_are_sentences(name: &str) -> Option<String> {
         words(name).map(|words| sentence(&words))
+    }
+
+    #[test]
+    fn every_list_finds_its_hit_and_not_its_near_miss() {
+        let setting = Setting {
+            place: field::Place::Definition,
+            own: &[],
+            others: &[],
+            is_document: false,
+            is_parameter: false,
+        };
+        for (name, list) in &*NAMES {
+            assert_ne!(hits(&list.hit, true, &setting).len(), 0, "{name}");
+            assert_eq!(hits(&list.miss, true, &setting).len(), 0, "{name}");
+        }
     }
 }

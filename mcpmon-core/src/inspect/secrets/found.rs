@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Hit, MAX_SECRETS};
 use crate::{
     inspect::arguments::{Argument, ArgumentKind},
-    model::{Category, Finding, Match, RawJson, Redaction, Severity, Standing},
+    model::{Category, Finding, Match, RawJson, Redaction, Severity},
 };
 
 /// Longest path that is told, bytes.
@@ -135,21 +135,13 @@ impl<'a> Collector<'a> {
         told: String,
         place: Place,
     ) {
-        self.secrets.push(Secret {
-            finding: Finding {
-                pattern: kind.to_owned(),
-                category: Category::Secret,
-                severity,
-                field: argument.path(),
-                matches: vec![Match {
-                    text: format!("{} {told}", placeholder(kind)),
-                    position,
-                    context: String::new(),
-                }],
-                standing: Standing::Asserted,
-            },
-            place,
-        });
+        let matched = Match {
+            text: format!("{} {told}", placeholder(kind)),
+            position,
+            context: String::new(),
+        };
+        let finding = Finding::built_in(kind, Category::Secret, severity, argument.path(), matched);
+        self.secrets.push(Secret { finding, place });
     }
 
     /// The replacement of a whole value.

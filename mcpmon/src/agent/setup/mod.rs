@@ -28,7 +28,7 @@ pub use self::{
     ledger::LedgerError,
     places::Roots,
     plan::{Outcome, Planned},
-    policy::{PolicyChange, PolicyError, PolicyReport, provide_policy},
+    policy::{PolicyChange, PolicyError, PolicyReport, provide_policy, write_policy},
     program::{Program, ProgramError},
 };
 use self::{

@@ -44,6 +44,15 @@ pub enum PolicyError {
         #[source]
         source: FileError,
     },
+    /// A file cannot be changed.
+    #[error("cannot change {path}", path = .path.display())]
+    Change {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: FileError,
+    },
     /// No file was found in which the mode could be changed.
     #[error(
         "the configuration observes, and its `mode` cannot be changed by a program: set `mode: enforce` in {names}"
@@ -140,16 +149,11 @@ fn switch(edit: EnforceEdit, user: u32, effect: Effect) -> Result<PolicyReport, 
             true => text(true),
             false => edit.after,
         };
-        Original::read(&edit.path, user)
-            .and_then(|original| match original.bytes == edit.before.as_bytes() {
-                true => original.replace(after.as_bytes(), user),
-                false => Err(FileError::Changed),
-            })
-            .map_err(|source| PolicyError::Enforce {
-                path: edit.path.clone(),
-                line: edit.line,
-                source,
-            })?;
+        replace(&edit.path, &edit.before, &after, user).map_err(|source| PolicyError::Enforce {
+            path: edit.path.clone(),
+            line: edit.line,
+            source,
+        })?;
     }
     Ok(PolicyReport {
         path: Some(edit.path),
@@ -166,6 +170,31 @@ fn text(enforces: bool) -> String {
             let sources = Sources::embedded_default();
             sources.parts().iter().map(|(_, text)| text.as_str()).collect()
         }
+    }
+}
+
+/// Writes a configuration file that was `before`, or was not there.
+///
+/// # Errors
+/// [`PolicyError::Write`] and [`PolicyError::Change`].
+pub fn write_policy(path: &Path, before: Option<&str>, after: &str, user: u32) -> Result<(), PolicyError> {
+    match before {
+        None => write_new(path, after).map_err(|source| PolicyError::Write {
+            path: path.to_owned(),
+            source,
+        }),
+        Some(before) => replace(path, before, after, user).map_err(|source| PolicyError::Change {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn replace(path: &Path, before: &str, after: &str, user: u32) -> Result<(), FileError> {
+    let original = Original::read(path, user)?;
+    match original.bytes == before.as_bytes() {
+        true => original.replace(after.as_bytes(), user),
+        false => Err(FileError::Changed),
     }
 }
 

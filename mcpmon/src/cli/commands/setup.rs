@@ -136,7 +136,9 @@ fn policy(globals: &Globals, enforce: bool, effect: Effect) -> Result<PolicyRepo
     setup::provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
         let kind = match error {
             PolicyError::Config(_) | PolicyError::Unclear { .. } => ErrorKind::Usage,
-            PolicyError::Write { .. } | PolicyError::Enforce { .. } => ErrorKind::Environment,
+            PolicyError::Write { .. } | PolicyError::Change { .. } | PolicyError::Enforce { .. } => {
+                ErrorKind::Environment
+            }
         };
         CliError::new(kind, error)
     })

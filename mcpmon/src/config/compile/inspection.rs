@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::tz::TimeZone;
 use mcpmon_core::{
+    decide::suppressible,
     inspect::scan::Scanner,
     model::{Category, CustomPattern, NameGlob, Severity, Timestamp},
     policy::{
@@ -14,7 +15,7 @@ use mcpmon_core::{
 
 use super::{Finding, check_name};
 use crate::config::{
-    load::KeyPath,
+    load::{KeyPath, closest},
     raw::{self, Level},
 };
 
@@ -129,8 +130,14 @@ pub(super) const fn outputs(raw: &raw::OutputInspection) -> OutputInspection {
 }
 
 /// Compiles `mcp.suppressions`.
-pub(super) fn suppressions(raw: &[raw::Suppression], findings: &mut Vec<Finding>) -> Vec<Suppression> {
+pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Vec<Suppression> {
+    let raw = &mcp.suppressions;
+    if raw.is_empty() {
+        return Vec::new();
+    }
     let list = KeyPath::root().key("mcp").key("suppressions");
+    let mut known: Vec<&str> = suppressible().collect();
+    known.extend(mcp.detection.custom_patterns.iter().map(|own| own.name.as_str()));
     let mut suppressions = Vec::with_capacity(raw.len());
     for (index, entry) in raw.iter().enumerate() {
         let path = list.index(index);
@@ -150,6 +157,10 @@ pub(super) fn suppressions(raw: &[raw::Suppression], findings: &mut Vec<Finding>
                 findings.push(Finding::new(path.key(key), message));
             }
         }
+        let rule = NameGlob::new(&entry.rule);
+        if !entry.rule.trim().is_empty() && !known.iter().any(|name| rule.matches(name)) {
+            findings.push(Finding::new(path.key("rule"), unknown_rule(&entry.rule, &known)));
+        }
         let until = match entry.until.as_ref().map(|until| end_of(until.0)) {
             Some(None) => {
                 findings.push(Finding::new(path.key("until"), "no such day can be reached"));
@@ -160,7 +171,7 @@ pub(super) fn suppressions(raw: &[raw::Suppression], findings: &mut Vec<Finding>
         };
         let glob = |text: &Option<String>| NameGlob::new(text.as_deref().unwrap_or("*"));
         suppressions.push(Suppression {
-            rule: NameGlob::new(&entry.rule),
+            rule,
             server: glob(&entry.server),
             tool: glob(&entry.tool),
             until,
@@ -168,6 +179,14 @@ pub(super) fn suppressions(raw: &[raw::Suppression], findings: &mut Vec<Finding>
         });
     }
     suppressions
+}
+
+fn unknown_rule(name: &str, known: &[&str]) -> String {
+    let meant = match closest(name, known) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None => ": `mcpmon detections --json` has the ids of rules that found something".to_owned(),
+    };
+    format!("`{name}` is neither a rule nor what one finds{meant}")
 }
 
 /// The first instant after a day, in UTC: one rule for everyone who shares a file.

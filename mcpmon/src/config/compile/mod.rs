@@ -92,7 +92,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         inspection: inspection::detection(&config.mcp.detection, &mut findings),
         outputs: inspection::outputs(&config.mcp.output_inspection),
         arguments: arguments::compile(&config.mcp.argument_inspection),
-        suppressions: inspection::suppressions(&config.mcp.suppressions, &mut findings),
+        suppressions: inspection::suppressions(&config.mcp, &mut findings),
         requests: inspection::requests(&config.mcp),
         rules: rules::compile(&config.mcp, &mut findings),
         limits: inspection::limits(&config.mcp.limits, &mut findings),

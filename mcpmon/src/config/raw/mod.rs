@@ -34,8 +34,7 @@ pub(crate) use self::{
     proxy::{DlpMode, Proxy, ProxyMode},
     record::Record,
     rules::{
-        CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, Suppression, ToolMatch,
-        ValueLimit,
+        CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit,
     },
     server::{Egress, EgressDefault, Processes, Server, ServerKind},
     units::Lapse,

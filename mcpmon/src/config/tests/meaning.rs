@@ -196,7 +196,7 @@ fn aliases_and_merge_keys_are_filled_in() {
 #[test_case("mcp: {rules: [], blocked_tools: [x], registry: {pin_on_first_use: false, persistent: false}}\n" => vec!["mcp.registry.persistent"]; "empty lists ask for nothing")]
 #[test_case("mcp: {servers: [{id: a, url: 'https://a.example', tls_fingerprint: 'sha256:0000000000000000000000000000000000000000000000000000000000000000'}, {id: b, url: 'https://b.example', tls_fingerprint: 'sha256:0000000000000000000000000000000000000000000000000000000000000000'}]}\n" => Vec::<String>::new(); "pins of remote servers")]
 #[test_case("mcp: {denied_servers: [{id: x}]}\n" => vec!["mcp.denied_servers (needs `mcp.server_policy: denylist`)"]; "list of another mode")]
-#[test_case("mcp: {suppressions: [{rule: a, reason: r, until: 2020-01-01}, {rule: b, reason: r, until: 2200-01-01}, {rule: c, reason: r}]}\n" => vec!["mcp.suppressions[0] (expired: `until: 2020-01-01`)"]; "a suppression that is over")]
+#[test_case("mcp: {suppressions: [{rule: persona, reason: r, until: 2020-01-01}, {rule: persona, reason: r, until: 2200-01-01}, {rule: persona, reason: r}]}\n" => vec!["mcp.suppressions[0] (expired: `until: 2020-01-01`)"]; "a suppression that is over")]
 fn keys_without_effect(text: &str) -> Vec<String> {
     not_in_force(text)
 }

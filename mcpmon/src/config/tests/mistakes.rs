@@ -155,11 +155,11 @@ fn durations_and_sizes() {
      1 | mcp: {discovery: {interval: 1s}}
        |                             ^^
     ");
-    assert_snapshot!(mistakes("mcp: {suppressions: [{rule: a, reason: b, until: 2027-02-30}]}\n"), @r"
-    mcpmon.yaml:1:50: mcp.suppressions[0].until: `2027-02-30` is no date such as `2027-01-01`: parsed date is not valid: parameter 'day' for `2027-02` is invalid, must be in range `1..=28`
+    assert_snapshot!(mistakes("mcp: {suppressions: [{rule: persona, reason: b, until: 2027-02-30}]}\n"), @r"
+    mcpmon.yaml:1:56: mcp.suppressions[0].until: `2027-02-30` is no date such as `2027-01-01`: parsed date is not valid: parameter 'day' for `2027-02` is invalid, must be in range `1..=28`
        |
-     1 | mcp: {suppressions: [{rule: a, reason: b, until: 2027-02-30}]}
-       |                                                  ^^^^^^^^^^
+     1 | mcp: {suppressions: [{rule: persona, reason: b, until: 2027-02-30}]}
+       |                                                        ^^^^^^^^^^
     ");
 }
 
@@ -459,16 +459,16 @@ fn limits_out_of_range() {
 
 #[test]
 fn days_that_are_none() {
-    assert_snapshot!(mistakes("mcp:\n  suppressions:\n    - {rule: a, reason: b, until: soon}\n    - {rule: a, reason: b, until: 9999-12-31}\n    - {rule: \"\", reason: \" \", until: 2027-01-01}\n"), @r#"
-    mcpmon.yaml:3:35: mcp.suppressions[0].until: `soon` is no date such as `2027-01-01`: failed to parse four digit integer as year: invalid digit, expected 0-9 but got s
+    assert_snapshot!(mistakes("mcp:\n  suppressions:\n    - {rule: persona, reason: b, until: soon}\n    - {rule: persona, reason: b, until: 9999-12-31}\n    - {rule: \"\", reason: \" \", until: 2027-01-01}\n"), @r#"
+    mcpmon.yaml:3:41: mcp.suppressions[0].until: `soon` is no date such as `2027-01-01`: failed to parse four digit integer as year: invalid digit, expected 0-9 but got s
        |
-     3 |     - {rule: a, reason: b, until: soon}
-       |                                   ^^^^
+     3 |     - {rule: persona, reason: b, until: soon}
+       |                                         ^^^^
 
-    mcpmon.yaml:4:35: mcp.suppressions[1].until: no such day can be reached
+    mcpmon.yaml:4:41: mcp.suppressions[1].until: no such day can be reached
        |
-     4 |     - {rule: a, reason: b, until: 9999-12-31}
-       |                                   ^^^^^^^^^^
+     4 |     - {rule: persona, reason: b, until: 9999-12-31}
+       |                                         ^^^^^^^^^^
 
     mcpmon.yaml:5:14: mcp.suppressions[2].rule: expected the rule or pattern that is accepted, `*` for all
        |
@@ -480,12 +480,29 @@ fn days_that_are_none() {
      5 |     - {rule: "", reason: " ", until: 2027-01-01}
        |                          ^^^
     "#);
-    assert_snapshot!(mistakes("mcp: {suppressions: [{rule: a, reason: b, until: 20270101}]}\n"), @r"
-    mcpmon.yaml:1:50: mcp.suppressions[0].until: expected a date such as `2027-01-01`, found the number 20270101
+    assert_snapshot!(mistakes("mcp: {suppressions: [{rule: persona, reason: b, until: 20270101}]}\n"), @r"
+    mcpmon.yaml:1:56: mcp.suppressions[0].until: expected a date such as `2027-01-01`, found the number 20270101
        |
-     1 | mcp: {suppressions: [{rule: a, reason: b, until: 20270101}]}
-       |                                                  ^^^^^^^^
+     1 | mcp: {suppressions: [{rule: persona, reason: b, until: 20270101}]}
+       |                                                        ^^^^^^^^
     ");
+}
+
+#[test]
+fn rules_that_are_none() {
+    assert_snapshot!(mistakes("mcp:\n  suppressions:\n    - {rule: instruction-overide-3, reason: b}\n    - {rule: \"inst*\", reason: b}\n    - {rule: nothing_like_it, reason: b}\n"), @r"
+    mcpmon.yaml:3:14: mcp.suppressions[0].rule: `instruction-overide-3` is neither a rule nor what one finds; did you mean `instruction-override-3`?
+       |
+     3 |     - {rule: instruction-overide-3, reason: b}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    mcpmon.yaml:5:14: mcp.suppressions[2].rule: `nothing_like_it` is neither a rule nor what one finds: `mcpmon detections --json` has the ids of rules that found something
+       |
+     5 |     - {rule: nothing_like_it, reason: b}
+       |              ^^^^^^^^^^^^^^^
+    ");
+    let own = "mcp: {detection: {custom_patterns: [{name: mine, pattern: x}]}, suppressions: [{rule: mine, reason: b}]}\n";
+    compile(&[("mcpmon.yaml", own)]).expect("a pattern of the configuration's own");
 }
 
 #[test]

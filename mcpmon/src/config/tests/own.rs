@@ -129,7 +129,7 @@ fn limits_and_rules_over_several_servers_are_tightened() {
         "mcp: {rate_limits: {default_rpm: 600, default_burst: 9}, suppressions: [{rule: '*', reason: known}],
                cross_server: {decision: audit, burst: {max_calls: 20}}}",
         "mcp: {rate_limits: {enabled: false, default_rpm: 60, per_server: {a: {calls_per_minute: 5, burst: 20}}},
-               suppressions: [{rule: mine, reason: mine}], cross_server: {decision: block, burst: {max_calls: 5}}}\nexec: {unwrapped: deny}",
+               suppressions: [{rule: persona, reason: mine}], cross_server: {decision: block, burst: {max_calls: 5}}}\nexec: {unwrapped: deny}",
     );
     let limit = |server: &str| {
         let limit = policy.rate_limits.of(&ServerId::new(server).expect("an id"));

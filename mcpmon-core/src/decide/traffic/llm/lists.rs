@@ -18,7 +18,7 @@ use crate::{
             sieve,
             tell::{MAX_TEXT, cut, objected},
         },
-        wording::{command, shown},
+        wording::{accepting, command, shown},
     },
     inspect::scan,
     model::{
@@ -278,8 +278,7 @@ impl Traffic {
         meant: &Meant,
     ) -> Option<Objection> {
         let (policy, server) = (&self.policy, &meant.identity.server);
-        let is_open =
-            |finding: &&Finding| !policy.suppresses(RULE, &finding.pattern, server, &meant.tool, speaker.now);
+        let is_open = |finding: &&Finding| !policy.accepts(RULE, finding, server, &meant.tool, speaker.now);
         let worst = findings
             .iter()
             .filter(is_open)
@@ -302,7 +301,15 @@ impl Traffic {
                 shown(&worst.pattern),
                 worst.category.as_str()
             ),
-            remedy: Some(command(&["detections", "--server", server.as_str()])),
+            remedy: Some(match effect {
+                Effect::Block => {
+                    let acting = findings.iter().filter(is_open);
+                    let acting = acting.filter(|finding| finding.severity >= policy.inspection.act_threshold);
+                    let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
+                    accepting(rules, RULE, server.as_str(), &meant.tool)
+                }
+                Effect::Audit => command(&["detections", "--server", server.as_str()]),
+            }),
         })
     }
 

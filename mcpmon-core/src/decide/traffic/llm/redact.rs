@@ -40,7 +40,7 @@ impl Traffic {
         let threshold = self.policy.inspection.act_threshold;
         let is_accepted = |kind: &str| {
             let mut known = self.policy.suppressions.iter();
-            known.any(|known| known.covers(RULE, kind, "", "", now))
+            known.any(|known| known.covers(&[RULE, kind], "", "", now))
         };
         let mut redactions = Vec::new();
         for found in found {

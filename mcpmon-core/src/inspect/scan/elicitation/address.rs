@@ -2,49 +2,19 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use mcpmon_detect::lists::QUESTIONS;
+
 use crate::inspect::normalise::skeleton::Skeleton;
 
-/// Hosts of companies at which people log in.
-const KNOWN: [&str; 34] = [
-    "accounts.google.com",
-    "amazon.com",
-    "anthropic.com",
-    "apple.com",
-    "atlassian.com",
-    "binance.com",
-    "bitbucket.org",
-    "claude.ai",
-    "cloudflare.com",
-    "coinbase.com",
-    "discord.com",
-    "dropbox.com",
-    "facebook.com",
-    "figma.com",
-    "github.com",
-    "gitlab.com",
-    "google.com",
-    "heroku.com",
-    "linkedin.com",
-    "live.com",
-    "metamask.io",
-    "microsoft.com",
-    "microsoftonline.com",
-    "netlify.com",
-    "notion.so",
-    "okta.com",
-    "openai.com",
-    "paypal.com",
-    "salesforce.com",
-    "shopify.com",
-    "slack.com",
-    "stripe.com",
-    "supabase.com",
-    "vercel.com",
-];
 /// Bytes of the longest host with a port that is read (RFC 1035: 253 characters, each of up to four bytes).
 const MAX_AUTHORITY: usize = 1024;
 /// Shortest name of a company that another one can be taken for.
 const SHORTEST_NAME: usize = 5;
+
+/// Hosts at which people log in.
+fn hosts() -> impl Iterator<Item = &'static str> {
+    QUESTIONS["hosts"].each()
+}
 
 /// Why an address leads somewhere else than it seems to, or to no page at all.
 pub(super) fn misleads(url: &str) -> Option<&'static str> {
@@ -123,7 +93,7 @@ fn named(host: &str) -> Option<&'static str> {
     }
     // `github.com.example.net`, `login-github-com.example.net`
     let is_at = |known: &str| host == known || host.ends_with(&format!(".{known}"));
-    let is_known = KNOWN.into_iter().any(is_at);
+    let is_known = hosts().any(is_at);
     let dotted = format!(".{}", host.replace('-', "."));
     let holds = |known: &&str| {
         let plain = format!(".{host}");
@@ -136,7 +106,7 @@ fn named(host: &str) -> Option<&'static str> {
         let is_telling = known.len() > SHORTEST_NAME + ".com".len();
         plain || is_telling && host.contains('-') && dotted.contains(&format!(".{known}."))
     };
-    if !is_known && KNOWN.iter().any(holds) {
+    if !is_known && hosts().any(|known| holds(&known)) {
         return Some(LOOKS_LIKE);
     }
     // `g1thub.com`, `rnicrosoft.com`, `gıthub.com`
@@ -146,7 +116,7 @@ fn named(host: &str) -> Option<&'static str> {
         let known = known.rsplit('.').nth(1).unwrap_or(known);
         known.len() >= SHORTEST_NAME && known != name && look(known) == seen
     };
-    KNOWN.into_iter().any(is_like).then_some(LOOKS_LIKE)
+    hosts().any(is_like).then_some(LOOKS_LIKE)
 }
 
 /// A label of a host as people see it: `xn--…` is how other letters are written.

@@ -19,7 +19,7 @@ use crate::{
         normalise::{decode::layers, skeleton::Skeleton},
         walk::{self, Part, Path},
     },
-    model::{Category, Finding, Match, RawJson, Severity, Standing},
+    model::{Category, Finding, Match, RawJson, Severity},
 };
 
 /// Members of a form whose values are no text for the user.
@@ -70,15 +70,8 @@ pub(super) fn leads_astray(params: RawJson<'_>) -> Option<(Finding, &'static str
     let url = params.member("url")?;
     let text = url.text().unwrap_or(Cow::Borrowed(url.as_str()));
     let reason = address::misleads(&text)?;
-    let finding = Finding {
-        pattern: "misleading_address".to_owned(),
-        category: Category::CredentialTheft,
-        severity: Severity::High,
-        field: "url".to_owned(),
-        matches: vec![shown(&text, &text, 0)],
-        standing: Standing::Asserted,
-    };
-    Some((finding, reason))
+    let matched = shown(&text, &text, 0);
+    Some((of_rule("misleading_address", "url".to_owned(), matched), reason))
 }
 
 /// What a text of a question asks for, by where it stands.
@@ -144,14 +137,15 @@ fn file_contents(text: &str, asking: Asking) -> Option<String> {
 
 fn finding(path: &Path<'_>, text: &str, asked: String) -> Finding {
     let position = text.find(&asked).unwrap_or(0);
-    Finding {
-        pattern: "asks_for_credentials".to_owned(),
-        category: Category::CredentialTheft,
-        severity: Severity::High,
-        field: path.shown(),
-        matches: vec![shown(&asked, text, position)],
-        standing: Standing::Asserted,
-    }
+    of_rule(
+        "asks_for_credentials",
+        path.shown(),
+        shown(&asked, text, position),
+    )
+}
+
+fn of_rule(rule: &str, field: String, matched: Match) -> Finding {
+    Finding::built_in(rule, Category::CredentialTheft, Severity::High, field, matched)
 }
 
 fn shown(asked: &str, text: &str, position: usize) -> Match {

@@ -18,6 +18,24 @@ fn form(name: &str, field: serde_json::Value) -> serde_json::Value {
     json!({"message": "Please go on", "requestedSchema": {"type": "object", "properties": {name: field}}})
 }
 
+#[test]
+fn every_list_finds_its_hit_and_not_its_near_miss() {
+    let text = || json!({"type": "string"});
+    let asks = |name: &str, example: &str| match name {
+        "hosts" => address::misleads(example).is_some(),
+        "fillers" => field_of(&form(example, text())).is_some(),
+        "typed" => field_of(
+            &json!({"message": example, "requestedSchema": {"properties": {"ok": {"type": "boolean"}}}}),
+        )
+        .is_some(),
+        _ => field_of(&question(example)).is_some(),
+    };
+    for (name, list) in &*mcpmon_detect::lists::QUESTIONS {
+        assert!(asks(name, &list.hit), "{name}: {}", list.hit);
+        assert!(!asks(name, &list.miss), "{name}: {}", list.miss);
+    }
+}
+
 #[test_case("Enter your GitHub password"; "english")]
 #[test_case("Enter your pаsswоrd"; "letters of another script")]
 #[test_case("Enter your pass\u{200b}word"; "invisible characters")]

@@ -1,5 +1,6 @@
-//! `mcpmon policy check|explain|generate|import|schema`.
+//! `mcpmon policy accept|check|explain|generate|import|schema`.
 
+mod accept;
 mod explain;
 mod generate;
 mod import;
@@ -11,6 +12,7 @@ use std::{io::Write, path::PathBuf};
 use serde_json::json;
 
 pub(in crate::cli) use self::{
+    accept::accept,
     explain::{RuleKeys, explain, rule_keys},
     generate::generate,
 };
@@ -20,7 +22,7 @@ use crate::{
     config::{self, ConfigError, Loaded, LocalConfig, Search, Sources, Trust},
 };
 
-/// Check, explain, generate or import policies
+/// Check, explain, generate or import policies, and accept what was found
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct PolicyArgs {
     #[command(subcommand)]
@@ -29,6 +31,8 @@ pub(in crate::cli) struct PolicyArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum PolicyCommand {
+    /// Accept what was found: a suppression is added to the configuration.
+    Accept(accept::AcceptArgs),
     /// Say whether files can be used, and everything that is wrong with them.
     Check(CheckArgs),
     /// Say which rules are in force, in which order, and where they come from.
@@ -87,7 +91,9 @@ pub(in crate::cli) fn run(
         PolicyCommand::Check(args) => check(args, search, trust, out, err),
         PolicyCommand::Import(args) => import::import(args, out, err),
         // They read a store, and have the streams of other commands.
-        PolicyCommand::Explain(_) | PolicyCommand::Generate(_) => Ok(Outcome::Valid),
+        PolicyCommand::Accept(_) | PolicyCommand::Explain(_) | PolicyCommand::Generate(_) => {
+            Ok(Outcome::Valid)
+        }
         PolicyCommand::Schema => {
             out.write_all(config::schema().as_bytes())?;
             Ok(Outcome::Valid)
