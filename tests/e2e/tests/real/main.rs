@@ -10,6 +10,7 @@
 mod attacks;
 mod clients;
 mod differentials;
+mod first_day;
 mod go;
 mod listings;
 mod remote;

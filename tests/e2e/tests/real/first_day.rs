@@ -1,0 +1,120 @@
+//! A first day with servers that many use, under the default policy: nobody is alarmed, and nothing is missing.
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::{
+    program,
+    real::{Known, Origin, Real, Scene, Sdk},
+};
+use serde_json::Value;
+
+/// Servers that start without an account, and what works on them without a network.
+const POPULAR: [Known; 5] = [
+    Known {
+        command: "mcp-server-filesystem",
+        origin: Origin::Npm,
+        arguments: &["@"],
+        calls: r#"[["list_directory", {"path": "@"}], ["read_text_file", {"path": "@/note.txt"}], ["write_file", {"path": "@/new.txt", "content": "a draft"}], ["search_files", {"path": "@", "pattern": "*.txt"}]]"#,
+    },
+    Known {
+        command: "mcp-server-github",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: "[]",
+    },
+    Known {
+        command: "playwright-mcp",
+        origin: Origin::Npm,
+        arguments: &["--headless", "--isolated"],
+        calls: "[]",
+    },
+    Known {
+        command: "ms-365-mcp-server",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: r#"[["verify-login", {}]]"#,
+    },
+    // Its descriptions and results are in Chinese.
+    Known {
+        command: "bazi-mcp",
+        origin: Origin::Npm,
+        arguments: &[],
+        calls: r#"[["getBaziDetail", {"solarDatetime": "2000-05-15T12:00:00+08:00", "gender": 1}], ["getChineseCalendar", {"solarDatetime": "2026-11-23T12:00:00+08:00"}]]"#,
+    },
+];
+
+#[test]
+fn five_popular_servers_raise_no_alarm() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    for server in POPULAR {
+        let command = real.command(&server, &scene.data());
+        let bare = Scene::new()?;
+        let alone = real.drive(
+            Sdk::Python,
+            &bare,
+            server.calls,
+            &real.command(&server, &bare.data()),
+        )?;
+        let wrapped = scene.wrapped(server.command, &[], &command)?;
+        let through = real.drive(Sdk::Python, &scene, server.calls, &wrapped)?;
+        let own = |value: &Value, scene: &Scene| {
+            let text = value.to_string();
+            text.replace(&scene.directory().display().to_string(), "@")
+        };
+        assert_eq!(own(&alone, &bare), own(&through, &scene), "{}", server.command);
+        let tools = through["tools"]["tools"].as_array().context("a list")?;
+        ensure!(!tools.is_empty(), "{} lists nothing", server.command);
+    }
+    for event in scene.list(&["events", "--limit", "100000"])? {
+        assert!(event["action"] != "block", "{event}");
+        let is_of_texts = event["type"] == "mcp_detection" || event["type"] == "mcp_output_inspection";
+        assert!(!is_of_texts || event["action"] == "allow", "{event}");
+        assert!(event["type"] != "mcp_approval", "{event}");
+        assert!(event["type"] != "mcp_dlp_redaction", "{event}");
+    }
+    Ok(())
+}
+
+/// What is stopped is let through by the one command that its event names.
+#[test]
+fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    for (mode, rule) in [("poisoned-output", "output_poisoning"), ("poisoned", "approval")] {
+        let scene = Scene::new()?;
+        let policy = scene.configuration("version: 1 # mine\n")?;
+        let server = [
+            real.python("python").display().to_string(),
+            real.script("hostile.py").display().to_string(),
+            mode.to_owned(),
+        ];
+        let wrapped = scene.wrapped("hostile", &["--config", &policy], &server)?;
+        let call = r#"[["forecast", {"path": "Bergen"}]]"#;
+        let seen = real.drive(Sdk::Python, &scene, call, &wrapped)?;
+        assert_eq!(seen["calls"][0]["isError"], true, "{mode}: {seen}");
+        let events = scene.list(&["events", "--limit", "100000"])?;
+        let event = events
+            .iter()
+            .find(|event| event["action"] == "block" && event["rule"] == rule);
+        let event = event.with_context(|| format!("{mode}: {events:?}"))?;
+        let id = event["id"].as_str().context("an id")?;
+        let explained = scene.list(&["explain", id])?;
+        let remedy = event["remedy"].as_str().context("a command")?;
+        assert_eq!(explained[0]["remedy"], *remedy, "{mode}");
+
+        let words: Vec<&str> = remedy.split(' ').skip(1).collect();
+        let place = match rule {
+            "approval" => vec!["--db".to_owned(), scene.store().display().to_string()],
+            _ => vec!["--config".to_owned(), policy.clone()],
+        };
+        let place: Vec<&str> = place.iter().map(String::as_str).collect();
+        let run = program::run([words, place].concat())?;
+        ensure!(run.code == Some(0), "{remedy}: {run:?}");
+        let seen = real.drive(Sdk::Python, &scene, call, &wrapped)?;
+        assert!(seen["calls"][0]["isError"] != true, "{mode}: {seen}");
+    }
+    Ok(())
+}
