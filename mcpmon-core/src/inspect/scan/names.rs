@@ -92,6 +92,7 @@ fn sentence(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_detect::Names;
     use test_case::test_case;
 
     use super::*;
@@ -110,8 +111,9 @@ mod tests {
     fn every_list_finds_its_hit_and_not_its_near_miss() {
         let setting = Setting {
             place: field::Place::Definition,
-            own: &[],
-            others: &[],
+            own: &Names::default(),
+            parameters: &Names::default(),
+            others: &Names::default(),
             is_document: false,
             is_parameter: false,
         };
